@@ -1,0 +1,219 @@
+"""Objects as they travel: typed metadata around content that stays raw.
+
+An :class:`Object` is decoded from the bytes of one API object. Metadata is typed because
+every layer reads it; spec, status and data stay the bytes the server sent, so a copy made
+by us keeps fields we have never heard of. A typed view of the content is decoded on
+demand with :meth:`Object.view`, remembered, and read-only.
+
+``metadata.managedFields`` is dropped on decoding: nothing of ours reads it, and it would
+double what a cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+EMPTY = msgspec.Raw()
+"""An absent subtree. It is falsy, unlike a subtree that is present and empty."""
+
+
+class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def deleting(self) -> bool:
+        return self.deletion_timestamp is not None
+
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class View(Protocol):
+    """A typed kind: a struct with ``metadata`` and whichever of spec, status, data it has."""
+
+    metadata: ObjectMeta
+
+
+V = TypeVar("V")
+
+
+class _Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = EMPTY
+    status: msgspec.Raw = EMPTY
+    data: msgspec.Raw = EMPTY
+
+
+class _WireList(msgspec.Struct, kw_only=True, rename="camel"):
+    items: list[_Wire] = []
+    metadata: ListMeta = msgspec.field(default_factory=lambda: ListMeta())
+    api_version: str = ""
+    kind: str = ""
+
+
+class ListMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+    remaining_item_count: int | None = None
+
+
+class Object:
+    """One API object. Treat it as immutable: caches hand out the same one to everybody."""
+
+    __slots__ = ("_view", "api_version", "data", "kind", "metadata", "spec", "status")
+
+    def __init__(
+        self,
+        api_version: str,
+        kind: str,
+        metadata: ObjectMeta,
+        spec: msgspec.Raw = EMPTY,
+        status: msgspec.Raw = EMPTY,
+        data: msgspec.Raw = EMPTY,
+    ) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.metadata = metadata
+        self.spec = spec
+        self.status = status
+        self.data = data
+        self._view: Any = None  # whichever view was decoded last
+
+    @classmethod
+    def from_wire(cls, body: bytes | msgspec.Raw) -> Object:
+        """Decode one object. Raises :class:`msgspec.DecodeError` when it is not one."""
+        return cls._of(_decode_object(body))
+
+    @classmethod
+    def _of(cls, wire: _Wire, api_version: str = "", kind: str = "") -> Object:
+        # Raw is a view into the buffer it was decoded from; copying lets go of the rest.
+        return cls(
+            wire.api_version or api_version,
+            wire.kind or kind,
+            wire.metadata,
+            wire.spec.copy(),
+            wire.status.copy(),
+            wire.data.copy(),
+        )
+
+    def to_wire(self) -> bytes:
+        return msgspec.json.encode(
+            _Wire(
+                api_version=self.api_version,
+                kind=self.kind,
+                metadata=self.metadata,
+                spec=self.spec,
+                status=self.status,
+                data=self.data,
+            )
+        )
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    def view(self, kind: type[V]) -> V:
+        """The object as its typed kind. Unknown fields are not in a view, only in the raw."""
+        if type(self._view) is not kind:
+            self._view = _decode_view(self, kind)
+        view: V = self._view
+        return view
+
+    def __repr__(self) -> str:
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"<{self.kind} {key} @{self.metadata.resource_version}>"
+
+
+class ObjectList:
+    """One page of a list, and the revision it was true at."""
+
+    __slots__ = ("continue_token", "items", "remaining", "resource_version")
+
+    def __init__(
+        self, items: list[Object], resource_version: str, continue_token: str, remaining: int | None
+    ) -> None:
+        self.items = items
+        self.resource_version = resource_version
+        self.continue_token = continue_token
+        self.remaining = remaining
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> ObjectList:
+        wire = _decode_list(body)
+        kind = wire.kind.removesuffix("List")
+        return cls(
+            # Items of a typed list carry neither apiVersion nor kind on a real server.
+            [Object._of(item, wire.api_version, kind) for item in wire.items],
+            wire.metadata.resource_version,
+            wire.metadata.continue_,
+            wire.metadata.remaining_item_count,
+        )
+
+
+WireObject = Mapping[str, Any]
+"""What we write: plain JSON values, with :class:`msgspec.Raw` where a subtree is copied."""
+
+_decode_object = msgspec.json.Decoder(_Wire).decode
+_decode_list = msgspec.json.Decoder(_WireList).decode
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decode_view(obj: Object, kind: type[V]) -> V:
+    values: dict[str, Any] = {"metadata": obj.metadata}
+    for field in msgspec.structs.fields(kind):  # type: ignore[arg-type]  # every view is a Struct
+        if field.name == "metadata":
+            continue
+        raw: msgspec.Raw = getattr(obj, field.name)
+        # A subtree that is absent or null takes the view's default.
+        if raw and bytes(raw) != b"null":
+            decoder = _decoders.get(field.type)
+            if decoder is None:
+                decoder = _decoders[field.type] = msgspec.json.Decoder(field.type)
+            values[field.name] = decoder.decode(raw)
+    return kind(**values)
+
+
+def owner_reference(owner: Object, *, controller: bool) -> dict[str, Any]:
+    """A reference to ``owner``, for an object on the **same** plane: uids do not travel."""
+    reference: dict[str, Any] = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.metadata.uid,
+    }
+    if controller:
+        reference["controller"] = True
+        reference["blockOwnerDeletion"] = True
+    return reference

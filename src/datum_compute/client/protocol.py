@@ -1,0 +1,143 @@
+"""What a client of one API server (one plane) can do.
+
+Controllers, stand-ins, providers and the CLI know only this. All methods raise
+:mod:`datum_compute.client.errors`; none retries by itself, because only the caller knows
+whether asking again makes sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from datum_compute.api.meta import Object, ObjectList, WireObject
+from datum_compute.api.scheme import Resource
+
+
+class EventType(StrEnum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    type: EventType
+    object: Object
+    """For a bookmark only ``metadata.resource_version`` has meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A change to part of an object: build it with one of the functions below."""
+
+    content_type: str
+    body: Any
+    """JSON values; :class:`msgspec.Raw` where a subtree is copied."""
+    force: bool = False
+    """For apply only: take over fields another manager owns."""
+
+
+def merge(body: WireObject) -> Patch:
+    """RFC 7386: given fields replace, null removes, lists are replaced whole."""
+    return Patch("application/merge-patch+json", body)
+
+
+def json_patch(operations: list[dict[str, Any]]) -> Patch:
+    """RFC 6902, with ``test`` as a precondition."""
+    return Patch("application/json-patch+json", operations)
+
+
+def apply(body: WireObject, *, force: bool = False) -> Patch:
+    """Server-side apply: the fields we want to own, and no others."""
+    return Patch("application/apply-patch+yaml", body, force)
+
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+class Client(Protocol):
+    """One plane, one identity."""
+
+    @property
+    def cluster(self) -> str:
+        """The plane's name, for messages and logs."""
+        ...
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object: ...
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList:
+        """One page; without a limit, everything. An empty namespace means all of them."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_seconds: int = 0,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
+        """Every change after ``resource_version``, in order; with an empty one, what is
+        there now as ADDED first. Entering raises what opening raises; iterating ends when
+        the server ends the watch in good order, and raises ``Expired`` or a
+        ``TransportFailure`` otherwise."""
+        ...
+
+    async def create(
+        self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
+    ) -> Object: ...
+
+    async def update(
+        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
+    ) -> Object:
+        """PUT. For tools and tests: controllers patch, so as never to drop unknown fields."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """A merge patch that carries ``metadata.resourceVersion`` (and ``uid``) is
+        conditional: ``Conflict`` when the object has moved on."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+    ) -> None:
+        """Ask for deletion; the object may live on until its finalizers are gone."""
+        ...
+
+    async def raw(self, path: str) -> bytes:
+        """GET of a path below the plane's root, for discovery, health and subresources."""
+        ...

@@ -1,0 +1,54 @@
+"""The seam under the client: one request goes in, one response comes out.
+
+The same two records serve both sides. A transport carries them over a socket or hands
+them to the embedded server's handler in the same process; the embedded server's network
+front end builds them from what it reads off a socket. A simulated network is one more
+transport that delays, loses or cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    """Percent-decoded and absolute, from the server's root: plane prefix included."""
+    query: tuple[tuple[str, str], ...] = ()
+    """Decoded, in the order given; a key may repeat."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Keys in lower case."""
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Keys in lower case. Several warnings are joined with ``, `` as HTTP allows."""
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
+    """Set instead of a body where the answer is open-ended, as a watch is. Chunks end
+    where the server flushed, not where a line ends. The receiver closes it with
+    ``aclose()`` (it is an async generator) when it has had enough."""
+
+
+class Transport(Protocol):
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        """Carry one request. ``timeout`` bounds the time to the response's head and, when
+        it is not a stream, to its last byte.
+
+        Raises only :class:`datum_compute.client.errors.TransportFailure`; a server's "no"
+        is a response. Redirects are responses too and are never followed.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+"""A server's side of the seam."""

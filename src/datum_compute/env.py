@@ -1,0 +1,76 @@
+"""The one door to everything that differs from run to run.
+
+Wall clock, random streams, fresh ids, environment variables and fault points enter the
+product here and nowhere else; a test walks the syntax tree of every other module and
+fails on any other use. Monotonic time, sleeping and timeouts belong to the event loop, so
+a simulation that brings its own loop and its own :class:`Environment` controls all of it.
+
+Random streams are *named*: a new draw in one place does not shift the values another
+place sees, so a recorded seed stays meaningful while the code around it changes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import uuid
+from datetime import UTC, datetime
+from random import Random
+from typing import Protocol
+
+
+class Environment(Protocol):
+    """What a process may know about the world it was started in."""
+
+    def now(self) -> datetime:
+        """The wall clock: aware, UTC, for timestamps people read. Never for durations."""
+        ...
+
+    def random(self, stream: str) -> Random:
+        """The random stream of this name; the same name always gives the same stream."""
+        ...
+
+    def new_uid(self) -> str:
+        """A fresh id in the form Kubernetes uses for ``metadata.uid``."""
+        ...
+
+    def new_token(self) -> str:
+        """A fresh unguessable secret, safe in a URL and in a header."""
+        ...
+
+    def variable(self, name: str) -> str | None:
+        """The environment variable of this name, or None when it is not set."""
+        ...
+
+    def fault(self, name: str) -> None:
+        """A named point at which a simulation may interrupt; does nothing in production."""
+        ...
+
+
+class SystemEnvironment:
+    """The real world."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Random] = {}
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def random(self, stream: str) -> Random:
+        return self._streams.setdefault(stream, Random())
+
+    def new_uid(self) -> str:
+        return str(uuid.uuid4())
+
+    def new_token(self) -> str:
+        return secrets.token_urlsafe(32)
+
+    def variable(self, name: str) -> str | None:
+        return os.environ.get(name)
+
+    def variables(self) -> dict[str, str]:
+        """All variables, for handing on to a child process."""
+        return dict(os.environ)
+
+    def fault(self, name: str) -> None:
+        return None

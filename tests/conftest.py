@@ -1,0 +1,23 @@
+"""Runs ``async def`` tests: on virtual time, or with ``realtime`` on the ordinary loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+
+from datum_compute.testing import loop
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    if pyfuncitem.get_closest_marker("realtime"):
+        asyncio.run(test)
+    else:
+        loop.run(test)
+    return True

@@ -1,0 +1,145 @@
+"""Where in an object a fault lies, and what the fault is, in Kubernetes' words.
+
+Validation collects :class:`FieldError` records and never raises them; whoever answers the
+caller turns the list into one ``Status`` with :func:`aggregate` for its message and, per
+fault, a cause of ``field``, ``cause_reason`` and ``message``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A path into an object. Immutable: each step gives a new path.
+
+    ``str(FieldPath.of("spec", "placements").index(1).child("cityCodes"))`` is
+    ``spec.placements[1].cityCodes``.
+    """
+
+    text: str = ""
+
+    @classmethod
+    def of(cls, *names: str) -> FieldPath:
+        return cls(".".join(names))
+
+    def child(self, *names: str) -> FieldPath:
+        return FieldPath(".".join((self.text, *names)) if self.text else ".".join(names))
+
+    def index(self, position: int) -> FieldPath:
+        return FieldPath(f"{self.text}[{position}]")
+
+    def key(self, name: str) -> FieldPath:
+        """An entry of a map whose keys are the user's, such as a label."""
+        return FieldPath(f"{self.text}[{name}]")
+
+    def __str__(self) -> str:
+        return self.text or "<nil>"
+
+
+class Fault(Enum):
+    """The kind of a fault: how it is worded, and the ``reason`` of its cause."""
+
+    REQUIRED = ("Required value", "FieldValueRequired")
+    INVALID = ("Invalid value", "FieldValueInvalid")
+    TYPE_INVALID = ("Invalid value", "FieldValueTypeInvalid")
+    NOT_SUPPORTED = ("Unsupported value", "FieldValueNotSupported")
+    DUPLICATE = ("Duplicate value", "FieldValueDuplicate")
+    FORBIDDEN = ("Forbidden", "FieldValueForbidden")
+    TOO_LONG = ("Too long", "FieldValueTooLong")
+    TOO_MANY = ("Too many", "FieldValueTooMany")
+    NOT_FOUND = ("Not found", "FieldValueNotFound")
+    INTERNAL = ("Internal error", "InternalError")
+
+    @property
+    def words(self) -> str:
+        return self.value[0]
+
+    @property
+    def reason(self) -> str:
+        return self.value[1]
+
+
+# The value says nothing here: absent, none of the caller's business, or too long to print.
+_WITHOUT_VALUE = frozenset({Fault.REQUIRED, Fault.FORBIDDEN, Fault.TOO_LONG, Fault.INTERNAL})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault of one field. Make it with the function named after its kind."""
+
+    path: str
+    kind: Fault
+    value: Any  # whatever JSON value the user wrote
+    detail: str = ""
+
+    @property
+    def cause_reason(self) -> str:
+        return self.kind.reason
+
+    @property
+    def message(self) -> str:
+        """The fault without its path, as a ``Status`` cause carries it."""
+        text = self.kind.words
+        if self.kind not in _WITHOUT_VALUE:
+            text = f"{text}: {_quoted(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def required(path: FieldPath | str, detail: str = "") -> FieldError:
+    return FieldError(str(path), Fault.REQUIRED, None, detail)
+
+
+def invalid(path: FieldPath | str, value: Any, detail: str) -> FieldError:
+    return FieldError(str(path), Fault.INVALID, value, detail)
+
+
+def type_invalid(path: FieldPath | str, value: Any, detail: str) -> FieldError:
+    return FieldError(str(path), Fault.TYPE_INVALID, value, detail)
+
+
+def not_supported(path: FieldPath | str, value: Any, supported: Iterable[str]) -> FieldError:
+    """``supported`` are listed in the order given, each in quotes."""
+    listed = ", ".join(f'"{one}"' for one in supported)
+    detail = f"supported values: {listed}" if listed else ""
+    return FieldError(str(path), Fault.NOT_SUPPORTED, value, detail)
+
+
+def duplicate(path: FieldPath | str, value: Any) -> FieldError:
+    return FieldError(str(path), Fault.DUPLICATE, value)
+
+
+def forbidden(path: FieldPath | str, detail: str) -> FieldError:
+    return FieldError(str(path), Fault.FORBIDDEN, None, detail)
+
+
+def not_found(path: FieldPath | str, value: Any) -> FieldError:
+    return FieldError(str(path), Fault.NOT_FOUND, value)
+
+
+def too_long(path: FieldPath | str, value: Any, maximum: int) -> FieldError:
+    unit = "character" if maximum == 1 else "characters"
+    return FieldError(str(path), Fault.TOO_LONG, value, f"may not be more than {maximum} {unit}")
+
+
+def too_many(path: FieldPath | str, count: int, maximum: int) -> FieldError:
+    unit = "item" if maximum == 1 else "items"
+    return FieldError(str(path), Fault.TOO_MANY, count, f"must have at most {maximum} {unit}")
+
+
+def aggregate(errors: Sequence[FieldError]) -> str:
+    """Several faults as one text: a single one as it is, more in brackets, repeats dropped."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

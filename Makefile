@@ -1,0 +1,71 @@
+# Every target sets up what it needs in .venv; Python 3.11+ and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CLI := $(BIN)/datumctl-compute
+PYTEST := $(BIN)/python -m pytest
+# Build requirements are pinned too: pip hands this file to the isolated build.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help up down test test-long test-cluster check bench generate plugin clean
+
+help: ## Show what each target does
+	@echo "Usage: make TARGET"
+	@echo
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.product: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Setting up $(VENV) ..." >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.development: $(VENV)/.product
+	@echo "Adding the development tools ..." >&2
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+up: $(VENV)/.product ## Start the local platform with three cities and deploy a sample
+	@$(CLI) local up --detach --cities DFW,IAD,LHR
+	@$(CLI) deploy -f samples/hello.yaml --yes
+	@echo >&2
+	@$(CLI) status hello
+	@echo >&2
+	@echo "Try:  $(CLI) instances" >&2
+	@echo "      $(CLI) scale hello --min 3" >&2
+	@echo "      $(CLI) local kubeconfig > kubeconfig && kubectl --kubeconfig kubeconfig get workloads,instances" >&2
+	@echo "      make down" >&2
+
+down: $(VENV)/.product ## Stop the local platform; its state stays
+	@$(CLI) local down
+
+test: $(VENV)/.development ## Run the tests (a few minutes)
+	$(PYTEST) -n auto -m "not long and not cluster" --ignore=tests/cluster $(ARGS)
+
+test-long: $(VENV)/.development ## Run the simulations and whole-process tests that take longer
+	$(PYTEST) -n auto -m long --ignore=tests/cluster --timeout=900 $(ARGS)
+
+test-cluster: $(VENV)/.development ## Run the client suite on a real etcd and kube-apiserver, built by Go
+	$(PYTEST) -m cluster --timeout=1800 tests/cluster $(ARGS)
+
+check: $(VENV)/.development ## Lint, format, types, layers, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate.py --check
+
+bench: $(VENV)/.development ## Measure against the budgets; ONLY=1,9 selects some
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+
+generate: $(VENV)/.development ## Write the generated files: CRDs
+	$(BIN)/python scripts/generate.py
+
+plugin: $(VENV)/.product ## Build the single-file datumctl plugin into dist/
+	$(BIN)/python scripts/build_plugin.py
+
+clean: ## Remove the virtual environment and build results
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,96 @@
+"""The layer contracts hold, and each of them really bites when it is broken."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def lint(tree: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"]
+    return subprocess.run(
+        [*command, "--no-cache"],
+        cwd=tree,
+        env={"PYTHONPATH": str(tree), "PATH": "", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    ignore = shutil.ignore_patterns("*.pyc", "__pycache__")
+    shutil.copytree(ROOT / "src" / "datum_compute", tmp_path / "datum_compute", ignore=ignore)
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_hold(tree: Path) -> None:
+    result = lint(tree)
+
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("contract", "module", "statement"),
+    [
+        (
+            "Each layer imports only what stands below it",
+            "runtime/planted.py",
+            "import datum_compute.controllers",
+        ),
+        (
+            "Each layer imports only what stands below it",
+            "api/planted.py",
+            "import datum_compute.env",
+        ),
+        (
+            "The product never imports the testing kit",
+            "runtime/planted.py",
+            "import datum_compute.testing",
+        ),
+        (
+            "Decisions know only the API and the standard library",
+            "decisions/planted.py",
+            "import asyncio",
+        ),
+        (
+            "Controllers are blind to the platform, the fleets and concrete providers",
+            "controllers/planted.py",
+            "import datum_compute.fleets",
+        ),
+        (
+            "Management and cells meet only in the API",
+            "controllers/cell/planted.py",
+            "import datum_compute.controllers.management",
+        ),
+        (
+            "Stand-ins do not know each other",
+            "platform/quota/planted.py",
+            "import datum_compute.platform.network",
+        ),
+        ("HTTP enters the client by one door", "client/in_process.py", "import aiohttp"),
+        (
+            "SQLite enters the API server by its storage alone",
+            "platform/quota/planted.py",
+            "import apsw",
+        ),
+    ],
+)
+def test_each_contract_bites(tree: Path, contract: str, module: str, statement: str) -> None:
+    planted = tree / "datum_compute" / module
+    source = planted.read_text() if planted.exists() else ""
+    planted.write_text(source + f"\n{statement}\n")
+
+    result = lint(tree)
+
+    assert result.returncode != 0
+    assert f"{contract} BROKEN" in result.stdout

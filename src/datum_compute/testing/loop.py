@@ -1,0 +1,248 @@
+"""An event loop without a clock and without chance.
+
+Nothing ever sleeps: when no callback is ready, virtual time jumps to the next timer. When
+none is left either, whatever still waits would wait for ever, and that is an error which
+names it. A run is a function of the program and the seed: seed 0 keeps asyncio's plain
+first-in, first-out order; any other seed permutes, in every round, the tasks that are ready
+together. Callbacks that belong to no task keep their order among themselves, which asyncio
+promises and libraries rely on.
+
+There are no sockets, threads or executors here; asking for one is refused by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from random import Random
+from typing import Any, NoReturn, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+
+LIMIT_SECONDS = 30 * 24 * 3600.0
+"""A wait that fails to end while some timer ticks on is given up after this much virtual
+time. A guess: far above any scenario that ends, and still passed within seconds."""
+
+
+class Deadlock(Exception):
+    """Nothing is ready and no timer is set: what waits now waits for ever."""
+
+
+class TimeLimitReached(Exception):
+    """Virtual time passed the limit of this run."""
+
+
+class Unhandled(Exception):
+    """A task or callback failed and nobody looked at its error."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs callbacks in a seeded order on virtual time, which starts at 0."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+    _timer_cancelled_count: int
+
+    def __init__(self, seed: int = 0, *, limit: float = LIMIT_SECONDS) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._limit = limit
+        self._order = Random(seed) if seed else None
+        self._timers_made = 0
+        self._tasks: WeakKeyDictionary[asyncio.Task[Any], None] = WeakKeyDictionary()
+        self._tasks_made = 0
+        self.unhandled: list[dict[str, Any]] = []
+        self.set_exception_handler(lambda _, context: self.unhandled.append(context))
+
+    def time(self) -> float:
+        return self._now
+
+    def pending_tasks(self) -> list[asyncio.Task[Any]]:
+        """Tasks that have not ended, in the order of their creation."""
+        return [task for task in list(self._tasks) if not task.done()]
+
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[Any]:
+        # asyncio numbers unnamed tasks per process; here a name must not depend on earlier runs.
+        self._tasks_made += 1
+        label = f"Task-{self._tasks_made}" if name is None else str(name)
+        task: asyncio.Task[Any] = super().create_task(coro, name=label, context=context)
+        self._tasks[task] = None
+        return task
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        self._timers_made += 1
+        timer = _Timer(self._timers_made, when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        _refuse("call_soon_threadsafe", "there are no other threads")
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
+        _refuse("run_in_executor", "there are no threads")
+
+    def _run_once(self) -> None:
+        self._forget_cancelled_timers()
+        if not self._ready and not self._stopping:
+            self._jump()
+        while self._scheduled and self._scheduled[0].when() <= self._now:
+            timer = heapq.heappop(self._scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]  # kept for its cancel()
+            if timer.cancelled():
+                self._timer_cancelled_count -= 1
+            else:
+                self._ready.append(timer)
+        batch = [self._ready.popleft() for _ in range(len(self._ready))]
+        if self._order is not None and len(batch) > 1:
+            batch = _permuted(batch, self._order)
+        for handle in batch:
+            if not handle.cancelled():
+                handle._run()
+
+    def _jump(self) -> None:
+        if not self._scheduled:
+            raise Deadlock(_describe(self.pending_tasks()))
+        self._now = max(self._now, self._scheduled[0].when())
+        if self._now > self._limit:
+            waiting = _describe(self.pending_tasks())
+            raise TimeLimitReached(f"{self._limit:g} virtual seconds have passed; {waiting}")
+
+    def _forget_cancelled_timers(self) -> None:
+        # Most timeouts are cancelled long before they are due; drop them in bulk.
+        cancelled = self._timer_cancelled_count
+        if cancelled > 100 and cancelled * 2 > len(self._scheduled):
+            kept = []
+            for timer in self._scheduled:
+                if timer.cancelled():
+                    timer._scheduled = False  # type: ignore[attr-defined]
+                else:
+                    kept.append(timer)
+            heapq.heapify(kept)
+            self._scheduled = kept
+            self._timer_cancelled_count = 0
+        while self._scheduled and self._scheduled[0].cancelled():
+            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+            self._timer_cancelled_count -= 1
+
+    def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
+        # The base class goes through call_soon_threadsafe, for collectors in other threads.
+        if not self.is_closed():
+            self.call_soon(self.create_task, agen.aclose())
+
+    def _write_to_self(self) -> None:
+        """Nothing sleeps, so nothing needs waking."""
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are no sockets, hence no events."""
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer that keeps the order of creation among those due at the same moment."""
+
+    __slots__ = ("_number",)
+
+    def __init__(
+        self,
+        number: int,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self._number = number
+
+    def __lt__(self, other: Any) -> bool:
+        return (self.when(), self._number) < (other.when(), other._number)
+
+
+def _refuse(method: str, why: str) -> NoReturn:
+    raise RuntimeError(f"VirtualLoop.{method}: {why} on virtual time")
+
+
+def _permuted(batch: list[asyncio.Handle], order: Random) -> list[asyncio.Handle]:
+    shuffled = list(batch)
+    order.shuffle(shuffled)
+    free = iter([handle for handle in batch if not _belongs_to_task(handle)])
+    return [handle if _belongs_to_task(handle) else next(free) for handle in shuffled]
+
+
+def _belongs_to_task(handle: asyncio.Handle) -> bool:
+    callback = handle._callback  # type: ignore[attr-defined]  # asyncio has no public way
+    return isinstance(getattr(callback, "__self__", None), asyncio.Task)
+
+
+def _describe(tasks: list[asyncio.Task[Any]]) -> str:
+    if not tasks:
+        return "no task is pending"
+    lines = []
+    for task in tasks:
+        frames = task.get_stack(limit=1)
+        where = f" at {frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else ""
+        coro: Any = task.get_coro()
+        lines.append(f"  {task.get_name()}: {getattr(coro, '__qualname__', coro)}{where}")
+    return "these tasks wait for ever:\n" + "\n".join(lines)
+
+
+def run(coro: Coroutine[Any, Any, T], *, seed: int = 0, limit: float = LIMIT_SECONDS) -> T:
+    """Run to the end on a fresh :class:`VirtualLoop`, as ``asyncio.run`` would.
+
+    Tasks left over are cancelled and awaited. An error nobody retrieved fails the run.
+    """
+    loop = VirtualLoop(seed, limit=limit)
+    asyncio.set_event_loop(loop)
+    try:
+        try:
+            result = loop.run_until_complete(loop.create_task(coro, name="main"))
+        finally:
+            _cancel_leftovers(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+    if loop.unhandled:
+        _raise_unhandled(loop.unhandled)
+    return result
+
+
+def _cancel_leftovers(loop: VirtualLoop) -> None:
+    leftovers = loop.pending_tasks()
+    if not leftovers:
+        return
+    for task in leftovers:
+        task.cancel()
+    loop.run_until_complete(_ended(leftovers))
+    for task in leftovers:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            loop.unhandled.append(
+                {"message": f"task {task.get_name()} failed while cancelled", "exception": error}
+            )
+
+
+async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(tasks)
+
+
+def _raise_unhandled(contexts: list[dict[str, Any]]) -> NoReturn:
+    message = "; ".join(str(context.get("message", "")) for context in contexts)
+    errors = [context["exception"] for context in contexts if "exception" in context]
+    raise Unhandled(message) from (errors[0] if errors else None)

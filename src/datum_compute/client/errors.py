@@ -24,13 +24,16 @@
 
 ``docs`` and tests hold this drawing to account: every class below has a place in it, and
 every status code maps to exactly one of them.
+
+The CLI's plain reads raise these too, so this module imports nothing heavy: a ``Status``
+is read with the standard library.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-
-import msgspec
+from typing import Any
 
 
 class ClientError(Exception):
@@ -119,27 +122,6 @@ class Throttled(StatusError): ...
 class ServerError(StatusError): ...
 
 
-class _WireCause(msgspec.Struct):
-    field: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class _WireDetails(msgspec.Struct, rename="camel"):
-    causes: list[_WireCause] = []
-    retry_after_seconds: int = 0
-
-
-class _WireStatus(msgspec.Struct):
-    kind: str = ""
-    reason: str = ""
-    message: str = ""
-    code: int = 0
-    details: _WireDetails | None = None
-
-
-_decode_status = msgspec.json.Decoder(_WireStatus).decode
-
 _BY_CODE: dict[int, type[StatusError]] = {
     400: Invalid,
     401: Unauthorized,
@@ -159,36 +141,65 @@ _BY_CODE: dict[int, type[StatusError]] = {
 def error_for(code: int, body: bytes, *, what: str, retry_after: str = "") -> ClientError:
     """The error a response of this code stands for. ``what`` names the attempted call."""
     status = _status_of(body)
-    text = (
-        status.message if status else body[:200].decode("utf-8", "replace").strip()
-    ) or "no body"
-    message = f"{what}: {text}"
+    text = _text(status, "message") if status else body[:200].decode("utf-8", "replace").strip()
+    message = f"{what}: {text or 'no body'}"
     if code in (502, 503, 504):
         # A ResourceVersionTooLarge answer is a 504 too; waiting and asking again is right there.
         return Unavailable(f"{message} (HTTP {code})")
-    reason = status.reason if status else ""
+    reason = _text(status, "reason") if status else ""
     kind = _BY_CODE.get(code, ServerError)
     if code == 404 and status is None:
         # "404 page not found" in plain text: the path itself, hence the kind, is unknown.
         kind, reason = NotServed, "NotServed"
     elif code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists
-    details = status.details if status else None
-    causes = tuple(Cause(c.field, c.reason, c.message) for c in details.causes) if details else ()
-    seconds = _seconds(retry_after) or (float(details.retry_after_seconds) if details else 0.0)
-    return kind(code, reason, message, causes=causes, retry_after=seconds or None)
+    details = _details(status)
+    return kind(
+        code,
+        reason,
+        message,
+        causes=_causes(details),
+        retry_after=_seconds(retry_after) or _seconds(details.get("retryAfterSeconds")) or None,
+    )
 
 
-def _status_of(body: bytes) -> _WireStatus | None:
+def error_for_event(body: bytes, *, what: str) -> ClientError:
+    """The error an ``ERROR`` event of a watch stands for: the code is in its ``Status``."""
+    status = _status_of(body)
+    code = status.get("code") if status else None
+    # A watch that breaks without saying how is the server's fault.
+    return error_for(code if isinstance(code, int) else 500, body, what=what)
+
+
+def _status_of(body: bytes) -> dict[str, Any] | None:
     try:
-        status = _decode_status(body)
-    except msgspec.DecodeError:
+        status = json.loads(body)
+    except (ValueError, RecursionError):
         return None
-    return status if status.kind == "Status" else None
+    return status if isinstance(status, dict) and status.get("kind") == "Status" else None
 
 
-def _seconds(header: str) -> float:
+def _text(values: dict[str, Any], key: str) -> str:
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _details(status: dict[str, Any] | None) -> dict[str, Any]:
+    details = status.get("details") if status else None
+    return details if isinstance(details, dict) else {}
+
+
+def _causes(details: dict[str, Any]) -> tuple[Cause, ...]:
+    causes = details.get("causes")
+    return tuple(
+        Cause(_text(cause, "field"), _text(cause, "reason"), _text(cause, "message"))
+        for cause in (causes if isinstance(causes, list) else ())
+        if isinstance(cause, dict)
+    )
+
+
+def _seconds(value: Any) -> float:  # a header's text, or whatever the JSON held
     try:
-        return max(0.0, float(header))
-    except ValueError:  # an HTTP date, which no API server sends
+        return max(0.0, float(value))
+    except (TypeError, ValueError):  # absent, or an HTTP date, which no API server sends
         return 0.0

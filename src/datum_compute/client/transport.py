@@ -37,6 +37,13 @@ class Response:
     ``aclose()`` (it is an async generator) when it has had enough."""
 
 
+async def close_stream(stream: AsyncIterator[bytes] | None) -> None:
+    """Tell the other side that nobody reads any more."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()
+
+
 class Transport(Protocol):
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         """Carry one request. ``timeout`` bounds the time to the response's head and, when
@@ -52,3 +59,15 @@ class Transport(Protocol):
 
 Handler = Callable[[Request], Awaitable[Response]]
 """A server's side of the seam."""
+
+
+class ServerGone(Exception):
+    """Raised by a handler, or out of its stream, when the server is stopped.
+
+    In process it takes the place of a refused or broken connection.
+    """
+
+    def __init__(self, message: str = "the server is stopped", *, accepted: bool = False) -> None:
+        super().__init__(message)
+        self.accepted = accepted
+        """The request had been taken on, so a write may have happened."""

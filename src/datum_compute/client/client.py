@@ -1,0 +1,401 @@
+"""The client protocol over any transport.
+
+One call is one request: a path from the :class:`Resource` below the plane's prefix, an
+identity, a body encoded by msgspec. What comes back is decoded into the envelope of
+:mod:`datum_compute.api.meta`, or raised as one of :mod:`.errors`. Nothing is retried and
+nothing is remembered here.
+
+A watch is one request whose answer does not end: chunks are cut into lines, a line is one
+event. The stream belongs to the ``async with`` block and is closed with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from datum_compute import __version__
+from datum_compute.api.meta import Object, ObjectList, WireObject
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
+from datum_compute.client.transport import Request, Response, Transport, close_stream
+
+USER_AGENT = f"datum-compute/{__version__}"
+
+REQUEST_TIMEOUT = 30.0
+"""Seconds for one object, and for the head of a watch. A guess: far above any healthy answer."""
+LIST_TIMEOUT = 60.0
+"""Seconds for a list: the request timeout a Kubernetes API server has by default."""
+WATCH_GRACE = 30.0
+"""Seconds past a watch's own end after which a silent server counts as gone."""
+MAX_EVENT_BYTES = 16 * 2**20
+"""No object is near this size (servers refuse 3 MiB), so a longer line is not an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a call is about: gives its path, and its name in messages."""
+
+    verb: str
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    def describe(self, cluster: str) -> str:
+        key = f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
+        if not key and self.namespace:
+            key = f"in namespace {self.namespace}"
+        kind = self.resource.group_resource
+        if self.subresource:
+            kind = f"{kind}/{self.subresource}"
+        return " ".join(filter(None, (self.verb, kind, key, f"on {cluster}")))
+
+    def check(self, *, named: bool) -> None:
+        """Refuse what would silently address something else, such as an empty name."""
+        for what, value in (("name", self.name), ("namespace", self.namespace)):
+            if value in (".", "..") or "/" in value or "%" in value:
+                raise _invalid(f"{what} {value!r} may not be '.' or '..' nor contain '/' or '%'")
+        if named and not self.name:
+            raise _invalid(f"{self.verb} {self.resource}: a name is required")
+        if self.resource.namespaced and not self.namespace and (named or self.verb == "create"):
+            raise _invalid(f"{self.verb} {self.resource} {self.name!r}: a namespace is required")
+
+
+class ApiClient:
+    """One plane of one server, with one identity."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        cluster: str,
+        prefix: str = "",
+        token: Callable[[], str] | str = "",
+        user_agent: str = USER_AGENT,
+        field_manager: str = "datum-compute",
+        on_warning: Callable[[str], None] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._cluster = cluster
+        self._prefix = prefix.rstrip("/")
+        self._token = token
+        self._user_agent = user_agent
+        self._field_manager = field_manager
+        self._on_warning = on_warning
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster
+
+    async def close(self) -> None:
+        """Close the transport, for whoever made this client its only user."""
+        await self._transport.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        target = _Target("get", resource, namespace, name)
+        target.check(named=True)
+        return self._object(target, await self._call("GET", target))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList:
+        target = _Target("list", resource, namespace)
+        target.check(named=False)
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit) if limit else "",
+            resourceVersion=resource_version,
+        ) + ((("continue", continue_token),) if continue_token else ())
+        response = await self._call("GET", target, query, timeout=LIST_TIMEOUT)
+        try:
+            return ObjectList.from_wire(response.body)
+        except msgspec.DecodeError as error:
+            raise self._malformed(target, response.body, error) from error
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_seconds: int = 0,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        target = _Target("watch", resource, namespace)
+        target.check(named=False)
+        query = _query(
+            watch="true",
+            resourceVersion=resource_version,
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            allowWatchBookmarks="true" if bookmarks else "",
+            timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
+        )
+        response = await self._call("GET", target, query)
+        deadline = None
+        if timeout_seconds:
+            deadline = asyncio.get_running_loop().time() + timeout_seconds + WATCH_GRACE
+        async with (
+            _chunks_of(response) as chunks,
+            aclosing(self._events(target, chunks, deadline)) as events,
+        ):
+            yield events
+
+    async def create(
+        self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
+    ) -> Object:
+        name, own_namespace = _key_of(body)
+        namespace = namespace or (own_namespace if resource.namespaced else "")
+        target = _Target("create", resource, namespace, name)
+        target.check(named=False)
+        # The collection's path; the name in the target is for messages.
+        path = resource.path(namespace)
+        query = self._write_query(dry_run)
+        response = await self._call("POST", target, query, _typed(resource, body), path=path)
+        return self._object(target, response)
+
+    async def update(
+        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
+    ) -> Object:
+        if isinstance(body, Object):
+            name, namespace = body.name, body.namespace
+            encoded: Any = msgspec.Raw(body.to_wire())
+        else:
+            name, namespace = _key_of(body)
+            encoded = _typed(resource, body)
+        target = _Target("update", resource, namespace, name, subresource)
+        target.check(named=True)
+        return self._object(
+            target, await self._call("PUT", target, self._write_query(False), encoded)
+        )
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        target = _Target("patch", resource, namespace, name, subresource)
+        target.check(named=True)
+        query = self._write_query(dry_run)
+        body = patch.body
+        if patch.content_type == "application/apply-patch+yaml":
+            query += (("force", "true" if patch.force else "false"),)
+            body = _typed(resource, body)
+        response = await self._call("PATCH", target, query, body, content_type=patch.content_type)
+        return self._object(target, response)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+    ) -> None:
+        target = _Target("delete", resource, namespace, name)
+        target.check(named=True)
+        options: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+        }
+        preconditions = dict(_query(uid=uid, resourceVersion=resource_version))
+        if preconditions:
+            options["preconditions"] = preconditions
+        await self._call("DELETE", target, (), options)
+
+    async def raw(self, path: str) -> bytes:
+        path, _, query = path.partition("?")
+        pairs = tuple(parse_qsl(query, keep_blank_values=True))
+        request = Request(
+            "GET", self._prefix + path, pairs, self._headers("application/json, */*;q=0.5")
+        )
+        return (await self._send(request, f"get {path} on {self._cluster}", LIST_TIMEOUT)).body
+
+    async def _call(
+        self,
+        method: str,
+        target: _Target,
+        query: tuple[tuple[str, str], ...] = (),
+        body: Any = None,
+        *,
+        path: str = "",
+        content_type: str = "application/json",
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> Response:
+        headers = self._headers("application/json")
+        encoded = b""
+        if body is not None:
+            headers["content-type"] = content_type
+            encoded = msgspec.json.encode(body)
+        path = path or target.resource.path(target.namespace, target.name, target.subresource)
+        request = Request(method, self._prefix + path, query, headers, encoded)
+        return await self._send(request, target.describe(self._cluster), timeout)
+
+    async def _send(self, request: Request, what: str, timeout: float) -> Response:
+        try:
+            response = await self._transport.send(request, timeout=timeout)
+        except errors.TransportFailure as failure:
+            raise type(failure)(f"{what}: {failure}") from failure
+        if self._on_warning and "warning" in response.headers:
+            for text in _warnings(response.headers["warning"]):
+                self._on_warning(text)
+        if 200 <= response.status < 300:
+            return response
+        async with _chunks_of(response) as chunks:
+            body = b"".join([chunk async for chunk in chunks])
+        if response.status < 400:
+            # A redirect is never followed: it could carry the credential elsewhere.
+            raise errors.Malformed(f"{what}: answered with HTTP {response.status}")
+        retry_after = response.headers.get("retry-after", "")
+        raise errors.error_for(response.status, body, what=what, retry_after=retry_after)
+
+    async def _events(
+        self, target: _Target, chunks: AsyncIterator[bytes], deadline: float | None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        what = target.describe(self._cluster)
+        try:
+            async with aclosing(_lines(chunks, deadline)) as lines:
+                async for line in lines:
+                    yield _event(line, what)
+        except errors.TransportFailure as failure:
+            raise type(failure)(f"{what}: {failure}") from failure
+
+    def _object(self, target: _Target, response: Response) -> Object:
+        try:
+            return Object.from_wire(response.body)
+        except msgspec.DecodeError as error:
+            raise self._malformed(target, response.body, error) from error
+
+    def _malformed(self, target: _Target, body: bytes, error: Exception) -> errors.Malformed:
+        return _malformed(target.describe(self._cluster), body, error)
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"accept": accept, "user-agent": self._user_agent}
+        token = self._token if isinstance(self._token, str) else self._token()
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        return headers
+
+    def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
+        return _query(fieldManager=self._field_manager, dryRun="All" if dry_run else "")
+
+
+class _WireEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_decode_event = msgspec.json.Decoder(_WireEvent).decode
+
+
+def _event(line: bytes, what: str) -> WatchEvent:
+    try:
+        event = _decode_event(line)
+        if event.type == "ERROR":
+            raise errors.error_for_event(bytes(event.object), what=what)
+        return WatchEvent(EventType(event.type), Object.from_wire(event.object))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise _malformed(what, line, error) from error
+
+
+async def _lines(
+    chunks: AsyncIterator[bytes], deadline: float | None
+) -> AsyncGenerator[bytes, None]:
+    pending: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            async with asyncio.timeout_at(deadline):
+                chunk = await anext(chunks, None)
+        except TimeoutError as error:
+            raise errors.TimedOut("the server did not end the watch when it was due") from error
+        if chunk is None:
+            break
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            if pending:
+                line = b"".join((*pending, line))
+                pending.clear()
+                size = 0
+            if line:
+                yield line
+        if rest:
+            pending.append(rest)
+            size += len(rest)
+            if size > MAX_EVENT_BYTES:
+                raise errors.Malformed(f"a watch event exceeds {MAX_EVENT_BYTES} bytes")
+    if pending:
+        raise errors.Disconnected("the stream ended within an event")
+
+
+@asynccontextmanager
+async def _chunks_of(response: Response) -> AsyncIterator[AsyncIterator[bytes]]:
+    try:
+        yield response.stream if response.stream is not None else _single(response.body)
+    finally:
+        await close_stream(response.stream)
+
+
+async def _single(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+def _query(**values: str) -> tuple[tuple[str, str], ...]:
+    return tuple((key, value) for key, value in values.items() if value)
+
+
+def _key_of(body: WireObject) -> tuple[str, str]:
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return "", ""
+    return str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+
+
+def _typed(resource: Resource, body: WireObject) -> WireObject:
+    """The body with its kind, which custom resources need on the wire."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+
+
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def _warnings(header: str) -> list[str]:
+    return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header)]
+
+
+def _malformed(what: str, body: bytes, error: Exception) -> errors.Malformed:
+    start = body[:200].decode("utf-8", "replace")
+    return errors.Malformed(f"{what}: not an API answer ({error}): {start!r}")
+
+
+def _invalid(message: str) -> errors.Invalid:
+    return errors.Invalid(400, "BadRequest", message)

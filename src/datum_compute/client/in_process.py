@@ -1,0 +1,76 @@
+"""The transport without a socket: requests go to a server's handler in the same loop.
+
+The handler is given by whoever assembles the process; nothing of the server is imported
+here. Only what HTTP could carry crosses: text, bytes and chunks of bytes, so neither side
+can come to share an object with the other by accident.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from datum_compute.client import errors
+from datum_compute.client.transport import Handler, Request, Response, ServerGone, close_stream
+
+
+class InProcessTransport:
+    """Carries requests to ``handler``. The caller's task runs it, so cancelling the call
+    cancels the handler as a closed connection would."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._closed = False
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if self._closed:
+            raise errors.ConnectFailed("the transport is closed")
+        try:
+            async with asyncio.timeout(timeout) as scope:
+                response = await self._handler(_carried(request))
+        except ServerGone as gone:
+            kind = errors.Disconnected if gone.accepted else errors.ConnectFailed
+            raise kind(str(gone)) from gone
+        except TimeoutError as error:
+            if not scope.expired():
+                raise  # the handler's own, not our deadline
+            raise errors.TimedOut(f"no answer within {timeout:g} s") from error
+        if response.stream is None:
+            return Response(response.status, dict(response.headers), bytes(response.body))
+        return Response(response.status, dict(response.headers), stream=_Chunks(response.stream))
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+def _carried(request: Request) -> Request:
+    return Request(
+        request.method,
+        request.path,
+        tuple(request.query),
+        dict(request.headers),
+        bytes(request.body),
+    )
+
+
+class _Chunks:
+    """The server's stream as the receiver sees it.
+
+    A class and not a generator: closing a generator that was never started would not reach
+    the server's stream.
+    """
+
+    def __init__(self, stream: AsyncIterator[bytes]) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return bytes(await anext(self._stream))
+        except ServerGone as gone:
+            raise errors.Disconnected(str(gone)) from gone
+
+    async def aclose(self) -> None:
+        await close_stream(self._stream)

@@ -1,0 +1,230 @@
+"""Instance: one running copy of a workload in one cell, and its template."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from datum_compute.api import conditions as conditions_
+from datum_compute.api.compute.v1alpha import vocabulary as words
+from datum_compute.api.compute.v1alpha.runtime import Runtime, Volume
+from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.references import LocationReference, TemplateMetadata
+from datum_compute.api.scheme import Resource
+from datum_compute.api.structural import described
+
+__all__ = [
+    "DEFAULT_CONDITIONS",
+    "INSTANCES",
+    "IPBlock",
+    "IngressRule",
+    "Instance",
+    "InstanceController",
+    "InstanceControllerStatus",
+    "InstanceSpec",
+    "InstanceStatus",
+    "InstanceTemplate",
+    "InterfaceAssignments",
+    "InterfaceStatus",
+    "NetworkInterface",
+    "NetworkPolicy",
+    "NetworkPolicyPeer",
+    "NetworkPolicyPort",
+    "NetworkReference",
+    "SchedulingGate",
+    "default_status",
+]
+
+INSTANCES = Resource(words.GROUP, words.VERSION, "instances", "Instance")
+
+
+class NetworkReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the Network.", required=True)] = ""
+    namespace: Annotated[
+        str, described("Namespace of the Network; that of the workload when unset.")
+    ] = ""
+
+
+class IPBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    cidr: Annotated[str, described("Range of addresses.", required=True)] = ""
+    except_: Annotated[
+        tuple[str, ...],
+        described("Ranges inside it that do not count.", list_type="atomic"),
+    ] = msgspec.field(default=(), name="except")
+
+
+class NetworkPolicyPeer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    ip_block: Annotated[IPBlock | None, described("Addresses traffic may come from.")] = None
+
+
+class NetworkPolicyPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    protocol: Annotated[str, described("Transport protocol; TCP when unset.")] = ""
+    port: Annotated[
+        int | str | None, described("Port by number or name; every port when unset.")
+    ] = None
+    end_port: Annotated[int | None, described("Last port of a range that begins at port.")] = None
+
+
+class IngressRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    ports: Annotated[
+        tuple[NetworkPolicyPort, ...],
+        described("Ports the rule opens; every port when empty.", list_type="atomic"),
+    ] = ()
+    from_: Annotated[
+        tuple[NetworkPolicyPeer, ...],
+        described("Where traffic may come from; anywhere when empty.", list_type="atomic"),
+    ] = msgspec.field(default=(), name="from")
+
+
+class NetworkPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    ingress: Annotated[
+        tuple[IngressRule, ...],
+        described("Traffic that may reach the interface.", list_type="atomic"),
+    ] = ()
+
+
+class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    network: Annotated[
+        NetworkReference, described("Network the interface is on.", required=True)
+    ] = NetworkReference()
+    network_policy: Annotated[NetworkPolicy | None, described("What may reach the interface.")] = (
+        None
+    )
+
+
+class SchedulingGate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the gate.", required=True)] = ""
+
+
+class InstanceController(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    template_hash: Annotated[
+        str, described("Hash of the template the Instance was made from.", required=True)
+    ] = ""
+    scheduling_gates: Annotated[
+        tuple[SchedulingGate, ...],
+        described(
+            "What must be ready first: no provider starts the Instance while any is left.",
+            list_type="map",
+            list_keys=["name"],
+        ),
+    ] = ()
+
+
+class InstanceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    runtime: Annotated[Runtime, described("What runs, and its size.", required=True)] = Runtime()
+    network_interfaces: Annotated[
+        tuple[NetworkInterface, ...],
+        described("Networks the Instance is on.", required=True, minItems=1, list_type="atomic"),
+    ] = ()
+    volumes: Annotated[
+        tuple[Volume, ...],
+        described("Volumes to attach.", list_type="map", list_keys=["name"]),
+    ] = ()
+    location: Annotated[
+        LocationReference | None, described("Where it runs; set by the controller.")
+    ] = None
+    controller: Annotated[
+        InstanceController | None, described("What its controller keeps here.")
+    ] = None
+
+
+class InstanceTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    metadata: Annotated[TemplateMetadata, described("Labels and annotations of each Instance.")] = (
+        TemplateMetadata()
+    )
+    spec: Annotated[InstanceSpec, described("What each Instance is.", required=True)] = (
+        InstanceSpec()
+    )
+
+
+class InterfaceAssignments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    network_ip: Annotated[str | None, described("Address on the network.")] = msgspec.field(
+        default=None, name="networkIP"
+    )
+    external_ip: Annotated[str | None, described("Address reachable from outside.")] = (
+        msgspec.field(default=None, name="externalIP")
+    )
+
+
+class InterfaceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    assignments: Annotated[InterfaceAssignments, described("Addresses of the interface.")] = (
+        InterfaceAssignments()
+    )
+
+
+class InstanceControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    observed_template_hash: Annotated[
+        str, described("Hash of the template that really runs; set by the provider.", required=True)
+    ] = ""
+
+
+class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    conditions: Annotated[
+        Conditions,
+        described(
+            "Programmed, Available, Ready and QuotaGranted.",
+            list_type="map",
+            list_keys=["type"],
+        ),
+    ] = ()
+    network_interfaces: Annotated[
+        tuple[InterfaceStatus, ...],
+        described("Addresses, in the order of the spec's interfaces.", list_type="atomic"),
+    ] = ()
+    controller: Annotated[
+        InstanceControllerStatus | None, described("What the provider has realised.")
+    ] = None
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One running copy of a workload."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: InstanceSpec = InstanceSpec()
+    status: InstanceStatus = InstanceStatus()
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Names of the gates that still hold it back."""
+        controller = self.spec.controller
+        return tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
+
+    @property
+    def template_hash(self) -> str:
+        """The revision it was made from; empty when nobody stamped one."""
+        return self.spec.controller.template_hash if self.spec.controller else ""
+
+    @property
+    def observed_template_hash(self) -> str:
+        """The revision that runs, as the provider says; empty until it has."""
+        controller = self.status.controller
+        return controller.observed_template_hash if controller else ""
+
+    @property
+    def ready(self) -> bool:
+        return conditions_.is_true(self.status.conditions, words.CONDITION_READY)
+
+    @property
+    def programmed(self) -> bool:
+        return conditions_.is_true(self.status.conditions, words.CONDITION_PROGRAMMED)
+
+
+_WAITING = "Waiting for controller"
+
+DEFAULT_CONDITIONS: Conditions = (
+    Condition(type=words.CONDITION_PROGRAMMED, reason=words.REASON_PENDING, message=_WAITING),
+    Condition(type=words.CONDITION_AVAILABLE, reason=words.REASON_PENDING, message=_WAITING),
+    Condition(type=words.CONDITION_READY, reason=words.REASON_PENDING, message=_WAITING),
+    Condition(
+        type=words.CONDITION_QUOTA_GRANTED,
+        reason=words.REASON_PENDING_EVALUATION,
+        message="Waiting for quota evaluation",
+    ),
+)
+"""What the server puts into the status of a new Instance: Unknown since 1970."""
+
+
+def default_status() -> dict[str, Any]:
+    return {"conditions": conditions_.to_wire(DEFAULT_CONDITIONS)}

@@ -1,0 +1,112 @@
+"""WorkloadDeployment: the Instances of one workload's placement in one city."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from datum_compute.api import conditions as conditions_
+from datum_compute.api.compute.v1alpha import vocabulary as words
+from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
+from datum_compute.api.compute.v1alpha.scale import ScaleSettings
+from datum_compute.api.conditions import Conditions
+from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.references import LocationReference
+from datum_compute.api.scheme import Resource
+from datum_compute.api.structural import described
+
+__all__ = [
+    "WORKLOAD_DEPLOYMENTS",
+    "WorkloadDeployment",
+    "WorkloadDeploymentSpec",
+    "WorkloadDeploymentStatus",
+    "WorkloadReference",
+    "deployment_status_to_wire",
+]
+
+WORKLOAD_DEPLOYMENTS = Resource(
+    words.GROUP, words.VERSION, "workloaddeployments", "WorkloadDeployment"
+)
+
+
+class WorkloadReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the Workload.", required=True)] = ""
+    uid: Annotated[str, described("UID of the Workload in the project.", required=True)] = ""
+
+
+class WorkloadDeploymentSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    workload_ref: Annotated[
+        WorkloadReference, described("The Workload this belongs to.", required=True)
+    ] = WorkloadReference()
+    placement_name: Annotated[str, described("The placement it serves.", required=True)] = ""
+    city_code: Annotated[str, described("The city it is in.", required=True)] = ""
+    template: Annotated[InstanceTemplate, described("What each Instance is.", required=True)] = (
+        InstanceTemplate()
+    )
+    scale_settings: Annotated[ScaleSettings, described("How many Instances.", required=True)] = (
+        ScaleSettings()
+    )
+
+
+class WorkloadDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    location: Annotated[
+        LocationReference | None, described("The Location it runs at, once known.")
+    ] = None
+    conditions: Annotated[
+        Conditions,
+        described(
+            "Available, ReplicasReady, CellReachable and Scheduled.",
+            list_type="map",
+            list_keys=["type"],
+        ),
+    ] = ()
+    replicas: Annotated[int, described("Instances that exist.", required=True)] = 0
+    current_replicas: Annotated[
+        int, described("Instances of the newest template that are programmed.", required=True)
+    ] = 0
+    updated_replicas: Annotated[
+        int, described("Instances that run the newest template, ready or not.", default=0)
+    ] = 0
+    desired_replicas: Annotated[int, described("Instances wanted.", required=True)] = 0
+    ready_replicas: Annotated[
+        int, described("Instances that are ready, of any template.", default=0)
+    ] = 0
+    observed_generation: Annotated[
+        int, described("The project's generation this status speaks of.", format="int64")
+    ] = 0
+
+
+class WorkloadDeployment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The Instances of one workload's placement in one city."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadDeploymentSpec = WorkloadDeploymentSpec()
+    status: WorkloadDeploymentStatus = WorkloadDeploymentStatus()
+
+    @property
+    def source_generation(self) -> int:
+        """The project generation of this spec: as stamped, or its own where it is not."""
+        try:
+            return int(self.metadata.annotations[words.ANNOTATION_SOURCE_GENERATION])
+        except (KeyError, ValueError):
+            return self.metadata.generation
+
+
+def deployment_status_to_wire(status: WorkloadDeploymentStatus) -> dict[str, Any]:
+    """JSON values for a status write; counters are there even at 0, for clients to read."""
+    wire: dict[str, Any] = {
+        "conditions": conditions_.to_wire(status.conditions),
+        "replicas": status.replicas,
+        "currentReplicas": status.current_replicas,
+        "updatedReplicas": status.updated_replicas,
+        "desiredReplicas": status.desired_replicas,
+        "readyReplicas": status.ready_replicas,
+        "observedGeneration": status.observed_generation,
+    }
+    if status.location is not None:
+        wire["location"] = {
+            "name": status.location.name,
+            "namespace": status.location.namespace,
+        }
+    return wire

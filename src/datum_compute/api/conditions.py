@@ -1,0 +1,147 @@
+"""Conditions: what a controller says about an object, and since when.
+
+A list of conditions is a map keyed by type. It travels as a tuple in the order in which
+the types were first written, so that writing the same thing twice gives an equal tuple
+and hence no write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from datum_compute.api.structural import described
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""The transition time a schema default carries: nobody has reported yet."""
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    type: Annotated[
+        str,
+        described(
+            "Type of the condition, in CamelCase.",
+            required=True,
+            maxLength=316,
+            pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+        ),
+    ]
+    status: Annotated[
+        str,
+        described("Whether it holds.", required=True, enum=["True", "False", "Unknown"]),
+    ] = UNKNOWN
+    reason: Annotated[
+        str,
+        described(
+            "Machine-readable cause of the last transition.",
+            required=True,
+            minLength=1,
+            maxLength=1024,
+            pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        ),
+    ] = ""
+    message: Annotated[
+        str,
+        described(
+            "The cause for people; may be empty.",
+            required=True,
+            maxLength=32768,
+        ),
+    ] = ""
+    last_transition_time: Annotated[
+        datetime, described("When the status last changed.", required=True)
+    ] = EPOCH
+    observed_generation: Annotated[
+        int | None,
+        described(
+            "The generation of the object this was decided on.",
+            format="int64",
+            minimum=0,
+        ),
+    ] = None
+
+
+Conditions = tuple[Condition, ...]
+
+
+def find(conditions: Iterable[Condition], type: str) -> Condition | None:
+    """The condition of this type, if somebody has written it."""
+    return next((condition for condition in conditions if condition.type == type), None)
+
+
+def is_true(conditions: Iterable[Condition], type: str) -> bool:
+    """Whether it is there and True; absent, False and Unknown are all no."""
+    condition = find(conditions, type)
+    return condition is not None and condition.status == TRUE
+
+
+def with_condition(
+    conditions: Iterable[Condition],
+    type: str,
+    status: str,
+    reason: str,
+    message: str,
+    *,
+    now: datetime,
+    observed_generation: int | None = None,
+) -> Conditions:
+    """The conditions with this one in place of its predecessor, if any.
+
+    The transition time stays while the status stays, whatever happens to reason and
+    message. Times are whole seconds, as the wire has them.
+    """
+    previous = find(conditions, type)
+    since = now.replace(microsecond=0)
+    if previous is not None and previous.status == status:
+        since = previous.last_transition_time
+    return merged(
+        conditions,
+        Condition(
+            type=type,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time=since,
+            observed_generation=observed_generation,
+        ),
+    )
+
+
+def merged(conditions: Iterable[Condition], *newer: Condition) -> Conditions:
+    """The conditions with each of ``newer`` verbatim in the place of its type."""
+    result = {condition.type: condition for condition in conditions}
+    result |= {condition.type: condition for condition in newer}
+    return tuple(result.values())
+
+
+def without(conditions: Iterable[Condition], *types: str) -> Conditions:
+    return tuple(condition for condition in conditions if condition.type not in types)
+
+
+def to_wire(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
+    """JSON values for a status write. Message is present even when empty: it is required."""
+    return [_one_to_wire(condition) for condition in conditions]
+
+
+def _one_to_wire(condition: Condition) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": wire_time(condition.last_transition_time),
+    }
+    if condition.observed_generation is not None:
+        wire["observedGeneration"] = condition.observed_generation
+    return wire
+
+
+def wire_time(moment: datetime) -> str:
+    """RFC 3339 in UTC and whole seconds, as Kubernetes writes times."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

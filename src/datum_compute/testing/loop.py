@@ -18,12 +18,13 @@ import heapq
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from random import Random
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
-LIMIT_SECONDS = 30 * 24 * 3600.0
+LIMIT_SECONDS = 2 * 24 * 3600.0
 """A wait that fails to end while some timer ticks on is given up after this much virtual
 time. A guess: far above any scenario that ends, and still passed within seconds."""
 
@@ -83,20 +84,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         self._timers_made += 1
         timer = _Timer(self._timers_made, when, callback, args, self, context)
         heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
+        timer._scheduled = True  # type: ignore[attr-defined]  # its cancel() looks at it
         return timer
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> NoReturn:
         _refuse("call_soon_threadsafe", "there are no other threads")
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
+    def run_in_executor(
+        self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> NoReturn:
         _refuse("run_in_executor", "there are no threads")
 
     def _run_once(self) -> None:
@@ -105,7 +113,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._jump()
         while self._scheduled and self._scheduled[0].when() <= self._now:
             timer = heapq.heappop(self._scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]  # kept for its cancel()
+            timer._scheduled = False  # type: ignore[attr-defined]
             if timer.cancelled():
                 self._timer_cancelled_count -= 1
             else:
@@ -212,7 +220,7 @@ def run(coro: Coroutine[Any, Any, T], *, seed: int = 0, limit: float = LIMIT_SEC
     asyncio.set_event_loop(loop)
     try:
         try:
-            result = loop.run_until_complete(loop.create_task(coro, name="main"))
+            result: T = loop.run_until_complete(loop.create_task(coro, name="main"))
         finally:
             _cancel_leftovers(loop)
             loop.run_until_complete(loop.shutdown_asyncgens())

@@ -126,7 +126,7 @@ def not_found(path: FieldPath | str, value: Any) -> FieldError:
 
 
 def too_long(path: FieldPath | str, value: Any, maximum: int) -> FieldError:
-    unit = "character" if maximum == 1 else "characters"
+    unit = "byte" if maximum == 1 else "bytes"  # upstream says so of characters, too
     return FieldError(str(path), Fault.TOO_LONG, value, f"may not be more than {maximum} {unit}")
 
 

@@ -1,0 +1,61 @@
+"""What a walk reports, and how it remembers where it is.
+
+Paths are only needed when something is wrong, so the walk carries as little as possible:
+each compiled node knows its :class:`Place`, a path with holes where lists and maps are
+entered, and the walk carries just the :data:`Location`, the indexes and keys that fill
+those holes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from datum_compute.api.fields import FieldError
+
+Location = tuple[int | str, ...]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one walk found. The object itself was changed in place."""
+
+    unknown: list[str] = field(default_factory=list)
+    """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``."""
+    errors: list[FieldError] = field(default_factory=list)
+
+
+Walk = Callable[[Any, Location, Outcome], None]
+"""Judges (and at containers changes) one value. ``Any`` is whatever JSON holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The path of a schema node, in pieces between the holes."""
+
+    pieces: tuple[str, ...] = ("",)
+
+    def child(self, name: str) -> Place:
+        *before, last = self.pieces
+        joined = f"{last}.{name}" if last or before else name
+        return Place((*before, joined))
+
+    def entry(self) -> Place:
+        """Any one entry of the list or map at this place."""
+        return Place((*self.pieces, ""))
+
+    def at(self, location: Location) -> str:
+        text = self.pieces[0]
+        for hole, piece in zip(location, self.pieces[1:], strict=True):
+            step = f"[{hole}]" if isinstance(hole, int) else f".{hole}"
+            text = f"{text}{step}{piece}"
+        return text.removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An ``x-kubernetes-validations`` entry and the node whose value is its ``self``."""
+
+    place: Place
+    source: Mapping[str, Any]

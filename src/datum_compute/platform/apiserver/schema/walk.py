@@ -1,0 +1,479 @@
+"""From a structural schema to closures.
+
+Each schema node becomes a :class:`Node`: the exact Python type a value should have, a walk
+for values of that type, and ``admit`` for all others. The common case, a field of the
+right type without further rules, thereby costs its parent one type comparison and no
+call. ``admit`` knows the rest: null, whole floats for integers, and the type error.
+
+A node is compiled in one of two modes. In *keeping* mode (the structural part) the walk
+prunes, defaults and drops nulls. In *judging* mode (below ``oneOf``, ``anyOf``, ``allOf``
+and ``not``, and for ``metadata``) it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from datum_compute.api import fields
+from datum_compute.platform.apiserver.schema import checks
+from datum_compute.platform.apiserver.schema.outcome import Location, Outcome, Place, Rule, Walk
+
+JsonSchema = Mapping[str, Any]
+
+
+class _Verdict(Enum):
+    KEEP = 1
+    """The value stays, whether or not it was found at fault."""
+    DROP = 2
+    """A null that means "not set"."""
+
+
+_KEEP, _DROP = _Verdict.KEEP, _Verdict.DROP
+
+Admit = Callable[[Any, Location, Outcome], Any]
+"""Judges a value not of the expected type: a verdict, or the value to put in its place."""
+
+
+class Node(NamedTuple):
+    expected: type | None
+    """None: any type; ``admit`` sees every value."""
+    walk: Walk | None
+    admit: Admit
+
+
+class _Compiler:
+    """What one compilation shares: the mode, and the CEL rules met on the way."""
+
+    def __init__(self, *, keeping: bool, rules: list[Rule]) -> None:
+        self.keeping = keeping
+        self.rules = rules
+
+    def node(self, schema: JsonSchema, place: Place) -> Node:
+        for rule in schema.get("x-kubernetes-validations", ()):
+            self.rules.append(Rule(place, rule))
+        if schema.get("x-kubernetes-int-or-string"):
+            return self._int_or_string(schema, place)
+        build = {
+            "object": self._object_node,
+            "array": self._array_node,
+            "string": self._string_node,
+            "integer": self._integer_node,
+            "number": self._number_node,
+            "boolean": self._boolean_node,
+        }.get(schema.get("type", ""), self._any_node)
+        return build(schema, place)
+
+    # One builder per type.
+
+    def _object_node(self, schema: JsonSchema, place: Place) -> Node:
+        walk = self._object_walk(schema, place)
+        return self._typed(schema, place, dict, "object", walk)
+
+    def _array_node(self, schema: JsonSchema, place: Place) -> Node:
+        walk = self._array_walk(schema, place)
+        return self._typed(schema, place, list, "array", walk)
+
+    def _string_node(self, schema: JsonSchema, place: Place) -> Node:
+        found = checks.string_checks(schema, place) + self._composites(schema, place)
+        return self._typed(schema, place, str, "string", checks.combine(found))
+
+    def _integer_node(self, schema: JsonSchema, place: Place) -> Node:
+        found = checks.number_checks(schema, place) + self._composites(schema, place)
+        return self._typed(
+            schema, place, int, "integer", checks.combine(found), also=_is_whole_float
+        )
+
+    def _number_node(self, schema: JsonSchema, place: Place) -> Node:
+        found = checks.number_checks(schema, place) + self._composites(schema, place)
+        return self._typed(schema, place, float, "number", checks.combine(found), also=_is_int)
+
+    def _boolean_node(self, schema: JsonSchema, place: Place) -> Node:
+        found = checks.enum_checks(schema, place) + self._composites(schema, place)
+        return self._typed(schema, place, bool, "boolean", checks.combine(found))
+
+    def _int_or_string(self, schema: JsonSchema, place: Place) -> Node:
+        # The customary anyOf of the two types repeats what the extension already says.
+        rest = {key: value for key, value in schema.items() if not _says_int_or_string(key, value)}
+        composites = self._composites(rest, place)
+        by_type: dict[type, Walk | None] = {
+            str: checks.combine(checks.string_checks(rest, place) + composites),
+            int: checks.combine(checks.number_checks(rest, place) + composites),
+        }
+
+        def judge(value: Any, loc: Location, out: Outcome) -> None:
+            kind = int if _is_whole_float(value) else type(value)
+            if kind not in by_type:
+                checks.add_type_error(place, "integer,string", value, loc, out)
+            elif walk := by_type[kind]:
+                walk(value, loc, out)
+
+        return Node(None, None, self._admit(schema, judge, typed=True))
+
+    def _any_node(self, schema: JsonSchema, place: Place) -> Node:
+        """No type: each rule applies to values of the type it speaks of."""
+        composites = self._composites(schema, place)
+        enum = checks.enum_checks(schema, place)
+        number = checks.combine(checks.number_checks(schema, place) + composites)
+        by_type: dict[type, Walk | None] = {
+            dict: self._object_walk(schema, place),
+            list: self._array_walk(schema, place),
+            str: checks.combine(checks.string_checks(schema, place) + composites),
+            int: number,
+            float: number,
+            bool: checks.combine(enum + composites),
+            type(None): checks.combine(enum + composites),
+        }
+
+        def judge(value: Any, loc: Location, out: Outcome) -> None:
+            if walk := by_type[type(value)]:
+                walk(value, loc, out)
+
+        return Node(None, None, self._admit(schema, judge, typed=False))
+
+    def _typed(
+        self,
+        schema: JsonSchema,
+        place: Place,
+        expected: type,
+        name: str,
+        walk: Walk | None,
+        *,
+        also: Callable[[Any], bool] | None = None,
+    ) -> Node:
+        def judge(value: Any, loc: Location, out: Outcome) -> None:
+            if type(value) is expected or (also is not None and also(value)):
+                if walk is not None:
+                    walk(value, loc, out)
+            else:
+                checks.add_type_error(place, name, value, loc, out)
+
+        return Node(expected, walk, self._admit(schema, judge, typed=True))
+
+    def _admit(self, schema: JsonSchema, judge: Walk, *, typed: bool) -> Admit:
+        nullable = bool(schema.get("nullable"))
+        default = _default_maker(schema) if self.keeping else None
+        # In judging mode an untyped schema says nothing about null.
+        drops = self.keeping and not nullable
+        null_passes = nullable and typed
+
+        def admit(value: Any, loc: Location, out: Outcome) -> Any:
+            if value is None:
+                if null_passes:
+                    return _KEEP
+                if drops:
+                    if default is None:
+                        return _DROP
+                    fresh = default()
+                    judge(fresh, loc, out)
+                    return fresh
+            judge(value, loc, out)
+            return _KEEP
+
+        return admit
+
+    # Containers.
+
+    def _object_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
+        after = [
+            *checks.size_checks(schema, place),
+            *checks.enum_checks(schema, place),
+            *self._composites(schema, place),
+        ]
+        if schema.get("x-kubernetes-embedded-resource"):
+            after.append(_embedded_check(place))
+        if required := schema.get("required"):
+            after.insert(0, _required_check(place, tuple(required)))
+        inner = self._entries_walk(schema, place)
+        return checks.combine([inner, *after] if inner is not None else after)
+
+    def _entries_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
+        additional = schema.get("additionalProperties")
+        if not additional:
+            return self._properties_walk(schema, place)
+        return _map_walk(self.node({} if additional is True else additional, place.entry()))
+
+    def _properties_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
+        properties = schema.get("properties", {})
+        nodes = {
+            name: self.node(child, place.child(name))
+            for name, child in properties.items()
+            if self.keeping or child
+        }
+        if schema.get("x-kubernetes-embedded-resource"):
+            for name, node in _ENVELOPE.items():
+                nodes.setdefault(name, node)
+        defaults: list[tuple[str, Callable[[], Any]]] = []
+        if self.keeping:
+            for name, child in properties.items():
+                if make := _default_maker(child):
+                    defaults.append((name, make))
+        prunes = self.keeping and not schema.get("x-kubernetes-preserve-unknown-fields")
+        if not nodes and not prunes:
+            return None
+        return _fields_walk(nodes, defaults, place if prunes else None)
+
+    def _array_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
+        found = checks.size_checks(schema, place)
+        if items := schema.get("items"):
+            entry = place.entry()
+            found.append(_items_walk(self.node(items, entry), entry))
+        # After the items, whose defaults may be the keys of a map-like list.
+        found += checks.uniqueness_checks(schema, place)
+        found += checks.enum_checks(schema, place)
+        found += self._composites(schema, place)
+        return checks.combine(found)
+
+    # allOf, anyOf, oneOf, not.
+
+    def _composites(self, schema: JsonSchema, place: Place) -> list[Walk]:
+        judging = _Compiler(keeping=False, rules=self.rules)
+        found: list[Walk] = []
+        for part in schema.get("allOf", ()):
+            found.append(judging._judge(part, place))
+        if parts := schema.get("anyOf"):
+            found.append(_any_of(place, [judging._judge(part, place) for part in parts]))
+        if parts := schema.get("oneOf"):
+            found.append(_one_of(place, [judging._judge(part, place) for part in parts]))
+        if "not" in schema:
+            found.append(_none_of(place, judging._judge(schema["not"], place)))
+        return found
+
+    def _judge(self, schema: JsonSchema, place: Place) -> Walk:
+        return as_walk(self.node(schema, place))
+
+
+def compile_root(schema: JsonSchema) -> tuple[Walk, tuple[Rule, ...]]:
+    """The walk of a whole object, and the CEL rules found in its schema."""
+    rules: list[Rule] = []
+    properties = dict(schema.get("properties", {}))
+    metadata = properties.pop("metadata", {})
+    for name in ("apiVersion", "kind"):
+        properties.pop(name, None)
+    # An embedded resource is just this: an object whose envelope is not the schema's.
+    root = {**schema, "type": "object", "properties": properties}
+    root["x-kubernetes-embedded-resource"] = True
+    compiler = _Compiler(keeping=True, rules=rules)
+    walk = as_walk(compiler.node(root, Place()))
+    if "properties" not in metadata:
+        return walk, tuple(rules)
+    # A schema may restrict metadata.name; it may not prune or default metadata.
+    judge = _Compiler(keeping=False, rules=rules)._judge(metadata, Place().child("metadata"))
+
+    def walk_with_metadata(obj: Any, loc: Location, out: Outcome) -> None:
+        walk(obj, loc, out)
+        judge(obj.get("metadata"), loc, out)
+
+    return walk_with_metadata, tuple(rules)
+
+
+def as_walk(node: Node) -> Walk:
+    """The node for a value of any type, its verdict unused."""
+    expected, walk, admit = node
+
+    def judge(value: Any, loc: Location, out: Outcome) -> None:
+        if type(value) is not expected:
+            admit(value, loc, out)
+        elif walk is not None:
+            walk(value, loc, out)
+
+    return judge
+
+
+def _fields_walk(
+    nodes: Mapping[str, Node],
+    defaults: list[tuple[str, Callable[[], Any]]],
+    prune_at: Place | None,
+) -> Walk:
+    find = nodes.get
+
+    def walk(obj: Any, loc: Location, out: Outcome) -> None:
+        for key, make in defaults:
+            if key not in obj:
+                obj[key] = make()
+        gone: list[str] | None = None
+        for key, value in obj.items():
+            node = find(key)
+            if node is None:
+                if prune_at is not None:
+                    out.unknown.append(prune_at.child(key).at(loc))
+                    gone = [*gone, key] if gone else [key]
+                continue
+            expected, child, admit = node
+            if type(value) is expected:
+                if child is not None:
+                    child(value, loc, out)
+                continue
+            verdict = admit(value, loc, out)
+            if verdict is _DROP:
+                gone = [*gone, key] if gone else [key]
+            elif verdict is not _KEEP:
+                obj[key] = verdict  # the key exists, so the iteration is not disturbed
+        if gone is not None:
+            for key in gone:
+                del obj[key]
+
+    return walk
+
+
+def _map_walk(node: Node) -> Walk:
+    expected, child, admit = node
+
+    def walk(obj: Any, loc: Location, out: Outcome) -> None:
+        gone: list[str] | None = None
+        for key, value in obj.items():
+            if type(value) is expected:
+                if child is not None:
+                    child(value, (*loc, key), out)
+                continue
+            verdict = admit(value, (*loc, key), out)
+            if verdict is _DROP:
+                gone = [*gone, key] if gone else [key]
+            elif verdict is not _KEEP:
+                obj[key] = verdict
+        if gone is not None:
+            for key in gone:
+                del obj[key]
+
+    return walk
+
+
+def _items_walk(node: Node, entry: Place) -> Walk:
+    expected, child, admit = node
+
+    def walk(items: Any, loc: Location, out: Outcome) -> None:
+        for index, value in enumerate(items):
+            if type(value) is expected:
+                if child is not None:
+                    child(value, (*loc, index), out)
+                continue
+            verdict = admit(value, (*loc, index), out)
+            if verdict is _DROP:
+                # Dropping an item would renumber the others: null stays and is a fault.
+                wanted = checks.TYPE_NAMES[expected] if expected else "integer,string"
+                checks.add_type_error(entry, wanted, None, (*loc, index), out)
+            elif verdict is not _KEEP:
+                items[index] = verdict
+
+    return walk
+
+
+def _required_check(place: Place, names: tuple[str, ...]) -> Walk:
+    needed = frozenset(names)
+
+    def check(obj: Any, loc: Location, out: Outcome) -> None:
+        if not needed <= obj.keys():
+            out.errors += [
+                fields.required(place.child(name).at(loc)) for name in names if name not in obj
+            ]
+
+    return check
+
+
+def _embedded_check(place: Place) -> Walk:
+    if place == Place():  # the handler has already routed by them
+        return lambda obj, loc, out: None
+
+    def check(obj: Any, loc: Location, out: Outcome) -> None:
+        for name in ("apiVersion", "kind"):
+            if not obj.get(name):
+                path = place.child(name).at(loc)
+                out.errors.append(fields.required(path, "must not be empty"))
+
+    return check
+
+
+def _any_of(place: Place, parts: list[Walk]) -> Walk:
+    def check(value: Any, loc: Location, out: Outcome) -> None:
+        closest: Outcome | None = None
+        for part in parts:
+            found = Outcome()
+            part(value, loc, found)
+            if not found.errors:
+                return
+            if closest is None or len(found.errors) < len(closest.errors):
+                closest = found
+        _add_composite(place, "must validate at least one schema (anyOf)", loc, out)
+        out.errors += closest.errors if closest else []
+
+    return check
+
+
+def _one_of(place: Place, parts: list[Walk]) -> Walk:
+    def check(value: Any, loc: Location, out: Outcome) -> None:
+        matching = 0
+        closest: Outcome | None = None
+        for part in parts:
+            found = Outcome()
+            part(value, loc, found)
+            if not found.errors:
+                matching += 1
+            elif closest is None or len(found.errors) < len(closest.errors):
+                closest = found
+        if matching == 1:
+            return
+        said = f"Found {matching} valid alternatives" if matching else "Found none valid"
+        words = f"must validate one and only one schema (oneOf). {said}"
+        _add_composite(place, words, loc, out)
+        if not matching and closest is not None:
+            out.errors += closest.errors
+
+    return check
+
+
+def _none_of(place: Place, part: Walk) -> Walk:
+    def check(value: Any, loc: Location, out: Outcome) -> None:
+        found = Outcome()
+        part(value, loc, found)
+        if not found.errors:
+            _add_composite(place, "must not validate the schema (not)", loc, out)
+
+    return check
+
+
+def _add_composite(place: Place, words: str, loc: Location, out: Outcome) -> None:
+    # Upstream puts these at "<nil>"; the path is in the text, and useful in the field too.
+    path = place.at(loc)
+    out.errors.append(fields.invalid(path or "<nil>", "", f'"{path}" {words}'))
+
+
+def _default_maker(schema: JsonSchema) -> Callable[[], Any] | None:
+    """A function giving a fresh copy of the default; None where there is none."""
+    default = schema.get("default")
+    if default is None:  # a default of null is no default, as upstream
+        return None
+    if isinstance(default, dict | list):
+        return lambda: _copy(default)
+    return lambda: default
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_copy(one) for one in value]
+    return value
+
+
+def _is_whole_float(value: Any) -> bool:
+    return type(value) is float and value.is_integer()
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int
+
+
+def _says_int_or_string(key: str, value: Any) -> bool:
+    return key == "anyOf" and value == [{"type": "integer"}, {"type": "string"}]
+
+
+def _keep(value: Any, loc: Location, out: Outcome) -> Any:
+    return _KEEP
+
+
+_ENVELOPE = {
+    "apiVersion": Node(str, None, _keep),
+    "kind": Node(str, None, _keep),
+    "metadata": Node(dict, None, _keep),
+}

@@ -15,7 +15,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -26,6 +25,7 @@ from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
+from datum_compute.client.target import Target
 from datum_compute.client.transport import Request, Response, Transport, close_stream
 
 USER_AGENT = f"datum-compute/{__version__}"
@@ -38,36 +38,6 @@ WATCH_GRACE = 30.0
 """Seconds past a watch's own end after which a silent server counts as gone."""
 MAX_EVENT_BYTES = 16 * 2**20
 """No object is near this size (servers refuse 3 MiB), so a longer line is not an event."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a call is about: gives its path, and its name in messages."""
-
-    verb: str
-    resource: Resource
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-
-    def describe(self, cluster: str) -> str:
-        key = f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
-        if not key and self.namespace:
-            key = f"in namespace {self.namespace}"
-        kind = self.resource.group_resource
-        if self.subresource:
-            kind = f"{kind}/{self.subresource}"
-        return " ".join(filter(None, (self.verb, kind, key, f"on {cluster}")))
-
-    def check(self, *, named: bool) -> None:
-        """Refuse what would silently address something else, such as an empty name."""
-        for what, value in (("name", self.name), ("namespace", self.namespace)):
-            if value in (".", "..") or "/" in value or "%" in value:
-                raise _invalid(f"{what} {value!r} may not be '.' or '..' nor contain '/' or '%'")
-        if named and not self.name:
-            raise _invalid(f"{self.verb} {self.resource}: a name is required")
-        if self.resource.namespaced and not self.namespace and (named or self.verb == "create"):
-            raise _invalid(f"{self.verb} {self.resource} {self.name!r}: a namespace is required")
 
 
 class ApiClient:
@@ -101,7 +71,7 @@ class ApiClient:
         await self._transport.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        target = _Target("get", resource, namespace, name)
+        target = Target("get", resource, namespace, name)
         target.check(named=True)
         return self._object(target, await self._call("GET", target))
 
@@ -116,7 +86,7 @@ class ApiClient:
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList:
-        target = _Target("list", resource, namespace)
+        target = Target("list", resource, namespace)
         target.check(named=False)
         query = _query(
             labelSelector=label_selector,
@@ -142,7 +112,7 @@ class ApiClient:
         bookmarks: bool = True,
         timeout_seconds: int = 0,
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        target = _Target("watch", resource, namespace)
+        target = Target("watch", resource, namespace)
         target.check(named=False)
         query = _query(
             watch="true",
@@ -167,7 +137,7 @@ class ApiClient:
     ) -> Object:
         name, own_namespace = _key_of(body)
         namespace = namespace or (own_namespace if resource.namespaced else "")
-        target = _Target("create", resource, namespace, name)
+        target = Target("create", resource, namespace, name)
         target.check(named=False)
         # The collection's path; the name in the target is for messages.
         path = resource.path(namespace)
@@ -184,7 +154,7 @@ class ApiClient:
         else:
             name, namespace = _key_of(body)
             encoded = _typed(resource, body)
-        target = _Target("update", resource, namespace, name, subresource)
+        target = Target("update", resource, namespace, name, subresource)
         target.check(named=True)
         return self._object(
             target, await self._call("PUT", target, self._write_query(False), encoded)
@@ -200,7 +170,7 @@ class ApiClient:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        target = _Target("patch", resource, namespace, name, subresource)
+        target = Target("patch", resource, namespace, name, subresource)
         target.check(named=True)
         query = self._write_query(dry_run)
         body = patch.body
@@ -220,7 +190,7 @@ class ApiClient:
         resource_version: str = "",
         propagation: Propagation = "Background",
     ) -> None:
-        target = _Target("delete", resource, namespace, name)
+        target = Target("delete", resource, namespace, name)
         target.check(named=True)
         options: dict[str, Any] = {
             "apiVersion": "v1",
@@ -243,7 +213,7 @@ class ApiClient:
     async def _call(
         self,
         method: str,
-        target: _Target,
+        target: Target,
         query: tuple[tuple[str, str], ...] = (),
         body: Any = None,
         *,
@@ -256,8 +226,7 @@ class ApiClient:
         if body is not None:
             headers["content-type"] = content_type
             encoded = msgspec.json.encode(body)
-        path = path or target.resource.path(target.namespace, target.name, target.subresource)
-        request = Request(method, self._prefix + path, query, headers, encoded)
+        request = Request(method, self._prefix + (path or target.path), query, headers, encoded)
         return await self._send(request, target.describe(self._cluster), timeout)
 
     async def _send(self, request: Request, what: str, timeout: float) -> Response:
@@ -279,7 +248,7 @@ class ApiClient:
         raise errors.error_for(response.status, body, what=what, retry_after=retry_after)
 
     async def _events(
-        self, target: _Target, chunks: AsyncIterator[bytes], deadline: float | None
+        self, target: Target, chunks: AsyncIterator[bytes], deadline: float | None
     ) -> AsyncGenerator[WatchEvent, None]:
         what = target.describe(self._cluster)
         try:
@@ -289,13 +258,13 @@ class ApiClient:
         except errors.TransportFailure as failure:
             raise type(failure)(f"{what}: {failure}") from failure
 
-    def _object(self, target: _Target, response: Response) -> Object:
+    def _object(self, target: Target, response: Response) -> Object:
         try:
             return Object.from_wire(response.body)
         except msgspec.DecodeError as error:
             raise self._malformed(target, response.body, error) from error
 
-    def _malformed(self, target: _Target, body: bytes, error: Exception) -> errors.Malformed:
+    def _malformed(self, target: Target, body: bytes, error: Exception) -> errors.Malformed:
         return _malformed(target.describe(self._cluster), body, error)
 
     def _headers(self, accept: str) -> dict[str, str]:
@@ -395,7 +364,3 @@ def _warnings(header: str) -> list[str]:
 def _malformed(what: str, body: bytes, error: Exception) -> errors.Malformed:
     start = body[:200].decode("utf-8", "replace")
     return errors.Malformed(f"{what}: not an API answer ({error}): {start!r}")
-
-
-def _invalid(message: str) -> errors.Invalid:
-    return errors.Invalid(400, "BadRequest", message)

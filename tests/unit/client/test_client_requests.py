@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.client.toy_server import WIDGET, ToyServer, answer
 
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import apply, json_patch, merge
+from tests.unit.client.toy_server import WIDGET, ToyServer, answer
 
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)

@@ -1,0 +1,217 @@
+"""The transport over HTTP, to any Kubernetes API server.
+
+A transport is bound to one origin when it is made: a request brings a path, never a host,
+and redirects come back as they are, so a credential cannot travel elsewhere. Sessions are
+made on first use inside the running loop. Streams have connections of their own: however
+many watches are open, a plain request never waits for one of them to end.
+
+Every error of the libraries below becomes a :class:`~.errors.TransportFailure`; only those
+that surely came before the request was sent become ``ConnectFailed``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+from yarl import URL
+
+from datum_compute.client import errors
+from datum_compute.client.tls import client_context
+from datum_compute.client.transport import Request, Response
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection with its TLS handshake. A guess: several round trips round the world."""
+MAX_CONNECTIONS = 64
+"""Plain requests at once. Kubernetes serves 400 reads and 200 writes at once for everybody."""
+
+
+class HttpTransport:
+    """Carries requests to ``base_url``, an origin without a path."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        ca_pem: bytes = b"",
+        server_hostname: str = "",
+        proxy: str = "",
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        """``tls`` wins over ``ca_pem``; with neither, the system's authorities are trusted.
+        ``server_hostname`` is the name expected in the certificate, if not the host's.
+        Proxies are never taken from the environment."""
+        self._origin = _origin_of(base_url)
+        if tls is None and self._origin.startswith("https:"):
+            tls = client_context(ca_pem)
+        self._tls = tls
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        if server_hostname:
+            self._options["server_hostname"] = server_hostname
+        if proxy:
+            self._options["proxy"] = proxy
+        self._max_connections = max_connections
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._closed = False
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if self._closed:
+            raise errors.ConnectFailed(f"{self._origin}: the transport is closed")
+        streaming = _asks_for_stream(request)
+        with self._failures(timeout):
+            async with asyncio.timeout(timeout):
+                response = await self._session(streaming).request(
+                    request.method,
+                    self._url(request),
+                    headers=request.headers,
+                    data=request.body or None,
+                    **self._options,
+                )
+                if streaming and response.status < 300:
+                    stream = _Stream(self, response)
+                    return Response(response.status, _headers(response), stream=stream)
+                async with response:
+                    body = await response.read()
+        return Response(response.status, _headers(response), body)
+
+    async def close(self) -> None:
+        """Close all connections, those of open streams too."""
+        self._closed = True
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
+
+    def _url(self, request: Request) -> URL:
+        text = self._origin + quote(request.path, safe="/:@!$&'()*+,;=~")
+        if request.query:
+            text += "?" + urlencode(request.query)
+        # Already encoded: the library would else resolve dots and decode escapes.
+        return URL(text, encoded=True)
+
+    def _session(self, streaming: bool) -> aiohttp.ClientSession:
+        if streaming not in self._sessions:
+            connector = aiohttp.TCPConnector(
+                ssl=self._tls if self._tls is not None else True,
+                limit=0 if streaming else self._max_connections,
+                socket_factory=_socket,
+            )
+            session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT),
+                trust_env=False,
+            )
+            # The library repeats a PUT or DELETE whose connection broke; whether that makes
+            # sense only the caller knows. It offers no public switch.
+            session._retry_connection = False
+            self._sessions[streaming] = session
+        return self._sessions[streaming]
+
+    @contextmanager
+    def _failures(self, timeout: float | None = None) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            failure = failure_for(error)
+            text = f"no answer within {timeout:g} s" if timeout else "no answer in time"
+            raise type(failure)(f"{self._origin}: {_text(error) or text}") from error
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not self._closed:
+                raise  # the library says "Session is closed" this way; anything else is a bug
+            failure = failure_for(error)
+            raise type(failure)(f"{self._origin}: {_text(error)}") from error
+
+
+class _Stream:
+    """The body of an answer that does not end by itself."""
+
+    def __init__(self, transport: HttpTransport, response: aiohttp.ClientResponse) -> None:
+        self._transport = transport
+        self._response = response
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with self._transport._failures():
+            chunk = await self._response.content.readany()
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        # Closing, not releasing: what is still to come would have to be read first.
+        self._response.close()
+
+
+def failure_for(error: Exception) -> errors.TransportFailure:
+    """The failure a lower layer's error stands for.
+
+    In doubt it is ``Disconnected``, which claims nothing about what the server did.
+    """
+    match error:
+        case (
+            aiohttp.ClientConnectorError()  # refused, unreachable, DNS, TLS handshake, proxy
+            | aiohttp.ConnectionTimeoutError()
+            | aiohttp.ServerFingerprintMismatch()
+            | aiohttp.ClientHttpProxyError()
+            | aiohttp.InvalidURL()
+            | aiohttp.NonHttpUrlClientError()
+            | socket.gaierror()
+        ):
+            return errors.ConnectFailed(_text(error))
+        case TimeoutError():
+            return errors.TimedOut(_text(error))
+        case RuntimeError():
+            return errors.ConnectFailed("the transport is closed")
+        case _:
+            return errors.Disconnected(_text(error))
+
+
+def _text(error: Exception) -> str:
+    # Several errors of the library have an empty text.
+    return str(error) or ("" if isinstance(error, TimeoutError) else type(error).__name__)
+
+
+def _origin_of(base_url: str) -> str:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError(f"{base_url!r} is not an http or https URL")
+    if parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError(f"{base_url!r} must be an origin: scheme, host and port only")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _asks_for_stream(request: Request) -> bool:
+    return any(
+        key in ("watch", "follow") and value in ("1", "true") for key, value in request.query
+    )
+
+
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for key, value in response.headers.items():
+        key = key.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined
+
+
+def _socket(address: Any) -> socket.socket:
+    """A socket that notices within about a minute that its peer is gone.
+
+    An idle watch sends nothing, so without probes a dead server would stay unnoticed.
+    """
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

@@ -1,0 +1,315 @@
+"""Where a server is, whom to trust and who we are: from a kubeconfig or from inside a pod.
+
+A :class:`Connection` is the outcome of both. It holds what was read, files included, so
+that later changes to the working directory do not matter; only a token kept in a file
+stays a file, because such tokens are replaced while the process runs.
+
+What a file asks for and we cannot do is an error, never ignored: a connection with less
+identity than intended would fail later in ways hard to understand.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from datum_compute.client.tls import client_context
+from datum_compute.env import Environment
+
+if TYPE_CHECKING:
+    import ssl
+
+    from datum_compute.client.client import ApiClient
+    from datum_compute.client.http import HttpTransport
+    from datum_compute.client.reader import Reader
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where Kubernetes mounts a pod's identity."""
+
+
+class KubeconfigError(Exception):
+    """The configuration cannot be used; the message names the file and the entry."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """All that a transport and a client need."""
+
+    name: str
+    """The context's name, for messages."""
+    origin: str
+    prefix: str = ""
+    """The path of the server's URL: on Milo each project has its own."""
+    namespace: str = "default"
+    ca_pem: bytes = b""
+    insecure: bool = False
+    server_hostname: str = ""
+    proxy: str = ""
+    token: Callable[[], str] | str = ""
+    certificate_pem: bytes = b""
+    key_pem: bytes = b""
+
+    def tls(self) -> ssl.SSLContext:
+        try:
+            return client_context(
+                self.ca_pem,
+                insecure=self.insecure,
+                certificate_pem=self.certificate_pem,
+                key_pem=self.key_pem,
+            )
+        except (ValueError, OSError) as error:
+            raise KubeconfigError(f"{self.name}: unusable certificate data: {error}") from error
+
+    def __repr__(self) -> str:  # no credential ever gets into a log by accident
+        return f"<Connection {self.name} {self.origin}{self.prefix}>"
+
+
+class TokenFile:
+    """A token in a file that is replaced before it expires; read again when it changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, ...] = ()
+        self._token = ""
+
+    def __call__(self) -> str:
+        try:
+            stat = self._path.stat()
+            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if stamp != self._stamp:
+                self._token, self._stamp = self._path.read_text().strip(), stamp
+        except OSError as error:
+            # The file is swapped by others; what we read last stays good for a while.
+            if not self._token:
+                raise KubeconfigError(f"cannot read the token in {self._path}: {error}") from error
+        return self._token
+
+
+def load(path: str | os.PathLike[str], context: str = "") -> Connection:
+    """The connection of one context of a file, by default its current one."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise KubeconfigError(f"cannot read {file}: {error}") from error
+    return _Kubeconfig(file, _parsed(text, file)).connection(context)
+
+
+def in_cluster(env: Environment, directory: Path = SERVICE_ACCOUNT) -> Connection:
+    """The connection of a pod to its own cluster."""
+    host = env.variable("KUBERNETES_SERVICE_HOST")
+    port = env.variable("KUBERNETES_SERVICE_PORT") or "443"
+    if not host:
+        raise KubeconfigError(
+            "not in a cluster: KUBERNETES_SERVICE_HOST is not set; name a kubeconfig instead"
+        )
+    try:
+        ca_pem = (directory / "ca.crt").read_bytes()
+        namespace = (directory / "namespace").read_text().strip()
+    except OSError as error:
+        raise KubeconfigError(f"cannot read the service account: {error}") from error
+    token = TokenFile(directory / "token")
+    token()  # a missing one is an error of the start, not of the first request
+    address = f"[{host}]" if ":" in host else host
+    return Connection(
+        name="in-cluster",
+        origin=f"https://{address}:{port}",
+        namespace=namespace or "default",
+        ca_pem=ca_pem,
+        token=token,
+    )
+
+
+def transport_for(connection: Connection) -> HttpTransport:
+    """The transport of a connection. Credentials other than certificates are the client's."""
+    from datum_compute.client.http import HttpTransport
+
+    return HttpTransport(
+        connection.origin,
+        tls=connection.tls() if connection.origin.startswith("https:") else None,
+        server_hostname=connection.server_hostname,
+        proxy=connection.proxy,
+    )
+
+
+def client_for(connection: Connection, *, cluster: str = "") -> ApiClient:
+    """A client with a transport of its own; its ``close`` closes both."""
+    from datum_compute.client.client import ApiClient
+
+    return ApiClient(
+        transport_for(connection),
+        cluster=cluster or connection.name,
+        prefix=connection.prefix,
+        token=connection.token,
+    )
+
+
+def reader_for(connection: Connection, *, cluster: str = "") -> Reader:
+    from datum_compute.client.reader import Reader
+
+    return Reader(
+        connection.origin,
+        cluster=cluster or connection.name,
+        prefix=connection.prefix,
+        token=connection.token,
+        tls=connection.tls() if connection.origin.startswith("https:") else None,
+        server_hostname=connection.server_hostname,
+        proxy=connection.proxy,
+    )
+
+
+def render(
+    *, server: str, ca_pem: bytes, token: str, name: str, user: str, namespace: str = "default"
+) -> str:
+    """A kubeconfig with everything embedded, for kubectl and ourselves to load.
+
+    JSON strings are YAML strings, so no name can break the form.
+    """
+    quoted = json.dumps
+    ca = base64.b64encode(ca_pem).decode()
+    return f"""\
+apiVersion: v1
+kind: Config
+current-context: {quoted(name)}
+clusters:
+- name: {quoted(name)}
+  cluster:
+    server: {quoted(server)}
+    certificate-authority-data: {quoted(ca)}
+users:
+- name: {quoted(user)}
+  user:
+    token: {quoted(token)}
+contexts:
+- name: {quoted(name)}
+  context:
+    cluster: {quoted(name)}
+    user: {quoted(user)}
+    namespace: {quoted(namespace)}
+"""
+
+
+class _Kubeconfig:
+    """One parsed file; relative paths in it start at its own directory."""
+
+    def __init__(self, file: Path, content: dict[str, Any]) -> None:
+        self._file = file
+        self._content = content
+
+    def connection(self, context: str) -> Connection:
+        name = context or str(self._content.get("current-context") or "")
+        if not name:
+            raise self._error("no current-context is set; name a context")
+        chosen = self._entry("contexts", "context", name)
+        cluster = self._entry("clusters", "cluster", str(chosen.get("cluster") or ""))
+        user_name = str(chosen.get("user") or "")
+        user = self._entry("users", "user", user_name) if user_name else {}
+        self._refuse_unsupported(user_name, user)
+        origin, prefix = self._server(cluster, name)
+        return Connection(
+            name=name,
+            origin=origin,
+            prefix=prefix,
+            namespace=str(chosen.get("namespace") or "default"),
+            ca_pem=self._data(cluster, "certificate-authority"),
+            insecure=bool(cluster.get("insecure-skip-tls-verify")),
+            server_hostname=str(cluster.get("tls-server-name") or ""),
+            proxy=str(cluster.get("proxy-url") or ""),
+            token=self._token(user),
+            certificate_pem=self._data(user, "client-certificate"),
+            key_pem=self._data(user, "client-key"),
+        )
+
+    def _entry(self, section: str, key: str, name: str) -> dict[str, Any]:
+        entries = self._content.get(section) or []
+        if not isinstance(entries, list):
+            raise self._error(f"{section} is not a list")
+        for entry in entries:
+            if isinstance(entry, dict) and entry.get("name") == name:
+                found = entry.get(key) or {}
+                if not isinstance(found, dict):
+                    raise self._error(f"{key} {name!r} is not a mapping")
+                return found
+        known = ", ".join(repr(e.get("name")) for e in entries if isinstance(e, dict)) or "none"
+        raise self._error(f"{key} {name!r} is not defined; {section}: {known}")
+
+    def _refuse_unsupported(self, name: str, user: dict[str, Any]) -> None:
+        for key, what in (
+            ("exec", "an exec credential plugin"),
+            ("auth-provider", "an auth provider"),
+            ("username", "a password"),
+            ("as", "impersonation"),
+        ):
+            if user.get(key):
+                raise self._error(
+                    f"user {name!r} uses {what} ({key}), which is not supported;"
+                    " use a token, a tokenFile or a client certificate"
+                )
+
+    def _server(self, cluster: dict[str, Any], name: str) -> tuple[str, str]:
+        server = str(cluster.get("server") or "")
+        try:
+            parts = urlsplit(server)
+            valid = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+        except ValueError:
+            valid = False
+        if not valid or parts.query or parts.fragment or "@" in parts.netloc:
+            raise self._error(f"the cluster of context {name!r} has no usable server: {server!r}")
+        return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+
+    def _token(self, user: dict[str, Any]) -> Callable[[], str] | str:
+        if user.get("tokenFile"):  # the file wins, as in kubectl
+            token = TokenFile(self._path(str(user["tokenFile"])))
+            token()
+            return token
+        return str(user.get("token") or "")
+
+    def _data(self, entry: dict[str, Any], key: str) -> bytes:
+        """Embedded data wins over a file's name, as in kubectl."""
+        if entry.get(f"{key}-data"):
+            try:
+                return base64.b64decode(str(entry[f"{key}-data"]), validate=True)
+            except binascii.Error as error:
+                raise self._error(f"{key}-data is not base64: {error}") from error
+        if entry.get(key):
+            try:
+                return self._path(str(entry[key])).read_bytes()
+            except OSError as error:
+                raise self._error(f"cannot read {key}: {error}") from error
+        return b""
+
+    def _path(self, name: str) -> Path:
+        return self._file.parent / name  # an absolute name stays as it is
+
+    def _error(self, message: str) -> KubeconfigError:
+        return KubeconfigError(f"{self._file}: {message}")
+
+
+def _parsed(text: str, file: Path) -> dict[str, Any]:
+    if text.lstrip().startswith("{"):
+        # JSON is YAML, and quicker to read without its library.
+        try:
+            content = json.loads(text)
+        except ValueError:
+            content = _parsed_yaml(text, file)
+    else:
+        content = _parsed_yaml(text, file)
+    if not isinstance(content, dict):
+        raise KubeconfigError(f"{file}: not a kubeconfig")
+    return content
+
+
+def _parsed_yaml(text: str, file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"{file}: not YAML: {error}") from error

@@ -1,0 +1,208 @@
+"""Plain reads for the command line, without an event loop.
+
+A command that shows one object spends most of its time importing; this reader needs only
+the standard library. It offers the reading part of :mod:`.protocol` on the same paths with
+the same errors, one connection, and objects as plain JSON values.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from datum_compute import __version__
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.target import Target
+
+PAGE = 500
+"""Objects per request, as kubectl asks."""
+
+Items = list[dict[str, Any]]
+
+
+class Reader:
+    """One plane of one server, with one identity."""
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        cluster: str,
+        prefix: str = "",
+        token: Callable[[], str] | str = "",
+        tls: ssl.SSLContext | None = None,
+        server_hostname: str = "",
+        proxy: str = "",
+        timeout: float = 30.0,
+        user_agent: str = f"datum-compute/{__version__}",
+    ) -> None:
+        """``timeout`` bounds each wait on the socket, not the whole answer."""
+        self._server = server.rstrip("/")
+        self._cluster = cluster
+        self._prefix = prefix.rstrip("/")
+        self._token = token
+        self._tls = tls
+        self._server_hostname = server_hostname
+        self._proxy = proxy
+        self._timeout = timeout
+        self._user_agent = user_agent
+        self._connection: http.client.HTTPConnection | None = None
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any]:
+        target = Target("get", resource, namespace, name)
+        target.check(named=True)
+        what = target.describe(self._cluster)
+        return _decoded(self._get(target.path, {}, what), what)
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Items:
+        """All pages. When the server drops the snapshot on the way, one full list instead."""
+        target = Target("list", resource, namespace)
+        target.check(named=False)
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        items: Items = []
+        continue_token = ""
+        while True:
+            try:
+                page = {"limit": str(PAGE), "continue": continue_token}
+                found, continue_token = self._page(target, {**query, **page})
+            except errors.Expired:
+                if not continue_token:
+                    raise
+                return self._page(target, query)[0]
+            items += found
+            if not continue_token:
+                return items
+
+    def raw(self, path: str) -> bytes:
+        """GET of a path below the plane's root, with its query as written."""
+        path, _, query = path.partition("?")
+        what = f"get {path} on {self._cluster}"
+        return self._get(path, query, what, accept="application/json, */*;q=0.5")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _page(self, target: Target, query: dict[str, str]) -> tuple[Items, str]:
+        what = target.describe(self._cluster)
+        page = _decoded(self._get(target.path, query, what), what)
+        items = page.get("items") or []
+        metadata = page.get("metadata") or {}
+        if not isinstance(items, list) or not isinstance(metadata, dict):
+            raise errors.Malformed(f"{what}: the answer is not a list")
+        # Items of a typed list carry neither apiVersion nor kind on a real server.
+        kind = str(page.get("kind", "")).removesuffix("List")
+        typed = {"apiVersion": page.get("apiVersion", ""), "kind": kind}
+        return [{**typed, **item} for item in items], str(metadata.get("continue") or "")
+
+    def _get(
+        self, path: str, query: dict[str, str] | str, what: str, accept: str = "application/json"
+    ) -> bytes:
+        url = quote(self._prefix + path, safe="/:@!$&'()*+,;=~")
+        if not isinstance(query, str):
+            query = urlencode({key: value for key, value in query.items() if value})
+        if query:
+            url += "?" + query
+        status, retry_after, body = self._send(url, self._headers(accept), what)
+        if 200 <= status < 300:
+            return body
+        if status < 400:
+            raise errors.Malformed(f"{what}: answered with HTTP {status}")
+        raise errors.error_for(status, body, what=what, retry_after=retry_after)
+
+    def _send(self, url: str, headers: dict[str, str], what: str) -> tuple[int, str, bytes]:
+        connection = self._connect(what)
+        try:
+            connection.request("GET", url, headers=headers)
+            response = connection.getresponse()
+            body = response.read()
+        except TimeoutError as error:
+            self.close()
+            raise errors.TimedOut(f"{what}: no answer within {self._timeout:g} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            text = str(error) or type(error).__name__
+            raise errors.Disconnected(f"{what}: {self._server}: {text}") from error
+        except BaseException:
+            self.close()  # interrupted half way: the connection is of no further use
+            raise
+        return response.status, response.getheader("retry-after", ""), body
+
+    def _connect(self, what: str) -> http.client.HTTPConnection:
+        if self._connection is not None and self._connection.sock is not None:
+            return self._connection
+        connection = self._new_connection()
+        try:
+            connection.connect()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            text = str(error) or type(error).__name__
+            raise errors.ConnectFailed(f"{what}: {self._server}: {text}") from error
+        self._connection = connection
+        return connection
+
+    def _new_connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self._server)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme != "https":
+            return http.client.HTTPConnection(host, port, timeout=self._timeout)
+        context = self._tls or ssl.create_default_context()
+        expected = self._server_hostname or host
+        proxy = urlsplit(self._proxy)
+        if proxy.hostname is None:
+            return _HTTPSConnection(expected, context, host, port, timeout=self._timeout)
+        made = _HTTPSConnection(
+            expected, context, proxy.hostname, proxy.port or 80, timeout=self._timeout
+        )
+        made.set_tunnel(host, port or 443)
+        return made
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept, "User-Agent": self._user_agent}
+        token = self._token if isinstance(self._token, str) else self._token()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+
+class _HTTPSConnection(http.client.HTTPSConnection):
+    """Expects ``expected`` in the certificate, whichever host the socket goes to."""
+
+    def __init__(
+        self, expected: str, context: ssl.SSLContext, host: str, port: int | None, timeout: float
+    ) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._expected = expected
+        self._tls = context
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._expected)
+
+
+def _decoded(body: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        start = body[:200].decode("utf-8", "replace")
+        raise errors.Malformed(f"{what}: not an API answer ({error}): {start!r}") from error
+    if not isinstance(value, dict):
+        raise errors.Malformed(f"{what}: not an API object: {body[:200]!r}")
+    return value

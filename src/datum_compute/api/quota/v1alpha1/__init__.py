@@ -1,0 +1,4 @@
+"""Milo's quota kinds: what can be counted, what was granted, what is claimed."""
+
+from datum_compute.api.quota.v1alpha1.allowances import *  # noqa: F403
+from datum_compute.api.quota.v1alpha1.claims import *  # noqa: F403

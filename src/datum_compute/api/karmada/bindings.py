@@ -1,0 +1,90 @@
+"""One template on its way to its clusters."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from datum_compute.api.conditions import Conditions
+from datum_compute.api.karmada.policies import PolicyPlacement
+from datum_compute.api.meta import EMPTY, ObjectMeta
+from datum_compute.api.scheme import Resource
+from datum_compute.api.structural import described
+
+__all__ = [
+    "RESOURCE_BINDINGS",
+    "AggregatedStatusItem",
+    "BoundResource",
+    "ResourceBinding",
+    "ResourceBindingSpec",
+    "ResourceBindingStatus",
+    "TargetCluster",
+]
+
+RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+
+
+class BoundResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: Annotated[str, described("Group and version.", required=True)] = ""
+    kind: Annotated[str, described("Kind.", required=True)] = ""
+    namespace: Annotated[str, described("Namespace.")] = ""
+    name: Annotated[str, described("Name.", required=True)] = ""
+    uid: Annotated[str, described("UID on the hub.")] = ""
+    resource_version: Annotated[str, described("The version that was looked at.")] = ""
+
+
+class TargetCluster(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the cluster.", required=True)] = ""
+    replicas: Annotated[int | None, described("Replicas there, for kinds that have them.")] = None
+
+
+class ResourceBindingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    resource: Annotated[BoundResource, described("The template.", required=True)] = BoundResource()
+    placement: Annotated[
+        PolicyPlacement | None, described("Which clusters come into question.")
+    ] = None
+    clusters: Annotated[tuple[TargetCluster, ...], described("The clusters chosen.")] = ()
+    propagate_deps: Annotated[bool, described("Whether what it refers to goes along.")] = False
+    scheduler_name: Annotated[str, described("Who picks the clusters.")] = ""
+    conflict_resolution: Annotated[
+        str, described("What happens to an object the member already has.")
+    ] = "Abort"
+    preserve_resources_on_deletion: Annotated[
+        bool, described("Whether members keep their objects when the template goes.")
+    ] = False
+
+
+class AggregatedStatusItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    cluster_name: Annotated[str, described("Which cluster.", required=True)] = ""
+    status: Annotated[msgspec.Raw, described("The object's status there.")] = EMPTY
+    applied: Annotated[bool, described("Whether it was applied there.")] = False
+    applied_message: Annotated[str, described("Why it was not.")] = ""
+    health: Annotated[
+        str, described("Its health there.", enum=["Healthy", "Unhealthy", "Unknown"])
+    ] = "Unknown"
+
+
+class ResourceBindingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    scheduler_observed_generation: Annotated[
+        int, described("Generation the scheduler has seen.", format="int64")
+    ] = 0
+    last_scheduled_time: Annotated[
+        datetime | None, described("When clusters were last chosen.")
+    ] = None
+    conditions: Annotated[
+        Conditions,
+        described("Scheduled and FullyApplied.", list_type="map", list_keys=["type"]),
+    ] = ()
+    aggregated_status: Annotated[
+        tuple[AggregatedStatusItem, ...], described("How it is doing in each cluster.")
+    ] = ()
+
+
+class ResourceBinding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One template on its way to its clusters."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceBindingSpec = ResourceBindingSpec()
+    status: ResourceBindingStatus = ResourceBindingStatus()

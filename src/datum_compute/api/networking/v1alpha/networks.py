@@ -1,0 +1,159 @@
+"""Networks, their presence at a location, and the wish to be on one there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from datum_compute.api.conditions import Conditions
+from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.references import LocationReference
+from datum_compute.api.scheme import Resource
+from datum_compute.api.structural import described
+
+__all__ = [
+    "CONDITION_IPAM_ALLOCATED",
+    "CONDITION_READY",
+    "GROUP",
+    "NETWORKS",
+    "NETWORK_BINDINGS",
+    "NETWORK_CONTEXTS",
+    "REASON_NETWORK_CONTEXT_NOT_READY",
+    "REASON_NETWORK_CONTEXT_READY",
+    "REASON_NETWORK_FAILED_TO_CREATE",
+    "REASON_NETWORK_NOT_FOUND",
+    "REASON_PENDING",
+    "REASON_READY",
+    "BoundNetwork",
+    "ContextNetwork",
+    "Network",
+    "NetworkBinding",
+    "NetworkBindingSpec",
+    "NetworkBindingStatus",
+    "NetworkContext",
+    "NetworkContextReference",
+    "NetworkContextSpec",
+    "NetworkIPAM",
+    "NetworkSpec",
+    "ReadinessStatus",
+]
+
+GROUP = "networking.datumapis.com"
+
+NETWORKS = Resource(GROUP, "v1alpha", "networks", "Network")
+NETWORK_CONTEXTS = Resource(GROUP, "v1alpha", "networkcontexts", "NetworkContext")
+NETWORK_BINDINGS = Resource(GROUP, "v1alpha", "networkbindings", "NetworkBinding")
+
+CONDITION_READY = "Ready"
+CONDITION_IPAM_ALLOCATED = "IPAMAllocated"
+
+REASON_PENDING = "Pending"
+REASON_READY = "Ready"
+REASON_NETWORK_NOT_FOUND = "NetworkNotFound"
+REASON_NETWORK_CONTEXT_NOT_READY = "NetworkContextNotReady"
+REASON_NETWORK_CONTEXT_READY = "NetworkContextReady"
+REASON_NETWORK_FAILED_TO_CREATE = "NetworkFailedToCreate"
+
+
+class ReadinessStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The status of a kind that reports nothing but conditions."""
+
+    conditions: Annotated[
+        Conditions, described("Ready, and what leads to it.", list_type="map", list_keys=["type"])
+    ] = ()
+
+
+class NetworkIPAM(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    mode: Annotated[
+        str,
+        described("Who chooses the ranges.", required=True, enum=["Auto", "Policy"]),
+    ] = "Auto"
+    ipv4_range: Annotated[str | None, described("IPv4 range of the network.")] = None
+    ipv6_range: Annotated[str | None, described("IPv6 range of the network.")] = None
+
+
+class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    ipam: Annotated[NetworkIPAM, described("Address management.", required=True)] = NetworkIPAM()
+    ip_families: Annotated[
+        tuple[str, ...],
+        described(
+            "Address families of the network.",
+            default=["IPv6"],
+            list_type="set",
+        ),
+    ] = ()
+    mtu: Annotated[int, described("Largest packet.", default=1460, minimum=1300, maximum=8856)] = (
+        1460
+    )
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A private network of a project."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NetworkSpec = NetworkSpec()
+    status: ReadinessStatus = ReadinessStatus()
+
+
+class ContextNetwork(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the Network.", required=True)] = ""
+
+
+class NetworkContextSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    network: Annotated[ContextNetwork, described("The Network.", required=True)] = ContextNetwork()
+    location: Annotated[LocationReference, described("Where it is present.", required=True)] = (
+        LocationReference()
+    )
+
+
+class NetworkContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A Network's presence at one location."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NetworkContextSpec = NetworkContextSpec()
+    status: ReadinessStatus = ReadinessStatus()
+
+
+class BoundNetwork(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the Network.", required=True)] = ""
+    namespace: Annotated[str, described("Its namespace; the binding's own when unset.")] = ""
+
+
+class NetworkBindingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    network: Annotated[
+        BoundNetwork,
+        described(
+            "The Network to be on.",
+            required=True,
+            rules=[{"rule": "self == oldSelf", "message": "network is immutable"}],
+        ),
+    ] = BoundNetwork()
+    location: Annotated[
+        LocationReference,
+        described(
+            "Where to be on it.",
+            required=True,
+            rules=[{"rule": "self == oldSelf", "message": "location is immutable"}],
+        ),
+    ] = LocationReference()
+
+
+class NetworkContextReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    namespace: Annotated[str, described("Namespace of the context.", required=True)] = ""
+    name: Annotated[str, described("Name of the context.", required=True)] = ""
+
+
+class NetworkBindingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    network_context_ref: Annotated[
+        NetworkContextReference | None, described("The context that serves the binding.")
+    ] = None
+    conditions: Annotated[Conditions, described("Ready.", list_type="map", list_keys=["type"])] = ()
+
+
+class NetworkBinding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The wish to be on a Network at a location."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NetworkBindingSpec = NetworkBindingSpec()
+    status: NetworkBindingStatus = NetworkBindingStatus()

@@ -1,0 +1,122 @@
+"""Claims: the wish to use some of what was granted, and the answer.
+
+An answer is final. More budget does not revive a denied claim; a new claim asks anew.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from datum_compute.api import conditions as conditions_
+from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.quota.v1alpha1.allowances import GROUP, ConsumerReference
+from datum_compute.api.scheme import Resource
+from datum_compute.api.structural import described
+
+__all__ = [
+    "ALLOCATION_DENIED",
+    "ALLOCATION_GRANTED",
+    "ALLOCATION_PENDING",
+    "CONDITION_GRANTED",
+    "REASON_PENDING_EVALUATION",
+    "REASON_QUOTA_AVAILABLE",
+    "REASON_QUOTA_EXCEEDED",
+    "RESOURCE_CLAIMS",
+    "ClaimRequest",
+    "RequestAllocation",
+    "ResourceClaim",
+    "ResourceClaimSpec",
+    "ResourceClaimStatus",
+    "default_claim_status",
+]
+
+RESOURCE_CLAIMS = Resource(GROUP, "v1alpha1", "resourceclaims", "ResourceClaim")
+
+CONDITION_GRANTED = "Granted"
+REASON_QUOTA_AVAILABLE = "QuotaAvailable"
+REASON_QUOTA_EXCEEDED = "QuotaExceeded"
+REASON_PENDING_EVALUATION = "PendingEvaluation"
+
+ALLOCATION_GRANTED = "Granted"
+ALLOCATION_DENIED = "Denied"
+ALLOCATION_PENDING = "Pending"
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    resource_type: Annotated[str, described("What is asked for.", required=True)] = ""
+    amount: Annotated[
+        int, described("How much, in base units.", required=True, format="int64", minimum=0)
+    ] = 0
+
+
+class ResourceClaimSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    consumer_ref: Annotated[
+        ConsumerReference | None, described("Whose budget it is taken from.")
+    ] = None
+    requests: Annotated[
+        tuple[ClaimRequest, ...],
+        described(
+            "What is asked for.",
+            required=True,
+            minItems=1,
+            maxItems=20,
+            list_type="map",
+            list_keys=["resourceType"],
+        ),
+    ] = ()
+    resource_ref: Annotated[
+        ConsumerReference, described("The object that asks.", required=True)
+    ] = ConsumerReference()
+
+
+class RequestAllocation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    resource_type: Annotated[str, described("What was asked for.", required=True)] = ""
+    status: Annotated[
+        str,
+        described("The answer.", required=True, enum=["Granted", "Denied", "Pending"]),
+    ] = ALLOCATION_PENDING
+    reason: Annotated[str, described("Machine-readable cause.")] = ""
+    message: Annotated[str, described("The cause for people.")] = ""
+    allocated_amount: Annotated[
+        int, described("How much was set aside.", format="int64", minimum=0)
+    ] = 0
+    allocating_bucket: Annotated[str, described("The bucket that answered.")] = ""
+    last_transition_time: Annotated[
+        datetime | None, described("When the answer last changed.", required=True)
+    ] = None
+
+
+class ResourceClaimStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    allocations: Annotated[
+        tuple[RequestAllocation, ...],
+        described("The answer to each request.", list_type="map", list_keys=["resourceType"]),
+    ] = ()
+    conditions: Annotated[
+        Conditions, described("Granted.", list_type="map", list_keys=["type"])
+    ] = ()
+    observed_generation: Annotated[
+        int, described("The generation this status speaks of.", format="int64")
+    ] = 0
+
+
+class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The wish to use some of what was granted."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+def default_claim_status() -> dict[str, Any]:
+    """What the server puts into the status of a new claim: not granted, since 1970."""
+    waiting = Condition(
+        type=CONDITION_GRANTED,
+        status=conditions_.FALSE,
+        reason=REASON_PENDING_EVALUATION,
+        message="Awaiting capacity evaluation",
+    )
+    return {"conditions": conditions_.to_wire([waiting])}

@@ -1,0 +1,173 @@
+"""The objects a local platform starts with, made sure of at every start.
+
+Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the
+project and what quota counts; in the project a network, a grant, and per city a Location
+with an available LocationBinding. What is there already is left as it is: a person may
+have changed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.api.scheme import Resource
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, merge
+from datum_compute.env import Environment
+
+CITY_TOPOLOGY = "topology.datum.net/city-code"
+LOCATION_CLASS = "datum-managed"
+
+REGISTRATIONS: Mapping[str, tuple[str, str, str, int]] = {
+    "instances": ("Entity", "instance", "instance", 1),
+    "vcpus": ("Allocation", "millicore", "core", 1000),
+    "memory": ("Allocation", "MiB", "GiB", 1024),
+}
+"""What quota counts: how, base unit, the unit people read, and base units in one of those."""
+
+
+def _object(
+    resource: Resource, name: str, spec: Mapping[str, Any], **metadata: Any
+) -> dict[str, Any]:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, **metadata},
+        "spec": spec,
+    }
+
+
+async def ensure(
+    client: Client, resource: Resource, body: Mapping[str, Any], namespace: str = ""
+) -> Object:
+    """The object of this name, created from ``body`` when nothing is there."""
+    name = str(body["metadata"]["name"])
+    try:
+        return await client.get(resource, name, namespace)
+    except errors.NotFound:
+        pass
+    try:
+        return await client.create(resource, body, namespace)
+    except errors.AlreadyExists:
+        return await client.get(resource, name, namespace)
+
+
+async def ensure_root(root_client: Client, settings: LocalSettings) -> None:
+    for resource_type, (kind, base, display, factor) in REGISTRATIONS.items():
+        spec = {
+            "consumerType": {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"},
+            "type": kind,
+            "resourceType": f"compute.datumapis.com/{resource_type}",
+            "baseUnit": base,
+            "displayUnit": display,
+            "unitConversionFactor": factor,
+            "claimingResources": [
+                {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"},
+                {"apiGroup": "compute.datumapis.com", "kind": "Instance"},
+            ],
+        }
+        body = _object(quota.RESOURCE_REGISTRATIONS, f"compute-{resource_type}", spec)
+        await ensure(root_client, quota.RESOURCE_REGISTRATIONS, body)
+    owner = {"kind": "Organization", "name": "local"}
+    project = _object(resourcemanager.PROJECTS, settings.project, {"ownerRef": owner})
+    await ensure(root_client, resourcemanager.PROJECTS, project)
+
+
+async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
+    interpreter = _object(
+        karmada.INTERPRETER_CUSTOMIZATIONS,
+        "workloaddeployment-status",
+        {
+            "target": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"},
+            "customizations": {
+                "statusReflection": {"luaScript": REFLECT_STATUS},
+                "statusAggregation": {"luaScript": AGGREGATE_STATUS},
+            },
+        },
+    )
+    await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
+    for city, cell in zip(settings.cities, settings.cells, strict=True):
+        spec = {"syncMode": "Push", "apiEndpoint": f"/clusters/{cell}"}
+        body = _object(karmada.CLUSTERS, cell, spec, labels={CITY_TOPOLOGY: city})
+        await ensure(hub_client, karmada.CLUSTERS, body)
+
+
+REFLECT_STATUS = """\
+function ReflectStatus(observedObj)
+  return observedObj.status
+end
+"""
+
+AGGREGATE_STATUS = """\
+function AggregateStatus(desiredObj, statusItems)
+  if statusItems ~= nil and statusItems[1] ~= nil and statusItems[1].status ~= nil then
+    desiredObj.status = statusItems[1].status
+  end
+  return desiredObj
+end
+"""
+"""One deployment runs in one cell, so that cell's status is passed through unchanged."""
+
+
+async def ensure_location(client: Client, city: str) -> None:
+    """The Location of a city, in a project or in the cell that serves it."""
+    spec = {"locationClassName": LOCATION_CLASS, "topology": {CITY_TOPOLOGY: city}}
+    body = _object(networking.LOCATIONS, city.lower(), spec)
+    await ensure(client, networking.LOCATIONS, body)
+
+
+async def ensure_project(project_client: Client, env: Environment, settings: LocalSettings) -> None:
+    network = _object(networking.NETWORKS, "default", {"ipam": {"mode": "Auto"}})
+    await ensure(project_client, networking.NETWORKS, network, "default")
+    grant = _object(
+        quota.RESOURCE_GRANTS,
+        "local-default",
+        {
+            "consumerRef": {
+                "apiGroup": "resourcemanager.miloapis.com",
+                "kind": "Project",
+                "name": settings.project,
+            },
+            "allowances": [
+                {"resourceType": f"compute.datumapis.com/{name}", "buckets": [{"amount": amount}]}
+                for name, amount in sorted(settings.grant.items())
+            ],
+        },
+    )
+    await ensure(project_client, quota.RESOURCE_GRANTS, grant, "milo-system")
+    for city in settings.cities:
+        await ensure_location(project_client, city)
+        await _ensure_location_binding(project_client, env, city)
+
+
+async def _ensure_location_binding(project_client: Client, env: Environment, city: str) -> None:
+    spec = {
+        "locationRef": {"name": city.lower()},
+        "locationClassName": LOCATION_CLASS,
+        "displayName": city,
+        "topology": {CITY_TOPOLOGY: city},
+    }
+    body = _object(networking.LOCATION_BINDINGS, city.lower(), spec)
+    binding = await ensure(project_client, networking.LOCATION_BINDINGS, body)
+    if binding.status:
+        return
+    available = {
+        "type": "Available",
+        "status": "True",
+        "reason": "Available",
+        "message": f"The local platform serves {city}",
+        "lastTransitionTime": env.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    await project_client.patch(
+        networking.LOCATION_BINDINGS,
+        binding.name,
+        merge({"status": {"conditions": [available]}}),
+        subresource="status",
+    )

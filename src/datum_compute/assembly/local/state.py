@@ -1,0 +1,179 @@
+"""The state directory of a local platform: what is where, and who holds it.
+
+::
+
+    settings.json    what the first `local up` was told; later ones keep it
+    state.db         every plane, on one SQLite file
+    ca.crt ca.key server.crt server.key
+    token            the token of local-admin, 0600; the server keeps only its hash
+    lock             held (flock) by the running platform for as long as it lives
+    platform.json    pid, address and start time of the one that holds the lock
+    platform.log     output of a detached platform
+
+The lock, not the pid file, tells whether a platform runs: the kernel lets go of it however
+the process ends, so a file left by ``kill -9`` misleads nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from datum_compute.env import Environment
+
+DEFAULT_PORT = 7443
+DEFAULT_GRANT = {"instances": 100, "vcpus": 400_000, "memory": 819_200}
+"""What the demo project may use, in base units: instances, millicores, MiB."""
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """What a person chose at the first ``local up``."""
+
+    cities: tuple[str, ...] = ("DFW", "IAD", "LHR")
+    """City codes in upper case; each gets one cell named by its lower-case form."""
+    project: str = "demo"
+    port: int = 0
+    """The port of the API; 0 until the first start has found a free one."""
+    grant: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_GRANT))
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return tuple(city.lower() for city in self.cities)
+
+
+@dataclass(frozen=True)
+class RunningPlatform:
+    """What a running platform says about itself in ``platform.json``."""
+
+    pid: int
+    address: str
+    project: str
+    started_at: str
+
+
+def default_directory(env: Environment) -> Path:
+    base = env.variable("XDG_STATE_HOME")
+    home = env.variable("HOME") or "~"
+    root = Path(base) if base else Path(home).expanduser() / ".local" / "state"
+    return root / "datum-compute"
+
+
+class AlreadyRunning(Exception):
+    """Another process holds the state directory."""
+
+
+class StateDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "state.db"
+
+    @property
+    def certificate_authority(self) -> Path:
+        return self.path / "ca.crt"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "platform.log"
+
+    def create(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.chmod(0o700)
+
+    def settings(self) -> LocalSettings | None:
+        """What an earlier ``local up`` stored, or None before the first."""
+        stored = self._read("settings.json")
+        if stored is None:
+            return None
+        known = {f.name for f in fields(LocalSettings)}
+        values = {key: value for key, value in stored.items() if key in known}
+        if "cities" in values:
+            values["cities"] = tuple(values["cities"])
+        return LocalSettings(**values)
+
+    def store_settings(self, settings: LocalSettings) -> None:
+        self._write("settings.json", asdict(settings))
+
+    def token(self) -> str | None:
+        try:
+            return (self.path / "token").read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    def ensure_token(self, env: Environment) -> str:
+        token = self.token()
+        if token is None:
+            token = env.new_token()
+            self._write_bytes("token", token.encode() + b"\n")
+        return token
+
+    def running(self) -> RunningPlatform | None:
+        """The platform that holds this directory, once it has said where it listens."""
+        if not self.is_held():
+            return None
+        stored = self._read("platform.json")
+        return RunningPlatform(**stored) if stored else None
+
+    def is_held(self) -> bool:
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the directory for as long as the platform runs, or raise AlreadyRunning."""
+        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise AlreadyRunning(str(self.path)) from None
+            self._remove("platform.json")
+            yield
+            self._remove("platform.json")
+        finally:
+            os.close(handle)
+
+    def announce(self, running: RunningPlatform) -> None:
+        self._write("platform.json", asdict(running))
+
+    def _remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            value = json.loads((self.path / name).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _write(self, name: str, value: dict[str, Any]) -> None:
+        self._write_bytes(name, json.dumps(value, indent=2).encode() + b"\n")
+
+    def _write_bytes(self, name: str, content: bytes) -> None:
+        """Replace a file whole: a reader, or a crash, sees the old one or the new one."""
+        temporary = self.path / f".{name}.new"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path / name)

@@ -1,0 +1,92 @@
+"""``scale NAME --min N``: how many instances run in each city."""
+
+from __future__ import annotations
+
+import argparse
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, not_found, usage
+from datum_compute.cli.rollout import plain, wait_rolled_out
+from datum_compute.cli.target import NAMESPACE
+from datum_compute.cli.waiting import Detach, add_write_flags, with_client
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import merge
+
+CONFLICT_RETRIES = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  datumctl-compute scale hello --min 3\n"
+        "  datumctl-compute scale hello --min 1 --placement default --no-wait"
+    )
+    parser.add_argument("name", metavar="NAME", help="the workload")
+    parser.add_argument("--min", type=int, required=True, dest="minimum", metavar="N")
+    parser.add_argument("--placement", help="only this placement (default: every one)")
+    add_write_flags(parser)
+
+
+def run(context: Context) -> int:
+    args = context.args
+    if not 1 <= args.minimum <= 1000:
+        raise usage(
+            f"--min {args.minimum}: expected a number from 1 to 1000",
+            f"datumctl-compute destroy {args.name}",
+        )
+    detach = Detach(context, args.name)
+
+    async def work(client: ApiClient) -> int:
+        detach.written = await _scale(context, client)
+        if args.wait:
+            await wait_rolled_out(context, client, args.name, timeout=args.timeout)
+            context.say(f'"{args.name}" is at {args.minimum} per city.')
+        return 0
+
+    try:
+        return with_client(context, work)
+    except KeyboardInterrupt:
+        if not detach.written:
+            raise
+        detach.say()
+        return 0
+
+
+async def _scale(context: Context, client: ApiClient) -> bool:
+    """Write the new minimum; whether anything had to be written."""
+    name, wanted = context.args.name, context.args.placement
+    for _ in range(CONFLICT_RETRIES):
+        try:
+            workload = plain(await client.get(compute.WORKLOADS, name, NAMESPACE))
+        except errors.NotFound:
+            project = context.target.project
+            raise not_found("workload", name, project, "datumctl-compute instances") from None
+        placements = workload["spec"]["placements"]
+        chosen = [p for p in placements if wanted in (None, p["name"])]
+        if not chosen:
+            known = ", ".join(p["name"] for p in placements)
+            raise usage(f'--placement "{wanted}": workload "{name}" has {known}')
+        old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
+        if old == [context.args.minimum]:
+            context.say(f'"{name}" is already at {context.args.minimum} per city.')
+            return False
+        for placement in chosen:
+            placement["scaleSettings"]["minReplicas"] = context.args.minimum
+        version = {"resourceVersion": workload["metadata"]["resourceVersion"]}
+        body = merge({"metadata": version, "spec": {"placements": placements}})
+        try:
+            await client.patch(compute.WORKLOADS, name, body, NAMESPACE)
+        except errors.Conflict:
+            continue
+        before = ", ".join(map(str, old))
+        context.say(f'Scaling "{name}": min replicas {before} → {context.args.minimum}\n')
+        return True
+    raise CommandError(
+        f'scaling "{name}": others keep changing it',
+        exit_code=Exit.CONFLICT,
+        code="Conflict",
+        hint="run the command again",
+        retryable=True,
+    )

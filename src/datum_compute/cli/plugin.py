@@ -1,0 +1,27 @@
+"""What datumctl asks a plugin before it runs it.
+
+Imports nothing but the standard library, so that a single-file build can answer without
+unpacking itself.
+"""
+
+from __future__ import annotations
+
+import json
+
+from datum_compute import __version__
+
+MANIFEST_FLAG = "--plugin-manifest"
+API_VERSION = 1
+"""The version of datumctl's plugin protocol that this program speaks."""
+
+
+def manifest() -> str:
+    return json.dumps(
+        {
+            "name": "compute",
+            "version": __version__,
+            "description": "Run images in many cities, and see how they are",
+            "api_version": API_VERSION,
+            "min_api_version": API_VERSION,
+        }
+    )

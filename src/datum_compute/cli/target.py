@@ -1,0 +1,123 @@
+"""Where a command talks to: flags, then the plugin environment, then a local platform."""
+
+from __future__ import annotations
+
+import subprocess
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from datum_compute.assembly.local.state import StateDirectory, default_directory
+from datum_compute.cli.errors import CommandError, usage
+from datum_compute.client import kubeconfig
+from datum_compute.client.kubeconfig import Connection
+from datum_compute.env import Environment
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
+    from datum_compute.client.reader import Reader
+
+PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
+NAMESPACE = "default"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A project's control plane and the credential to talk to it with."""
+
+    project: str
+    connection: Connection
+
+    def reader(self) -> Reader:
+        """For plain reads: synchronous, and quick to import."""
+        return kubeconfig.reader_for(self.connection, cluster=self.project)
+
+    def client(self) -> ApiClient:
+        """For commands that write or wait; its ``close`` is awaited by whoever asks."""
+        return kubeconfig.client_for(self.connection, cluster=self.project)
+
+
+def find_target(env: Environment, args: Namespace) -> Target:
+    if args.kubeconfig:
+        return _from_kubeconfig(args)
+    if args.server:
+        return _from_flags(args)
+    if env.variable("DATUM_API_HOST"):
+        return _from_plugin(env, args)
+    return _from_local_platform(env, args)
+
+
+def _target(project: str, origin: str, token: Callable[[], str] | str, ca_pem: bytes) -> Target:
+    connection = Connection(
+        name=project,
+        origin=origin,
+        prefix=PROJECT_PATH.format(project),
+        ca_pem=ca_pem,
+        token=token,
+    )
+    return Target(project, connection)
+
+
+def _from_kubeconfig(args: Namespace) -> Target:
+    try:
+        connection = kubeconfig.load(args.kubeconfig, args.context or "")
+    except kubeconfig.KubeconfigError as error:
+        raise usage(f"--kubeconfig: {error}") from error
+    if args.project and not connection.prefix:
+        connection = replace(connection, prefix=PROJECT_PATH.format(args.project))
+    return Target(args.project or connection.name, connection)
+
+
+def _from_flags(args: Namespace) -> Target:
+    for flag in ("project", "token"):
+        if not getattr(args, flag):
+            raise usage(f"--server needs --{flag}", f"--{flag} {flag.upper()}")
+    ca_pem = b""
+    if args.certificate_authority:
+        try:
+            ca_pem = Path(args.certificate_authority).read_bytes()
+        except OSError as error:
+            raise usage(f"--certificate-authority: {error}") from error
+    server = args.server if "://" in args.server else f"https://{args.server}"
+    return _target(args.project, server.rstrip("/"), args.token, ca_pem)
+
+
+def _from_plugin(env: Environment, args: Namespace) -> Target:
+    project = args.project or env.variable("DATUM_PROJECT") or ""
+    if not project:
+        raise usage("no project is chosen", "--project NAME, or choose one with datumctl")
+    token = args.token or _token_from_helper(env)
+    return _target(project, f"https://{env.variable('DATUM_API_HOST')}", token, b"")
+
+
+def _token_from_helper(env: Environment) -> str:
+    helper = env.variable("DATUM_CREDENTIALS_HELPER")
+    if not helper:
+        raise usage("no credentials: DATUM_CREDENTIALS_HELPER is not set", "--token TOKEN")
+    command = [helper, "auth", "get-token"]
+    if session := env.variable("DATUM_SESSION"):
+        command += ["--session", session]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CommandError(f"asking for a token: {error}", hint="datumctl login") from error
+    return done.stdout.strip()
+
+
+def local_state(env: Environment, args: Namespace) -> StateDirectory:
+    return StateDirectory(Path(args.data_dir) if args.data_dir else default_directory(env))
+
+
+def _from_local_platform(env: Environment, args: Namespace) -> Target:
+    state = local_state(env, args)
+    running, token = state.running(), state.token()
+    if running is None or token is None:
+        raise CommandError(
+            "there is nothing to talk to: no local platform is running and no server was named",
+            code="NoTarget",
+            hint="datumctl-compute local up --detach, or run it through datumctl",
+        )
+    ca_pem = state.certificate_authority.read_bytes()
+    return _target(args.project or running.project, running.address, token, ca_pem)

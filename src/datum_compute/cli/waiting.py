@@ -1,0 +1,70 @@
+"""What commands that write and wait have in common: flags, the loop, and Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from datum_compute.cli.context import Context
+from datum_compute.client.client import ApiClient
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = "10m"
+_DURATION = re.compile(r"^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$")
+
+
+def seconds(text: str) -> float:
+    """``45s``, ``10m``, ``1h30m``."""
+    found = _DURATION.match(text)
+    if not text or not found:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a duration such as 45s, 10m or 1h30m')
+    hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return float(hours * 3600 + minutes * 60 + rest)
+
+
+def add_write_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--wait",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="wait until it is done (default)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=seconds(DEFAULT_TIMEOUT),
+        metavar="DURATION",
+        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT})",
+    )
+
+
+def with_client(context: Context, work: Callable[[ApiClient], Awaitable[T]]) -> T:
+    """Enter the event loop once, with a client that is closed behind it."""
+
+    async def session() -> T:
+        client = context.target.client()
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(session())
+
+
+class Detach:
+    """Ctrl-C before anything was written is an interruption; after it, only a detach."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context = context
+        self._name = name
+        self.written = False
+
+    def say(self) -> None:
+        self._context.say(
+            f'\nDetached. "{self._name}" goes on; see  datumctl-compute status {self._name}'
+        )

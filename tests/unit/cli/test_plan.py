@@ -1,0 +1,57 @@
+"""A plan names every changed field in words, and the patch makes exactly that change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datum_compute.cli.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.plan import changes, merge_diff
+
+BASE = new_workload("api", Flags(image="a:1", cities=("DFW",), env=("LOG=info",), ports=("80",)))
+
+
+def plan_of(flags: Flags) -> list[tuple[str, str]]:
+    changed = changed_workload(BASE, flags)
+    return [(c.field, str(c)) for c in changes(BASE["spec"], changed["spec"])]
+
+
+def test_changes_are_said_in_words() -> None:
+    assert plan_of(Flags(image="a:2")) == [("image", "a:1 → a:2")]
+    assert plan_of(Flags(env=("LOG=debug",))) == [("env LOG", "info → debug")]
+    assert plan_of(Flags(minimum=3)) == [("min replicas (default)", "1 → 3")]
+    assert plan_of(Flags(cities=("DFW", "LHR"))) == [("cities (default)", "DFW → DFW, LHR")]
+
+
+def test_nothing_changed_is_an_empty_plan() -> None:
+    assert plan_of(Flags(image="a:1", minimum=1)) == []
+
+
+def apply_merge(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = apply_merge(result.get(key), value)
+    return result
+
+
+values = st.recursive(
+    st.integers() | st.text(max_size=3) | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(max_size=2), values, max_size=4)
+
+
+@given(objects, objects)
+def test_the_patch_turns_old_into_new(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert apply_merge(old, merge_diff(old, new)) == json.loads(json.dumps(new))

@@ -1,4 +1,9 @@
-"""Which kinds a plane serves, and all that clients may ask about each."""
+"""Which kinds a plane serves, and all that clients may ask about each.
+
+Built-in kinds are listed here; the others come from CustomResourceDefinitions, checked by
+``definitions`` before anything is built from them. Discovery, OpenAPI, tables and the
+request handler read the same :class:`ServedKind` records.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,9 @@ from typing import Any
 
 from datum_compute.api.fields import FieldError
 from datum_compute.api.scheme import Resource
-from datum_compute.platform.apiserver.schema import Schema
+from datum_compute.platform.apiserver import cells, definitions
+from datum_compute.platform.apiserver.cells import Cell
+from datum_compute.platform.apiserver.schema import Schema, compiled
 
 
 class CrdInvalid(Exception):
@@ -31,6 +38,11 @@ class Column:
     """Above 0: shown only with ``-o wide``."""
     format: str = ""
     description: str = ""
+    computed: Cell | None = None
+    """Gives the cell where no path can; ``json_path`` is empty then."""
+
+    def cell(self) -> Cell:
+        return self.computed or cells.from_path(self.json_path, self.type)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,6 +55,7 @@ class ServedKind:
     short_names: tuple[str, ...]
     categories: tuple[str, ...]
     columns: tuple[Column, ...]
+    """All of them in order, the name included."""
     has_status: bool
     has_scale: bool
     schema: Schema
@@ -52,11 +65,236 @@ class ServedKind:
     """As field selectors name them (``spec.color``), beside metadata.name and namespace."""
 
 
-def builtin_kinds() -> list[ServedKind]:
-    """The kinds every plane serves without a CustomResourceDefinition."""
-    raise NotImplementedError
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+NAME = Column(
+    "Name",
+    "string",
+    ".metadata.name",
+    format="name",
+    description="Unique among the objects of this kind in its namespace.",
+)
+AGE = Column(
+    "Age", "date", ".metadata.creationTimestamp", description="Time since the object was created."
+)
 
 
 def from_crd(crd: Mapping[str, Any]) -> list[ServedKind]:
     """One kind per served version. Raises :class:`CrdInvalid`."""
-    raise NotImplementedError
+    if errors := definitions.validate_definition(crd):
+        raise CrdInvalid(errors)
+    spec = crd["spec"]
+    names = spec["names"]
+    return [
+        _from_version(spec, names, version) for version in spec["versions"] if version["served"]
+    ]
+
+
+def _from_version(
+    spec: Mapping[str, Any], names: Mapping[str, Any], version: Mapping[str, Any]
+) -> ServedKind:
+    kind: str = names["kind"]
+    subresources = version.get("subresources") or {}
+    declared = version.get("additionalPrinterColumns")
+    columns = [_declared_column(column) for column in declared] if declared else [AGE]
+    return ServedKind(
+        resource=Resource(
+            spec["group"], version["name"], names["plural"], kind, spec["scope"] == "Namespaced"
+        ),
+        list_kind=names.get("listKind") or f"{kind}List",
+        singular=names.get("singular") or kind.lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        columns=(NAME, *columns),
+        has_status="status" in subresources,
+        has_scale="scale" in subresources,
+        schema=compiled(version["schema"]["openAPIV3Schema"]),
+        verbs=VERBS,
+        builtin=False,
+        selectable_fields=tuple(
+            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
+        ),
+    )
+
+
+def _declared_column(column: Mapping[str, Any]) -> Column:
+    return Column(
+        column["name"],
+        column["type"],
+        column["jsonPath"],
+        column.get("priority", 0),
+        column.get("format", ""),
+        column.get("description", ""),
+    )
+
+
+def builtin_kinds() -> list[ServedKind]:
+    """The kinds every plane serves without a CustomResourceDefinition."""
+    return [
+        _namespaces(),
+        _config_maps(),
+        _secrets(),
+        _builtin(
+            Resource("", "v1", "serviceaccounts", "ServiceAccount"),
+            ("sa",),
+            Column("Secrets", "string", "", computed=cells.count("secrets")),
+            AGE,
+            properties={"automountServiceAccountToken": {"type": "boolean"}},
+        ),
+        _events(),
+        _builtin(
+            Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+            (),
+            Column("Holder", "string", ".spec.holderIdentity"),
+            AGE,
+            properties={"spec": _LEASE_SPEC},
+        ),
+        _definitions(),
+    ]
+
+
+def _namespaces() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "namespaces", "Namespace", namespaced=False),
+        ("ns",),
+        Column("Status", "string", ".status.phase"),
+        AGE,
+        properties={
+            "spec": _loose({"finalizers": {"type": "array", "items": {"type": "string"}}}),
+            "status": _loose({"phase": {"type": "string"}}),
+        },
+        has_status=True,
+        verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
+        selectable_fields=("status.phase",),
+    )
+
+
+def _config_maps() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "configmaps", "ConfigMap"),
+        ("cm",),
+        Column("Data", "string", "", computed=cells.count("data", "binaryData")),
+        AGE,
+        properties={"data": _STRINGS, "binaryData": _BYTES, "immutable": {"type": "boolean"}},
+    )
+
+
+def _secrets() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "secrets", "Secret"),
+        (),
+        Column("Type", "string", ".type"),
+        Column("Data", "string", "", computed=cells.count("data")),
+        AGE,
+        properties={
+            "type": {"type": "string", "default": "Opaque"},
+            "data": _BYTES,
+            "stringData": _STRINGS,
+            "immutable": {"type": "boolean"},
+        },
+        selectable_fields=("type",),
+    )
+
+
+def _events() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "events", "Event"),
+        ("ev",),
+        Column("Last Seen", "string", "", computed=cells.event_last_seen),
+        Column("Type", "string", ".type"),
+        Column("Reason", "string", ".reason"),
+        Column("Object", "string", "", computed=cells.event_object),
+        Column("Subobject", "string", ".involvedObject.fieldPath", 1),
+        Column("Source", "string", "", 1, computed=cells.event_source),
+        Column("Message", "string", "", computed=cells.event_message),
+        Column("First Seen", "string", "", 1, computed=cells.event_first_seen),
+        Column("Count", "string", "", 1, computed=cells.event_count),
+        Column("Name", "string", ".metadata.name", 1, "name"),
+        properties={
+            "involvedObject": _loose({}),
+            "count": {"type": "integer", "format": "int32"},
+            "message": {"type": "string"},
+            "reason": {"type": "string"},
+            "type": {"type": "string"},
+        },
+        named_first=False,
+        selectable_fields=(
+            *(f"involvedObject.{name}" for name in _INVOLVED),
+            *("reason", "reportingComponent", "source", "type"),
+        ),
+    )
+
+
+def _definitions() -> ServedKind:
+    return _builtin(
+        Resource(
+            "apiextensions.k8s.io",
+            "v1",
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            namespaced=False,
+        ),
+        ("crd", "crds"),
+        Column("Created At", "date", "", computed=cells.created_at),
+        properties={"spec": _loose({}), "status": _loose({})},
+        has_status=True,
+        categories=("api-extensions",),
+    )
+
+
+def _builtin(
+    resource: Resource,
+    short_names: tuple[str, ...],
+    *columns: Column,
+    properties: Mapping[str, Any],
+    has_status: bool = False,
+    verbs: tuple[str, ...] = VERBS,
+    categories: tuple[str, ...] = (),
+    selectable_fields: tuple[str, ...] = (),
+    named_first: bool = True,
+) -> ServedKind:
+    return ServedKind(
+        resource=resource,
+        list_kind=f"{resource.kind}List",
+        singular=resource.kind.lower(),
+        short_names=short_names,
+        categories=categories,
+        columns=(NAME, *columns) if named_first else columns,
+        has_status=has_status,
+        has_scale=False,
+        schema=compiled(_loose(properties)),
+        verbs=verbs,
+        builtin=True,
+        selectable_fields=selectable_fields,
+    )
+
+
+def _loose(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the types of what it knows and keeps all else: upstream's fields are many."""
+    return {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": dict(properties),
+    }
+
+
+_STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
+_BYTES = {"type": "object", "additionalProperties": {"type": "string", "format": "byte"}}
+_LEASE_SPEC = _loose(
+    {
+        "holderIdentity": {"type": "string"},
+        "leaseDurationSeconds": {"type": "integer", "format": "int32", "minimum": 1},
+        "leaseTransitions": {"type": "integer", "format": "int32", "minimum": 0},
+        "acquireTime": {"type": "string", "format": "date-time"},
+        "renewTime": {"type": "string", "format": "date-time"},
+    }
+)
+_INVOLVED = (
+    "apiVersion",
+    "fieldPath",
+    "kind",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "uid",
+)

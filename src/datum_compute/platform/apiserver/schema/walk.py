@@ -268,6 +268,11 @@ def compile_root(schema: JsonSchema) -> tuple[Walk, tuple[Rule, ...]]:
     return walk_with_metadata, tuple(rules)
 
 
+def compile_node(schema: JsonSchema, place: Place) -> Walk:
+    """The walk of a value at some place below the root."""
+    return as_walk(_Compiler(keeping=True, rules=[]).node(schema, place))
+
+
 def as_walk(node: Node) -> Walk:
     """The node for a value of any type, its verdict unused."""
     expected, walk, admit = node
@@ -444,15 +449,15 @@ def _default_maker(schema: JsonSchema) -> Callable[[], Any] | None:
     if default is None:  # a default of null is no default, as upstream
         return None
     if isinstance(default, dict | list):
-        return lambda: _copy(default)
+        return lambda: fresh_copy(default)
     return lambda: default
 
 
-def _copy(value: Any) -> Any:
+def fresh_copy(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copy(one) for key, one in value.items()}
+        return {key: fresh_copy(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_copy(one) for one in value]
+        return [fresh_copy(one) for one in value]
     return value
 
 

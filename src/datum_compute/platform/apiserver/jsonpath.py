@@ -1,0 +1,113 @@
+"""The part of JSONPath that printer columns and selectable fields are written in.
+
+``.spec.replicas``, ``.status.conditions[?(@.type=="Ready")].status``, ``.items[0]``,
+``.list[*].name``, ``.metadata.labels.app\\.kubernetes\\.io/name``, ``['a.b']``. Compiled
+once per text; what a path does not find is simply not among the results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+Find = Callable[[Any], list[Any]]
+"""Values found in an object, in document order. ``Any`` is whatever JSON holds."""
+
+_Step = Callable[[Any], Iterable[Any]]
+
+_TOKEN = re.compile(
+    r"""\.(?P<field>(?:\\.|[^.\[\]\\])+)
+      | \[\s*(?P<index>-?\d+)\s*\]
+      | \[\s*'(?P<single>(?:\\.|[^'\\])*)'\s*\]
+      | \[\s*"(?P<double>(?:\\.|[^"\\])*)"\s*\]
+      | (?P<every>\[\s*\*\s*\]|\.\*)
+      | \[\?\(\s*@(?P<path>\.[^=!<>\s]+)\s*(?P<op>==|!=)\s*
+          (?P<operand>'[^']*'|"[^"]*"|true|false|-?\d+)\s*\)\]
+    """,
+    re.VERBOSE,
+)
+
+
+@lru_cache(maxsize=1024)
+def compile_path(text: str) -> Find:
+    """Raises ValueError, saying where, on a path this subset does not have."""
+    path = text.strip()
+    if path.startswith("{") and path.endswith("}"):
+        path = path[1:-1].strip()
+    path = path.removeprefix("$")
+    if path and path[0] not in ".[":
+        path = f".{path}"
+    steps = tuple(_steps(path, text))
+    if not steps:
+        raise ValueError(f"no path in {text!r}")
+
+    def find(obj: Any) -> list[Any]:
+        found = [obj]
+        for step in steps:
+            found = [value for one in found for value in step(one)]
+        return found
+
+    return find
+
+
+def _steps(path: str, text: str) -> Iterator[_Step]:
+    position = 0
+    while position < len(path):
+        token = _TOKEN.match(path, position)
+        if token is None:
+            raise ValueError(f"unsupported at {path[position:]!r} in {text!r}")
+        yield _step(token)
+        position = token.end()
+
+
+def _step(token: re.Match[str]) -> _Step:
+    if token["every"] is not None:
+        return _every
+    if token["index"] is not None:
+        return _item(int(token["index"]))
+    if token["path"] is not None:
+        return _matching(token["path"], token["op"], _operand(token["operand"]))
+    name = token["field"] or token["single"] or token["double"] or ""
+    return _field(re.sub(r"\\(.)", r"\1", name))
+
+
+def _field(name: str) -> _Step:
+    return lambda value: (value[name],) if isinstance(value, dict) and name in value else ()
+
+
+def _item(index: int) -> _Step:
+    def step(value: Any) -> Iterable[Any]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            return (value[index],)
+        return ()
+
+    return step
+
+
+def _every(value: Any) -> Iterable[Any]:
+    if isinstance(value, list):
+        return value
+    return value.values() if isinstance(value, dict) else ()
+
+
+def _matching(path: str, operator: str, operand: Any) -> _Step:
+    find = compile_path(path)
+
+    def step(value: Any) -> Iterable[Any]:
+        if not isinstance(value, list):
+            return ()
+        return [
+            one for one in value if any((got == operand) == (operator == "==") for got in find(one))
+        ]
+
+    return step
+
+
+def _operand(text: str) -> Any:
+    if text[0] in "'\"":
+        return text[1:-1]
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text)

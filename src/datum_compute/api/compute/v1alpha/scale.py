@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from datum_compute.api.compute.v1alpha import vocabulary as words
+from datum_compute.api.compute import vocabulary as words
 from datum_compute.api.structural import Quantity, described
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute.v1alpha import vocabulary as words
+from datum_compute.api.compute import vocabulary as words
 from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.runtime import DNS_LABEL
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings

@@ -1,0 +1,74 @@
+"""The revision of a template: equal templates hash equal, on any plane, in any release.
+
+The same wish can be written in several ways: a null, an empty list or a default spelled
+out say no more than leaving the field away, and a server fills defaults in. All of those
+are removed first. Fields we do not know stay, because a newer client may mean something
+by them.
+
+A template hashes to the same value for ever: a changed hash would restart everything that
+runs. So the list of defaults below is frozen for the fields it could have named from the
+start; a new field comes with its default on the day it is added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+_EACH = "[]"
+
+_CONTAINER = ("spec", "runtime", "sandbox", "containers", _EACH)
+_ENV_SOURCE = (*_CONTAINER, "env", _EACH, "valueFrom")
+_VOLUME = ("spec", "volumes", _EACH)
+
+_DEFAULTS: dict[tuple[str, ...], Any] = {
+    (*_CONTAINER, "ports", _EACH, "protocol"): "TCP",
+    (*_ENV_SOURCE, "configMapKeyRef", "optional"): False,
+    (*_ENV_SOURCE, "fieldRef", "apiVersion"): "v1",
+    (*_ENV_SOURCE, "secretKeyRef", "optional"): False,
+    ("spec", "runtime", "virtualMachine", "ports", _EACH, "protocol"): "TCP",
+    (
+        *("spec", "networkInterfaces", _EACH, "networkPolicy", "ingress", _EACH),
+        *("ports", _EACH, "protocol"),
+    ): "TCP",
+    (*_VOLUME, "configMap", "defaultMode"): 0o644,
+    (*_VOLUME, "configMap", "optional"): False,
+    (*_VOLUME, "disk", "template", "spec", "type"): "pd-standard",
+    (*_VOLUME, "secret", "defaultMode"): 0o644,
+    (*_VOLUME, "secret", "optional"): False,
+}
+
+_MISSING = object()
+
+
+def template_hash(template: bytes | Mapping[str, Any]) -> str:
+    """The hash of an InstanceTemplate, given as its JSON or as JSON values."""
+    values = template if isinstance(template, Mapping) else json.loads(bytes(template))
+    canonical = json.dumps(
+        _object(values, ()), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _normal(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        return _object(value, path)
+    if isinstance(value, list | tuple):
+        # Items keep their place: an empty argument is an argument.
+        return [_normal(item, (*path, _EACH)) for item in value]
+    return value
+
+
+def _object(value: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    if len(path) >= 2 and path[-2] == "metadata" and path[-1] in ("labels", "annotations"):
+        # Users' own keys, not fields: one with an empty value is there all the same.
+        return {key: item for key, item in value.items() if item is not None}
+    result = {}
+    for key, item in value.items():
+        normal = _normal(item, (*path, key))
+        empty = normal is None or normal in ("", [], {})
+        if not empty and normal != _DEFAULTS.get((*path, key), _MISSING):
+            result[key] = normal
+    return result

@@ -1,0 +1,70 @@
+"""The project planes of a platform, found through its Project objects.
+
+A project is engaged when it first reports Ready, under its bare name, and stays engaged
+until the object is gone: a Ready that flickers, or a plane that is being deleted, still has
+work to be done in it. A project that was deleted and made again is another plane, and is
+engaged anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from datum_compute.api import conditions
+from datum_compute.api.meta import Object
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.client.protocol import Client
+from datum_compute.env import Environment
+from datum_compute.fleets.wanted import Changes, follow
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+
+class ProjectFleet(Fleet):
+    def __init__(
+        self,
+        name: str,
+        root_client: Client,
+        client_for: Callable[[str], Client],
+        env: Environment,
+    ) -> None:
+        super().__init__(name, env)
+        self._root_client = root_client
+        self._client_for = client_for
+
+    async def discover(self, tasks: TaskGroup) -> None:
+        root = Cluster("root", self._root_client, self.env, tasks)
+        projects = root.cache(resourcemanager.PROJECTS)
+        await projects.wait_synced()
+        changes = Changes()
+
+        def changed(old: Object | None, new: Object | None) -> None:
+            project = new or old
+            if project is not None:
+                changes.note(project.name)
+
+        def wanted(name: str, engaged_uid: str) -> str:
+            project = projects.get(name)
+            if project is None:
+                return ""
+            uid = project.metadata.uid
+            return uid if uid == engaged_uid or _is_ready(project) else ""
+
+        projects.subscribe(changed)
+        await follow(self, changes, wanted, self._client_for)
+
+
+def _is_ready(project: Object) -> bool:
+    try:
+        status = project.view(resourcemanager.Project).status
+    except msgspec.ValidationError as error:
+        fields = {"project": project.name, "reason": str(error)}
+        logger.warning("project not understood", extra={"fields": fields})
+        return False
+    return conditions.is_true(status.conditions, resourcemanager.CONDITION_READY)

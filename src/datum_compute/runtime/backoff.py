@@ -1,0 +1,27 @@
+"""How long to wait after how many failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential with full jitter: anywhere between nothing and the grown ceiling, so
+    that many who failed together do not come back together."""
+
+    base_seconds: float
+    cap_seconds: float
+
+    def delay(self, failures: int, chance: float) -> float:
+        """The wait after this many earlier failures; ``chance`` is uniform in [0, 1)."""
+        ceiling: float = self.base_seconds * 2 ** min(failures, 32)
+        return min(self.cap_seconds, ceiling) * chance
+
+
+RECONCILE = Backoff(base_seconds=0.05, cap_seconds=30.0)
+"""For failed runs. The cap lets everything settle within a minute after a fault has
+healed; the base is a guess at the time a short race needs to pass."""
+
+RECONNECT = Backoff(base_seconds=0.5, cap_seconds=30.0)
+"""For lists and watches: a server that restarts meets its watchers spread over time."""

@@ -1,0 +1,63 @@
+"""One engaged cluster: a client, and the caches that are kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from datum_compute.api.scheme import Resource
+from datum_compute.client.protocol import Client
+from datum_compute.env import Environment
+from datum_compute.runtime.cache import Cache
+from datum_compute.runtime.own_writes import RememberingClient
+from datum_compute.runtime.reflector import Reflector
+from datum_compute.runtime.tasks import TaskGroup
+
+
+class Cluster:
+    """Made by a fleet when it engages; its watches run in the fleet's tasks."""
+
+    def __init__(self, name: str, client: Client, env: Environment, tasks: TaskGroup) -> None:
+        self.name = name
+        """What the fleet calls it, and what requests carry."""
+        self.client: Client = RememberingClient(client, self._caches_of)
+        self._client = client
+        self._env = env
+        self._tasks = tasks
+        self._caches: dict[tuple[Resource, str], Cache] = {}
+        self._by_resource: dict[Resource, list[Cache]] = {}
+        self._watching: list[asyncio.Task[Any]] = []
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.name}>"
+
+    def cache(self, resource: Resource, *, label_selector: str = "") -> Cache:
+        """The one cache of this kind and selector; the first to ask starts its watch.
+
+        Until it is ``synced`` an object that is not in it may well exist. A controller
+        declares what it reads, so that its reconciles wait for that.
+        """
+        key = (resource, label_selector)
+        cache = self._caches.get(key)
+        if cache is None:
+            cache = Cache(resource, label_selector=label_selector)
+            reflector = Reflector(self._client, cache, self._env)
+            name = f"watch {self.name} {resource}"
+            # The task first: a cluster that is gone refuses, and must not keep the cache.
+            self._watching.append(self._tasks.start(reflector.run(), name=name))
+            self._caches[key] = cache
+            self._by_resource.setdefault(resource, []).append(cache)
+        return cache
+
+    def caches(self) -> list[Cache]:
+        """In the order in which they were asked for, to report on."""
+        return list(self._caches.values())
+
+    async def stop(self) -> None:
+        """End all watches; for the fleet that disengages."""
+        for cache in self._caches.values():
+            cache.close()
+        await self._tasks.stop(*self._watching)
+
+    def _caches_of(self, resource: Resource) -> list[Cache]:
+        return self._by_resource.get(resource, [])

@@ -1,0 +1,273 @@
+"""One kind of work: requests come in, reconciles run, and what they return decides.
+
+A change anywhere reaches the controller through its :mod:`intake <.intake>` as a request, a
+key with a cluster name. The :mod:`queue <.queue>` hands each key to one worker at a time.
+Before it runs, its cluster must be open and the caches must have seen what the key's last
+run wrote (:mod:`.own_writes`). What the run returns or raises is turned into "when again"
+in exactly one place, ``_conclude``, by the table in :mod:`.result`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from datum_compute.client import errors
+from datum_compute.env import Environment
+from datum_compute.runtime.backoff import RECONCILE
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.intake import Intake, fleets_of
+from datum_compute.runtime.own_writes import Write, recording
+from datum_compute.runtime.queue import Queue, QueueStatistics
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, Terminal, Waiting
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.watch_source import Read, Source, Watch
+
+__all__ = ["Controller", "ControllerStatistics", "Read", "Reconcile", "Watch"]
+
+logger = logging.getLogger(__name__)
+
+Reconcile = Callable[[Request], Awaitable[Result | None]]
+
+SEEN_SECONDS = 5.0
+"""How long a key waits for the caches to see its last writes, and how long the live read
+that follows may take."""
+
+CONFLICT_SECONDS = 0.25
+"""The longest wait after a conflict: about the time in which the other write arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStatistics:
+    runs: int
+    errors: int
+    conflicts: int
+    waits: int
+    terminal: int
+    deferred: int
+    """Runs put off because a cache had not seen the key's last writes."""
+    live_reads: int
+    """Times the caches took too long, and the object was read from the server."""
+    dropped_empty: int
+    dropped_unengaged: int
+    mapping_errors: int
+    queue: QueueStatistics | None
+    """None while the controller does not run."""
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """What the last run of a key wrote and the caches have still to see."""
+
+    writes: list[Write]
+    deadline: float
+    awaited: Write | None = None
+
+
+class Controller:
+    """Requests whose cluster is empty or not engaged in ``fleet`` are not run; one key is
+    never in two workers; before a key runs again, caches have seen its last writes."""
+
+    def __init__(
+        self,
+        name: str,
+        fleet: Fleet,
+        reconcile: Reconcile,
+        *,
+        watches: Sequence[Watch],
+        reads: Sequence[Read] = (),
+        workers: int = 8,
+    ) -> None:
+        self.name = name
+        self.fleet = fleet
+        self._reconcile = reconcile
+        self._workers = workers
+        self._sources: tuple[Source, ...] = (*watches, *reads)
+        self._intake = Intake(name, fleet, self._sources, self._add)
+        self._queue: Queue[Request] | None = None
+        self._unseen: dict[Request, _Unseen] = {}
+        self._sweep_at = 1024
+        self._complaints: dict[Request, str] = {}  # the terminal error last logged for a key
+        self._counts = dict.fromkeys(
+            ("runs", "errors", "conflicts", "waits", "terminal", "deferred", "live_reads"), 0
+        )
+
+    def fleets(self) -> list[Fleet]:
+        """Every fleet this controller needs, its own first."""
+        return fleets_of(self.fleet, self._sources)
+
+    async def run(self, env: Environment) -> None:
+        """Until cancelled. Fleets are run by the manager."""
+        random = env.random(f"runtime.controller.{self.name}")
+        queue = self._queue = Queue(RECONCILE, random.random)
+        try:
+            async with TaskGroup(f"controller {self.name}") as tasks:
+                self._intake.start()
+                for number in range(self._workers):
+                    tasks.start(self._work(queue), name=f"{self.name} worker {number}")
+        finally:
+            self._intake.stop()
+            queue.close()
+            self._queue = None
+
+    async def wait_ready(self) -> None:
+        """Until every fleet has discovered and every required cache is synced."""
+        await self._intake.wait_ready()
+
+    def missing(self) -> list[str]:
+        """What it is not ready for, in words."""
+        return self._intake.missing()
+
+    def enqueue(self, request: Request) -> None:
+        """Ask for a run from outside the watches: a timer of the platform, a test."""
+        self._intake.offer(request)
+
+    def statistics(self) -> ControllerStatistics:
+        return ControllerStatistics(
+            **self._counts,
+            dropped_empty=self._intake.dropped_empty,
+            dropped_unengaged=self._intake.dropped_unengaged,
+            mapping_errors=self._intake.mapping_errors,
+            queue=self._queue.statistics() if self._queue is not None else None,
+        )
+
+    def _add(self, request: Request) -> None:
+        if self._queue is not None:
+            self._queue.add(request)
+
+    async def _work(self, queue: Queue[Request]) -> None:
+        while True:
+            request = await queue.get()
+            try:
+                if not self._intake.is_open(request.cluster):
+                    self._intake.offer(request)  # disengaged since; kept aside
+                elif await self._is_caught_up(queue, request):
+                    await self._run(queue, request)
+            finally:
+                queue.done(request)
+            # A reconcile that only reads caches never waits; let the others have a turn.
+            await asyncio.sleep(0)
+
+    async def _run(self, queue: Queue[Request], request: Request) -> None:
+        self._counts["runs"] += 1
+        number = self._counts["runs"]
+        outcome: Result | Exception
+        with recording() as writes:
+            try:
+                outcome = await self._reconcile(request) or DONE
+            except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
+                outcome = error
+        if writes:
+            self._note(request, writes)
+        self._conclude(queue, request, outcome, number)
+
+    def _conclude(
+        self, queue: Queue[Request], request: Request, outcome: Result | Exception, number: int
+    ) -> None:
+        """The one place where an outcome becomes "when again"."""
+        if not isinstance(outcome, Terminal):
+            self._complaints.pop(request, None)
+        match outcome:
+            case Result(delay=delay):
+                queue.forget(request)
+                if delay is not None:
+                    queue.add_after(request, delay)
+            case Waiting(reason=reason, delay=delay):
+                self._counts["waits"] += 1
+                queue.forget(request)
+                queue.add_after(request, delay)
+                self._log(logging.DEBUG, "waiting", request, number, reason=reason, delay=delay)
+            case Terminal():
+                self._counts["terminal"] += 1
+                queue.forget(request)
+                self._complain(request, number, outcome)
+            case errors.Conflict():
+                self._counts["conflicts"] += 1
+                queue.retry_soon(request, CONFLICT_SECONDS)
+                self._log(logging.DEBUG, "conflict", request, number, reason=str(outcome))
+            case _:
+                self._counts["errors"] += 1
+                after = getattr(outcome, "retry_after", None) or 0.0
+                delay = queue.retry(request, at_least=after)
+                self._log_error(request, number, outcome, delay)
+
+    async def _is_caught_up(self, queue: Queue[Request], request: Request) -> bool:
+        unseen = self._unseen.get(request)
+        if unseen is None:
+            return True
+        unseen.writes = [write for write in unseen.writes if not write.seen()]
+        if unseen.writes:
+            left = unseen.deadline - asyncio.get_running_loop().time()
+            if left > 0:
+                self._defer(queue, request, unseen, left)
+                return False
+            await self._read_live(request, unseen.writes)
+        del self._unseen[request]
+        return True
+
+    def _defer(self, queue: Queue[Request], request: Request, unseen: _Unseen, left: float) -> None:
+        """Give the worker back; whichever comes first, event or deadline, brings the key."""
+        self._counts["deferred"] += 1
+        queue.add_after(request, left)
+        first = unseen.writes[0]
+        if unseen.awaited is not first:
+            unseen.awaited = first
+            first.cache.when_seen(first.sighting, partial(self._add, request))
+
+    async def _read_live(self, request: Request, writes: list[Write]) -> None:
+        for write in writes:
+            self._counts["live_reads"] += 1
+            try:
+                async with asyncio.timeout(SEEN_SECONDS):
+                    await write.read_live()
+            except (errors.ClientError, TimeoutError) as error:
+                # That plane may be away, and the run may not need it: writes are conditional.
+                self._log(
+                    logging.WARNING, "own write could not be read", request, 0, reason=str(error)
+                )
+
+    def _note(self, request: Request, writes: list[Write]) -> None:
+        deadline = asyncio.get_running_loop().time() + SEEN_SECONDS
+        self._unseen[request] = _Unseen(writes, deadline)
+        if len(self._unseen) > self._sweep_at:
+            # Keys that never run again would stay here for ever.
+            for key in [k for k, u in self._unseen.items() if all(w.seen() for w in u.writes)]:
+                del self._unseen[key]
+            self._sweep_at = max(1024, 2 * len(self._unseen))
+
+    def _complain(self, request: Request, number: int, error: Terminal) -> None:
+        if self._complaints.get(request) != str(error):
+            self._complaints[request] = str(error)
+            self._log(logging.ERROR, "reconcile is stuck", request, number, reason=str(error))
+
+    def _log_error(self, request: Request, number: int, error: Exception, delay: float) -> None:
+        # Where the cause is outside, the traceback through our own code explains nothing.
+        trace = None if isinstance(error, errors.ClientError) else error
+        level = logging.WARNING if isinstance(error, errors.TransportFailure) else logging.ERROR
+        self._log(level, "reconcile failed", request, number, trace, reason=str(error), delay=delay)
+
+    def _log(
+        self,
+        level: int,
+        message: str,
+        request: Request,
+        number: int,
+        trace: Exception | None = None,
+        **more: Any,
+    ) -> None:
+        if not logger.isEnabledFor(level):
+            return
+        fields = {
+            "controller": self.name,
+            "cluster": request.cluster,
+            "namespace": request.namespace,
+            "name": request.name,
+            "reconcile_id": f"{self.name}-{number}",
+            **more,
+        }
+        logger.log(level, message, extra={"fields": fields}, exc_info=trace)

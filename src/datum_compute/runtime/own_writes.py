@@ -1,0 +1,207 @@
+"""The memory of own writes.
+
+A cache lags behind the server. A reconcile that runs again before the cache has seen what
+its last run wrote would decide on a past that it has itself changed. So while a reconcile
+runs, the client of each cluster notes what it wrote; before the same key runs again, the
+caches must have seen those writes. When they take too long, the object is read live and put
+into the cache.
+
+The running reconcile is known through a context variable: whoever writes inside it,
+however deep, is noted; whoever writes outside one (a test, a tool) is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from datum_compute.api.meta import Object, ObjectList, WireObject
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, Patch, Propagation, WatchEvent
+from datum_compute.runtime.cache import Cache, Sighting
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write that ``cache`` is to see, and where to look when it does not."""
+
+    client: Client
+    cache: Cache
+    sighting: Sighting
+
+    def seen(self) -> bool:
+        return self.cache.has_seen(self.sighting)
+
+    async def read_live(self) -> None:
+        """Bring the cache up to date on this one object. Raises what reading raises."""
+        name, namespace = self.sighting.name, self.sighting.namespace
+        try:
+            self.cache.put_live(await self.client.get(self.cache.resource, name, namespace))
+        except errors.NotFound:
+            self.cache.drop_live(name, namespace)
+
+
+_Holders = list[tuple[Cache, str]]
+"""The caches that hold an object, and its uid there."""
+
+_running: ContextVar[list[Write] | None] = ContextVar("running_reconcile_writes", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Write]]:
+    """Collect the writes made inside the block."""
+    writes: list[Write] = []
+    token = _running.set(writes)
+    try:
+        yield writes
+    finally:
+        _running.reset(token)
+
+
+class RememberingClient:
+    """A client that notes its writes for the reconcile that makes them."""
+
+    def __init__(self, client: Client, caches: Callable[[Resource], Sequence[Cache]]) -> None:
+        self._client = client
+        self._caches = caches
+
+    @property
+    def cluster(self) -> str:
+        return self._client.cluster
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        return await self._client.get(resource, name, namespace)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList:
+        return await self._client.list(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+        )
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_seconds: int = 0,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
+        return self._client.watch(
+            resource,
+            namespace,
+            resource_version=resource_version,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            bookmarks=bookmarks,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def create(
+        self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
+    ) -> Object:
+        created = await self._client.create(resource, body, namespace, dry_run=dry_run)
+        if not dry_run:
+            self._remember(resource, created)
+        return created
+
+    async def update(
+        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
+    ) -> Object:
+        updated = await self._client.update(resource, body, subresource=subresource)
+        self._remember(resource, updated)
+        return updated
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        patched = await self._client.patch(
+            resource, name, patch, namespace, subresource=subresource, dry_run=dry_run
+        )
+        if not dry_run:
+            self._remember(resource, patched)
+        return patched
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+    ) -> None:
+        holders = self._holders(resource, name, namespace, uid)
+        try:
+            await self._client.delete(
+                resource,
+                name,
+                namespace,
+                uid=uid,
+                resource_version=resource_version,
+                propagation=propagation,
+            )
+        except errors.NotFound:
+            self._remember_deletion(name, namespace, holders)  # as gone as after a deletion
+            raise
+        self._remember_deletion(name, namespace, holders)
+
+    async def raw(self, path: str) -> bytes:
+        return await self._client.raw(path)
+
+    def _remember(self, resource: Resource, obj: Object) -> None:
+        writes = _running.get()
+        # A subresource such as scale answers with another kind, whose revision says nothing.
+        if writes is None or obj.kind != resource.kind:
+            return
+        for cache in self._caches(resource):
+            if cache.expects(obj):
+                revision = obj.metadata.resource_version
+                sighting = Sighting(obj.namespace, obj.name, resource_version=revision)
+                writes.append(Write(self._client, cache, sighting))
+
+    def _holders(self, resource: Resource, name: str, namespace: str, uid: str) -> _Holders:
+        """Who knows what is about to be deleted."""
+        if _running.get() is None:
+            return []
+        found = []
+        for cache in self._caches(resource):
+            obj = cache.get(name, namespace)
+            if obj is not None and uid in ("", obj.metadata.uid):
+                found.append((cache, obj.metadata.uid))
+        return found
+
+    def _remember_deletion(self, name: str, namespace: str, holders: _Holders) -> None:
+        writes = _running.get()
+        if writes is None:
+            return
+        for cache, uid in holders:
+            writes.append(Write(self._client, cache, Sighting(namespace, name, deleted_uid=uid)))

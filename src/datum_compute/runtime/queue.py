@@ -1,0 +1,166 @@
+"""The queue between events and workers.
+
+- **Fair**: keys are handed out in the order in which they became ready.
+- **Stingy**: a key added many times before it is handed out is handed out once, and a key
+  is never in two hands at once.
+- **Re-addable while running**: a key added while it runs is handed out again after
+  ``done``, because that run may have looked before the change.
+- **Patient**: a delayed add becomes ready at its time; of several for one key the soonest
+  counts, and handing the key out answers all of them, since what runs then looks at
+  everything and says itself when to look again.
+
+There is one timer per queue, for the soonest delayed key, and no task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from datum_compute.runtime.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    ready: int
+    delayed: int
+    running: int
+    adds: int
+    """Adds that made a key ready; repeated ones are not counted."""
+    retries: int
+
+
+class Queue(Generic[K]):
+    def __init__(self, backoff: Backoff, chance: Callable[[], float]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._backoff = backoff
+        self._chance = chance
+        self._ready: deque[K] = deque()
+        self._queued: set[K] = set()  # sets here are asked for membership, never iterated
+        self._running: set[K] = set()
+        self._again: set[K] = set()
+        self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []  # may hold entries that _due has outlived
+        self._pushes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._failures: dict[K, int] = {}
+        self._adds = 0
+        self._retries = 0
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def add(self, key: K) -> None:
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._ready.append(key)
+            self._adds += 1
+            self._wake()
+
+    def add_after(self, key: K, delay: float) -> None:
+        if delay <= 0:
+            self.add(key)
+            return
+        when = self._loop.time() + delay
+        known = self._due.get(key)
+        if known is not None and known <= when:
+            return
+        self._due[key] = when
+        self._push(when, key)
+        self._set_timer()
+
+    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+        """Add again after a delay that grows with each retry until ``forget``."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._retries += 1
+        delay = max(at_least, self._backoff.delay(failures, self._chance()))
+        self.add_after(key, delay)
+        return delay
+
+    def retry_soon(self, key: K, within: float) -> None:
+        """Add again after up to ``within`` seconds, without counting it as a failure."""
+        self.add_after(key, within * self._chance())
+
+    def forget(self, key: K) -> None:
+        """The key has done well: its next failure is a first one again."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; the caller owes a ``done`` for it."""
+        while not self._ready:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if not waiter.cancelled():
+                    self._wake()  # it was meant for us; let somebody else have it
+                raise
+        key = self._ready.popleft()
+        self._queued.discard(key)
+        self._running.add(key)
+        self._due.pop(key, None)
+        return key
+
+    def done(self, key: K) -> None:
+        self._running.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        """Drop the timer. Whoever waits is expected to be cancelled by its owner."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def statistics(self) -> QueueStatistics:
+        return QueueStatistics(
+            len(self._ready), len(self._due), len(self._running), self._adds, self._retries
+        )
+
+    def _wake(self) -> None:
+        while self._ready and self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _push(self, when: float, key: K) -> None:
+        self._pushes += 1
+        heapq.heappush(self._heap, (when, self._pushes, key))
+        if len(self._heap) > 64 + 2 * len(self._due):
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
+
+    def _set_timer(self) -> None:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return
+        soonest = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer.when() <= soonest:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(soonest, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        while self._heap and self._heap[0][0] <= now:
+            when, _, key = heapq.heappop(self._heap)
+            if self._due.get(key) == when:
+                del self._due[key]
+                self.add(key)
+        self._set_timer()

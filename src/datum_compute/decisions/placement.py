@@ -1,0 +1,138 @@
+"""From a workload's placements to the deployments it wants, one per placement and city.
+
+A city counts as served when an available LocationBinding of the project names it. A city
+that none serves gets no new deployment and is reported; one it already has stays and is
+kept up to date, because a binding that went away is no order to stop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.decisions import names
+from datum_compute.decisions.restarts import later_restart
+
+
+@dataclass(frozen=True, slots=True)
+class WantedDeployment:
+    name: str
+    placement: str
+    city: str
+    """As the LocationBinding spells it, since clusters are found by this value."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedCity:
+    placement: str
+    city: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPlan:
+    wanted: tuple[WantedDeployment, ...] = ()
+    """To be created, or updated where they exist."""
+    blocked: tuple[WantedDeployment, ...] = ()
+    """Wanted, but a predecessor of the same name is still on its way out."""
+    orphans: tuple[compute.WorkloadDeployment, ...] = ()
+    """Whose placement and city the spec no longer names."""
+    unserved: tuple[UnservedCity, ...] = ()
+
+
+def decide_placement(
+    *,
+    workload: compute.Workload,
+    bindings: Sequence[networking.LocationBinding],
+    deployments: Sequence[compute.WorkloadDeployment],
+) -> PlacementPlan:
+    """The plan for a workload. ``deployments`` are all of its namespace: one of another
+    workload may hold a name that is wanted."""
+    served = _served_cities(bindings)
+    uid = workload.metadata.uid
+    own = {_identity(each): each for each in deployments if each.spec.workload_ref.uid == uid}
+    by_name = {each.metadata.name: each for each in deployments}
+    wanted, blocked, unserved = [], [], []
+    named = _named_cities(workload)
+    for identity, city in named.items():
+        placement = identity[0]
+        if identity[1] not in served:
+            unserved.append(UnservedCity(placement, city))
+            if identity not in own:
+                continue
+        existing = own.get(identity)
+        name = names.deployment_name(workload.metadata.name, uid, placement, city)
+        spelled = served.get(identity[1], existing.spec.city_code if existing else city)
+        one = WantedDeployment(name, placement, spelled)
+        holder = by_name.get(name)
+        leaving = holder is not None and (holder.metadata.deleting or _identity(holder) != identity)
+        foreign = holder is not None and holder.spec.workload_ref.uid != uid
+        (blocked if leaving or foreign else wanted).append(one)
+    orphans = [each for identity, each in sorted(own.items()) if identity not in named]
+    return PlacementPlan(tuple(wanted), tuple(blocked), tuple(orphans), tuple(unserved))
+
+
+def _served_cities(bindings: Sequence[networking.LocationBinding]) -> dict[str, str]:
+    """Each served city in lower case, and how its binding spells it."""
+    return {
+        binding.city_code.lower(): binding.city_code
+        for binding in sorted(bindings, key=lambda each: each.metadata.name, reverse=True)
+        if binding.city_code
+        and conditions.is_true(binding.status.conditions, networking.CONDITION_LOCATION_AVAILABLE)
+    }
+
+
+def _named_cities(workload: compute.Workload) -> dict[tuple[str, str], str]:
+    """(placement, city in lower case) -> the city as written, each once, in order."""
+    named: dict[tuple[str, str], str] = {}
+    for placement in sorted(workload.spec.placements, key=lambda each: each.name):
+        for city in placement.city_codes:
+            named.setdefault((placement.name, city.lower()), city)
+    return named
+
+
+def _identity(deployment: compute.WorkloadDeployment) -> tuple[str, str]:
+    return deployment.spec.placement_name, deployment.spec.city_code.lower()
+
+
+def build_deployment_spec(
+    *,
+    workload_name: str,
+    workload_uid: str,
+    workload_spec: bytes,
+    wanted: WantedDeployment,
+    existing_spec: bytes = b"",
+) -> dict[str, Any]:
+    """The spec a wanted deployment is to have: template and scale settings word for word,
+    so that fields we do not know reach the cell too."""
+    workload = json.loads(bytes(workload_spec))
+    scale = next(
+        placement.get("scaleSettings", {})
+        for placement in workload["placements"]
+        if placement["name"] == wanted.placement
+    )
+    template = workload.get("template", {})
+    existing = json.loads(bytes(existing_spec)) if existing_spec else {}
+    restart = later_restart(
+        _restarted_at(template) or None, _restarted_at(existing.get("template", {})) or None
+    )
+    if restart is not None and restart != _restarted_at(template):
+        metadata = template.setdefault("metadata", {})
+        metadata.setdefault("annotations", {})[compute.ANNOTATION_RESTARTED_AT] = restart
+    return {
+        "workloadRef": {"name": workload_name, "uid": workload_uid},
+        "placementName": wanted.placement,
+        "cityCode": wanted.city,
+        "template": template,
+        "scaleSettings": scale,
+    }
+
+
+def _restarted_at(template: dict[str, Any]) -> str:
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    value = annotations.get(compute.ANNOTATION_RESTARTED_AT, "")
+    return value if isinstance(value, str) else ""

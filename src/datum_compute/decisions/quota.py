@@ -1,0 +1,212 @@
+"""Quota of an Instance: how much it asks for, and what the answer means.
+
+A claim belongs to an ordinal of a deployment at a size, not to one Instance: a roll keeps
+it. It is created once and never changed. The answer becomes the condition QuotaGranted;
+once that is True it stays, whatever happens to the claim afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from datum_compute.api import conditions, quantities
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Condition
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.decisions import names
+
+RESOURCE_INSTANCES = "compute.datumapis.com/instances"
+RESOURCE_VCPUS = "compute.datumapis.com/vcpus"
+RESOURCE_MEMORY = "compute.datumapis.com/memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What one Instance takes; without numbers, it is only counted."""
+
+    millicores: int | None = None
+    mebibytes: int | None = None
+
+    def requests(self) -> dict[str, int]:
+        """Resource type -> amount in its base unit."""
+        requests = {RESOURCE_INSTANCES: 1}
+        if self.millicores is not None and self.mebibytes is not None:
+            # Claims of nothing are refused, so a size of 0 is not claimed.
+            sized = {RESOURCE_VCPUS: self.millicores, RESOURCE_MEMORY: self.mebibytes}
+            requests |= {resource: amount for resource, amount in sized.items() if amount > 0}
+        return requests
+
+
+CATALOG = {compute.INSTANCE_TYPE_D1_STANDARD_2: Size(1000, 2048)}
+"""Sizes by instance type."""
+
+
+def decide_size(spec: compute.InstanceSpec) -> Size:
+    """The limits of all containers where each has both; else what the Instance requests;
+    else what its type has; else unknown."""
+    sandbox = spec.runtime.sandbox
+    containers = sandbox.containers if sandbox else ()
+    limits = [_size(each.resources.limits if each.resources else {}) for each in containers]
+    complete = [size for size in limits if size is not None]
+    if complete and len(complete) == len(limits):
+        return Size(
+            sum(size.millicores or 0 for size in complete),
+            sum(size.mebibytes or 0 for size in complete),
+        )
+    requested = _size(spec.runtime.resources.requests)
+    if requested is not None:
+        return requested
+    return CATALOG.get(spec.runtime.resources.instance_type, Size())
+
+
+def _size(amounts: dict[str, int | str]) -> Size | None:
+    """Both numbers, or nothing: half a size is no size."""
+    try:
+        return Size(quantities.millis(amounts["cpu"]), quantities.mebibytes(amounts["memory"]))
+    except (KeyError, quantities.QuantityError):
+        return None
+
+
+def build_claim(
+    *,
+    instance_name: str,
+    instance_namespace: str,
+    claim_namespace: str,
+    project: str,
+    source_cluster: str,
+    size: Size,
+) -> dict[str, Any]:
+    """The ResourceClaim for an Instance, to be created in its project's plane."""
+    reference = {
+        "apiGroup": resourcemanager.PROJECTS.group,
+        "kind": resourcemanager.PROJECTS.kind,
+        "name": project,
+    }
+    return {
+        "apiVersion": quota.RESOURCE_CLAIMS.api_version,
+        "kind": quota.RESOURCE_CLAIMS.kind,
+        "metadata": {
+            "name": names.claim_name(instance_name),
+            "namespace": claim_namespace,
+            "labels": {
+                compute.LABEL_SOURCE_CLUSTER: source_cluster,
+                compute.LABEL_INSTANCE_NAMESPACE: instance_namespace,
+            },
+        },
+        "spec": {
+            "consumerRef": reference,
+            "resourceRef": dict(reference),
+            "requests": [
+                {"resourceType": resource, "amount": amount}
+                for resource, amount in size.requests().items()
+            ],
+        },
+    }
+
+
+def claim_fits(claim: quota.ResourceClaim, size: Size) -> bool:
+    """Whether a claim is for this size, so that a replacement can take it over."""
+    asked = {request.resource_type: request.amount for request in claim.spec.requests}
+    return asked == size.requests()
+
+
+def keeps_claim(*, ordinal: int | None, desired: int, size: Size, wanted: Size) -> bool:
+    """Whether the claim of an Instance that goes is left for its replacement."""
+    return ordinal is not None and ordinal < desired and size == wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What QuotaGranted is to say."""
+
+    status: str
+    reason: str
+    message: str
+
+
+DISABLED = Verdict(
+    conditions.TRUE, compute.REASON_QUOTA_DISABLED, "Quota is not enforced in this cell"
+)
+PENDING = Verdict(
+    conditions.UNKNOWN, compute.REASON_PENDING_EVALUATION, "Waiting for quota evaluation"
+)
+
+_DENIED = (compute.REASON_QUOTA_EXCEEDED, compute.REASON_VALIDATION_FAILED)
+
+
+def decide_verdict(claim: quota.ResourceClaim | None, previous: Condition | None) -> Verdict:
+    """What a claim, or its absence, means for an Instance that has ``previous``."""
+    if previous is not None and previous.status == conditions.TRUE:
+        return _same(previous)
+    granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED) if claim else None
+    if granted is None or granted.status == conditions.UNKNOWN:
+        # A denied claim that was released is still a no, until a new claim is answered.
+        return _same(previous) if previous is not None and _was_denied(previous) else PENDING
+    if granted.status == conditions.TRUE:
+        return Verdict(conditions.TRUE, compute.REASON_QUOTA_AVAILABLE, granted.message)
+    if granted.reason == quota.REASON_PENDING_EVALUATION:
+        if previous is not None and _was_denied(previous):
+            return _same(previous)
+        return Verdict(conditions.UNKNOWN, compute.REASON_QUOTA_NO_BUDGET, granted.message)
+    if granted.reason == compute.REASON_VALIDATION_FAILED:
+        return Verdict(conditions.FALSE, compute.REASON_VALIDATION_FAILED, granted.message)
+    return Verdict(conditions.FALSE, compute.REASON_QUOTA_EXCEEDED, granted.message)
+
+
+def is_denied(verdict: Verdict | Condition) -> bool:
+    """Whether quota said no, as opposed to nobody having answered."""
+    return verdict.status == conditions.FALSE and verdict.reason in _DENIED
+
+
+def _was_denied(previous: Condition) -> bool:
+    return is_denied(previous)
+
+
+def _same(previous: Condition) -> Verdict:
+    return Verdict(previous.status, previous.reason, previous.message)
+
+
+def create_failure_reason(status_code: int | None, *, namespace: str) -> str:
+    """Why a claim could not be created. No code stands for no answer."""
+    if status_code == 404:
+        return (
+            compute.REASON_QUOTA_NAMESPACE_NOT_FOUND
+            if namespace
+            else compute.REASON_QUOTA_PROJECT_NOT_FOUND
+        )
+    if status_code in (403, 422):
+        return compute.REASON_QUOTA_MISCONFIGURED
+    return compute.REASON_QUOTA_BACKEND_UNAVAILABLE
+
+
+def pending_requeue(created: datetime | None, now: datetime) -> float:
+    """Seconds until a pending Instance is looked at again even if nothing is heard.
+
+    Counted from creation: the transition time of a condition nobody wrote yet is 1970.
+    """
+    age = (now - created).total_seconds() if created else 0.0
+    if age < 60:
+        return 1.0
+    if age < 300:
+        return 15.0
+    if age < 600:
+        return 60.0
+    return 300.0
+
+
+def has_room(buckets: Sequence[quota.AllowanceBucket], *, project: str, size: Size) -> bool:
+    """Whether every bucket a claim needs shows room for it, so that asking again can help.
+
+    A bucket that is not there shows none.
+    """
+    available = {
+        bucket.spec.resource_type: bucket.status.available
+        for bucket in buckets
+        if bucket.spec.consumer_ref.kind == resourcemanager.PROJECTS.kind
+        and bucket.spec.consumer_ref.name == project
+    }
+    return all(available.get(kind, 0) >= amount for kind, amount in size.requests().items())

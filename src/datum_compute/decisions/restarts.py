@@ -1,0 +1,33 @@
+"""Restarts: an annotation on the template, whose time decides whose restart counts.
+
+A restart of the whole workload and a restart of one city are written in two places. The
+later one stands, so that neither undoes the other.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+
+def parse_restart(text: str | None) -> datetime | None:
+    """The time of a restart; what cannot be read counts as none."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def later_restart(workload: str | None, deployment: str | None) -> str | None:
+    """Which of the two values the deployment's template carries."""
+    asked, stands = parse_restart(workload), parse_restart(deployment)
+    if stands is not None and (asked is None or stands > asked):
+        return deployment
+    return workload
+
+
+def next_restart(now: datetime, existing: str | None) -> str:
+    """A value that surely counts as a new restart, whatever clock wrote the last one."""
+    last = parse_restart(existing)
+    moment = now if last is None else max(now, last + timedelta(seconds=1))
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

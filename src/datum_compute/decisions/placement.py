@@ -8,7 +8,7 @@ kept up to date, because a binding that went away is no order to stop.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.decisions import names
 from datum_compute.decisions.restarts import later_restart
+
+_Identity = tuple[str, str]
+"""Placement, and city in lower case: codes are unique ignoring case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +56,56 @@ def decide_placement(
     """The plan for a workload. ``deployments`` are all of its namespace: one of another
     workload may hold a name that is wanted."""
     served = _served_cities(bindings)
-    uid = workload.metadata.uid
-    own = {_identity(each): each for each in deployments if each.spec.workload_ref.uid == uid}
-    by_name = {each.metadata.name: each for each in deployments}
-    wanted, blocked, unserved = [], [], []
     named = _named_cities(workload)
+    own, orphans = _own(workload, deployments, named)
+    holders = {each.metadata.name: each for each in deployments}
+    wanted: list[WantedDeployment] = []
+    blocked: list[WantedDeployment] = []
+    unserved: list[UnservedCity] = []
     for identity, city in named.items():
-        placement = identity[0]
-        if identity[1] not in served:
-            unserved.append(UnservedCity(placement, city))
-            if identity not in own:
-                continue
         existing = own.get(identity)
-        name = names.deployment_name(workload.metadata.name, uid, placement, city)
+        if identity[1] not in served:
+            unserved.append(UnservedCity(identity[0], city))
+            if existing is None:
+                continue
         spelled = served.get(identity[1], existing.spec.city_code if existing else city)
-        one = WantedDeployment(name, placement, spelled)
-        holder = by_name.get(name)
-        leaving = holder is not None and (holder.metadata.deleting or _identity(holder) != identity)
-        foreign = holder is not None and holder.spec.workload_ref.uid != uid
-        (blocked if leaving or foreign else wanted).append(one)
-    orphans = [each for identity, each in sorted(own.items()) if identity not in named]
+        name = existing.metadata.name if existing else _name(workload, identity)
+        one = WantedDeployment(name, identity[0], spelled)
+        holder = holders.get(name)
+        leaving = holder is not None and (holder is not existing or holder.metadata.deleting)
+        (blocked if leaving else wanted).append(one)
     return PlacementPlan(tuple(wanted), tuple(blocked), tuple(orphans), tuple(unserved))
+
+
+def _own(
+    workload: compute.Workload,
+    deployments: Sequence[compute.WorkloadDeployment],
+    named: Mapping[_Identity, str],
+) -> tuple[dict[_Identity, compute.WorkloadDeployment], list[compute.WorkloadDeployment]]:
+    """The workload's deployments by placement and city, and those the spec has no place
+    for. One under a name of older rules keeps it; of two for one place, the derived name
+    stays."""
+    own: dict[_Identity, compute.WorkloadDeployment] = {}
+    orphans = []
+    mine = [each for each in deployments if each.spec.workload_ref.uid == workload.metadata.uid]
+    for deployment in sorted(
+        mine,
+        key=lambda each: (
+            each.metadata.name != _name(workload, _identity(each)),
+            each.metadata.name,
+        ),
+    ):
+        identity = _identity(deployment)
+        if identity in named and identity not in own:
+            own[identity] = deployment
+        else:
+            orphans.append(deployment)
+    return own, orphans
+
+
+def _name(workload: compute.Workload, identity: _Identity) -> str:
+    meta = workload.metadata
+    return names.deployment_name(meta.name, meta.uid, *identity)
 
 
 def _served_cities(bindings: Sequence[networking.LocationBinding]) -> dict[str, str]:
@@ -86,16 +118,16 @@ def _served_cities(bindings: Sequence[networking.LocationBinding]) -> dict[str, 
     }
 
 
-def _named_cities(workload: compute.Workload) -> dict[tuple[str, str], str]:
+def _named_cities(workload: compute.Workload) -> dict[_Identity, str]:
     """(placement, city in lower case) -> the city as written, each once, in order."""
-    named: dict[tuple[str, str], str] = {}
+    named: dict[_Identity, str] = {}
     for placement in sorted(workload.spec.placements, key=lambda each: each.name):
         for city in placement.city_codes:
             named.setdefault((placement.name, city.lower()), city)
     return named
 
 
-def _identity(deployment: compute.WorkloadDeployment) -> tuple[str, str]:
+def _identity(deployment: compute.WorkloadDeployment) -> _Identity:
     return deployment.spec.placement_name, deployment.spec.city_code.lower()
 
 

@@ -1,0 +1,204 @@
+"""Where a rollout stands, as the CLI shows it: one row per placement and city.
+
+Works on JSON values as they come from the API, with nothing but the standard library, so
+that a command can use it without loading typed kinds. Missing numbers are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from datum_compute.api.compute import vocabulary as words
+
+TERMINAL_REASONS = frozenset(
+    {
+        words.REASON_IMAGE_UNAVAILABLE,
+        words.REASON_INSTANCE_CRASHING,
+        words.REASON_CONFIGURATION_ERROR,
+    }
+)
+"""Waiting cannot help: somebody must change the workload."""
+
+BLOCKING_REASONS = frozenset(
+    {
+        words.REASON_QUOTA_EXCEEDED,
+        words.REASON_VALIDATION_FAILED,
+        words.REASON_NO_MATCHING_LOCATION,
+        words.REASON_NO_CELL_FOR_CITY,
+        words.REASON_AMBIGUOUS_CELL,
+    }
+)
+"""Quota or placement: given some grace, because both can pass by themselves."""
+
+BLOCKED_AFTER_SECONDS = 30.0
+"""Without any movement for so long, a rollout counts as blocked."""
+
+
+class Phase(StrEnum):
+    PENDING = "Pending"
+    UPDATING = "Updating"
+    BLOCKED = "Blocked"
+    DONE = "Done"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    reason: str
+    message: str
+
+    @property
+    def terminal(self) -> bool:
+        return self.reason in TERMINAL_REASONS
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is more than ordinary waiting."""
+        return self.reason in TERMINAL_REASONS or self.reason in BLOCKING_REASONS
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One deployment of a rollout; the counters are those that were reported."""
+
+    placement: str
+    city: str
+    deployment: str = ""
+    """Empty while it does not exist."""
+    target: int = 0
+    replicas: int = 0
+    updated: int = 0
+    ready: int = 0
+    reported: bool = False
+    """Whether the report is on the newest spec."""
+    leaving: bool = False
+    """Not part of the workload any more, shown until it is gone."""
+    blocker: Blocker | None = None
+
+    @property
+    def old(self) -> int:
+        return max(0, self.replicas - self.updated)
+
+    @property
+    def done(self) -> bool:
+        if self.leaving or not self.deployment or not self.reported:
+            return False
+        complete = self.updated >= self.target and self.ready >= self.target
+        return complete and self.replicas <= self.target
+
+    def phase(self, *, stalled: bool = False) -> Phase:
+        """``stalled`` says that nothing moved for :data:`BLOCKED_AFTER_SECONDS`."""
+        if self.done:
+            return Phase.DONE
+        if stalled or (self.blocker is not None and self.blocker.stands):
+            return Phase.BLOCKED
+        moving = self.replicas or self.updated or self.ready or self.leaving
+        return Phase.UPDATING if moving else Phase.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    rows: tuple[Row, ...]
+    settled: bool
+    """Whether the workload's controller has written all deployments of the newest spec."""
+
+    @property
+    def done(self) -> bool:
+        return self.settled and all(row.done for row in self.rows)
+
+
+def decide_rollout(
+    workload: Mapping[str, Any], deployments: Sequence[Mapping[str, Any]]
+) -> Rollout:
+    """The rollout of a workload; ``deployments`` are those that name it, in any order."""
+    expected = _expected(workload)
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    leaving = []
+    for deployment in sorted(deployments, key=lambda each: str(_at(each, "metadata", "name"))):
+        key = _key(deployment)
+        deleting = bool(_at(deployment, "metadata", "deletionTimestamp"))
+        if key in expected and key not in found and not deleting:
+            found[key] = deployment
+        else:
+            leaving.append(deployment)
+    rows = [_row(key, city, target, found.get(key)) for key, (city, target) in expected.items()]
+    rows += [_leaving_row(deployment) for deployment in leaving]
+    return Rollout(tuple(rows), settled=_observed(workload))
+
+
+def _expected(workload: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, int]]:
+    """(placement, city in lower case) -> the city as written, and how many."""
+    expected: dict[tuple[str, str], tuple[str, int]] = {}
+    for placement in _at(workload, "spec", "placements") or ():
+        minimum = int(_at(placement, "scaleSettings", "minReplicas") or 0)
+        for city in placement.get("cityCodes") or ():
+            expected.setdefault((placement.get("name", ""), city.lower()), (city, minimum))
+    return expected
+
+
+def _key(deployment: Mapping[str, Any]) -> tuple[str, str]:
+    spec = deployment.get("spec") or {}
+    return spec.get("placementName", ""), spec.get("cityCode", "").lower()
+
+
+def _row(
+    key: tuple[str, str], city: str, minimum: int, deployment: Mapping[str, Any] | None
+) -> Row:
+    if deployment is None:
+        return Row(placement=key[0], city=city, target=minimum)
+    status = deployment.get("status") or {}
+    reported = _observed(deployment)
+    own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
+    return Row(
+        placement=key[0],
+        city=city,
+        deployment=str(_at(deployment, "metadata", "name")),
+        # Until the cell has seen the newest spec, its wish is that of an older one.
+        target=int(status.get("desiredReplicas") or 0) if reported else own,
+        replicas=int(status.get("replicas") or 0),
+        updated=int(status.get("updatedReplicas") or 0) if reported else 0,
+        ready=int(status.get("readyReplicas") or 0),
+        reported=reported,
+        blocker=blocker_of(status.get("conditions") or ()),
+    )
+
+
+def _leaving_row(deployment: Mapping[str, Any]) -> Row:
+    status = deployment.get("status") or {}
+    return Row(
+        placement=str(_at(deployment, "spec", "placementName") or ""),
+        city=str(_at(deployment, "spec", "cityCode") or ""),
+        deployment=str(_at(deployment, "metadata", "name")),
+        replicas=int(status.get("replicas") or 0),
+        ready=int(status.get("readyReplicas") or 0),
+        leaving=True,
+    )
+
+
+def blocker_of(conditions: Sequence[Mapping[str, Any]]) -> Blocker | None:
+    """What stands in the way of a deployment, by its own conditions."""
+    by_type = {condition.get("type"): condition for condition in conditions}
+    for type in (
+        words.CONDITION_SCHEDULED,
+        words.CONDITION_CELL_REACHABLE,
+        words.CONDITION_REPLICAS_READY,
+    ):
+        condition = by_type.get(type)
+        if condition is not None and condition.get("status") == "False":
+            return Blocker(str(condition.get("reason", "")), str(condition.get("message", "")))
+    return None
+
+
+def _observed(obj: Mapping[str, Any]) -> bool:
+    generation = int(_at(obj, "metadata", "generation") or 0)
+    return int(_at(obj, "status", "observedGeneration") or 0) >= generation
+
+
+def _at(value: Any, *path: str) -> Any:
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value

@@ -1,0 +1,148 @@
+"""From Instances to their deployment's status.
+
+Counters count; the two conditions say different things. Available asks whether anybody is
+served at all. ReplicasReady asks whether everything is as wanted, and when it is not, it
+carries the cause a client should show, so that nobody has to list Instances for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.references import LocationReference
+from datum_compute.decisions import names
+from datum_compute.decisions.readiness import denied_quota, reason_priority
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a cell knows about a deployment besides its Instances."""
+
+    location: LocationReference | None = None
+    """The Location of its city, once found."""
+    location_needed: bool = False
+    """Whether not having found one is an obstacle: only where networking is on."""
+    networks_ready: bool = True
+
+
+def decide_deployment_status(
+    deployment: compute.WorkloadDeployment,
+    instances: Sequence[compute.Instance],
+    *,
+    template_hash: str,
+    surroundings: Surroundings,
+    now: datetime,
+) -> compute.WorkloadDeploymentStatus:
+    """The status a cell reports. ``instances`` are those listed when the pass began."""
+    desired = 0 if deployment.metadata.deleting else deployment.spec.scale_settings.min_replicas
+    updated = [each for each in instances if each.observed_template_hash == template_hash]
+    ready = sum(1 for each in instances if each.ready)
+    generation = deployment.source_generation
+    available = _available(ready, len(instances), desired, surroundings)
+    complete = _replicas_ready(deployment, instances, ready, desired, surroundings)
+    current = deployment.status.conditions
+    for type, (status, reason, message) in (
+        (compute.CONDITION_AVAILABLE, available),
+        (compute.CONDITION_REPLICAS_READY, complete),
+    ):
+        current = conditions.with_condition(
+            current, type, status, reason, message, now=now, observed_generation=generation
+        )
+    return compute.WorkloadDeploymentStatus(
+        location=surroundings.location or deployment.status.location,
+        conditions=current,
+        replicas=len(instances),
+        current_replicas=sum(1 for each in updated if each.programmed),
+        updated_replicas=len(updated),
+        desired_replicas=desired,
+        ready_replicas=ready,
+        observed_generation=generation,
+    )
+
+
+_Said = tuple[str, str, str]
+"""Status, reason, message."""
+
+
+def _available(ready: int, replicas: int, desired: int, around: Surroundings) -> _Said:
+    if ready:
+        return (
+            conditions.TRUE,
+            compute.REASON_STABLE_INSTANCE_FOUND,
+            f"{ready} of {desired} instances are ready",
+        )
+    return _obstacle(around) or (
+        conditions.FALSE,
+        compute.REASON_PROVISIONING_INSTANCES,
+        "Instances are being provisioned" if replicas or desired else "No instances are wanted",
+    )
+
+
+def _obstacle(around: Surroundings) -> _Said | None:
+    """What stands in the way of every Instance alike."""
+    if around.location_needed and around.location is None:
+        return (
+            conditions.FALSE,
+            compute.REASON_NO_MATCHING_LOCATION,
+            "No location of this city is known to the cell",
+        )
+    if not around.networks_ready:
+        return (
+            conditions.FALSE,
+            compute.REASON_PROVISIONING_NETWORK,
+            "Networks are being provisioned",
+        )
+    return None
+
+
+def _replicas_ready(
+    deployment: compute.WorkloadDeployment,
+    instances: Sequence[compute.Instance],
+    ready: int,
+    desired: int,
+    around: Surroundings,
+) -> _Said:
+    if ready >= desired:
+        return (
+            conditions.TRUE,
+            compute.REASON_REPLICAS_AVAILABLE,
+            f"{ready} of {desired} instances are ready",
+        )
+    causes = _causes(instances, deployment.metadata.name)
+    worst = max(causes, key=lambda cause: cause[0], default=None)
+    obstacle = _obstacle(around)
+    # A gate that is still closed explains less than the reason why it is.
+    if worst is not None and (worst[0] > 0 or obstacle is None):
+        return (conditions.FALSE, worst[1], worst[2])
+    return obstacle or (
+        conditions.FALSE,
+        compute.REASON_PROVISIONING_INSTANCES,
+        f"{ready} of {desired} instances are ready",
+    )
+
+
+def _causes(instances: Sequence[compute.Instance], deployment: str) -> list[tuple[int, str, str]]:
+    """Priority, reason and message of each unready Instance; lowest ordinal first, those
+    on their way out last, so that the first of equals is the one to show."""
+
+    def order(instance: compute.Instance) -> tuple[bool, int, str]:
+        meta = instance.metadata
+        ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
+        return meta.deleting, -1 if ordinal is None else ordinal, meta.name
+
+    causes = []
+    for instance in sorted(instances, key=order):
+        condition = conditions.find(instance.status.conditions, compute.CONDITION_READY)
+        if instance.ready or condition is None:
+            continue
+        denied = denied_quota(instance.status.conditions)
+        if condition.reason == compute.REASON_PENDING_QUOTA and denied is not None:
+            condition_reason, message = denied.reason, denied.message
+        else:
+            condition_reason, message = condition.reason, condition.message
+        causes.append((reason_priority(condition.reason), condition_reason, message))
+    return causes

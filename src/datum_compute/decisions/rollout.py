@@ -161,7 +161,7 @@ def _row(
         updated=int(status.get("updatedReplicas") or 0) if reported else 0,
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
-        blocker=blocker_of(status.get("conditions") or ()),
+        blocker=blocker_of(status.get("conditions") or (), reported=reported),
     )
 
 
@@ -177,14 +177,17 @@ def _leaving_row(deployment: Mapping[str, Any]) -> Row:
     )
 
 
-def blocker_of(conditions: Sequence[Mapping[str, Any]]) -> Blocker | None:
-    """What stands in the way of a deployment, by its own conditions."""
+def blocker_of(conditions: Sequence[Mapping[str, Any]], *, reported: bool = True) -> Blocker | None:
+    """What stands in the way of a deployment, by its own conditions.
+
+    A cell that has not seen the newest spec (not ``reported``) speaks of Instances of the
+    one before: what ails those is what the new spec may well cure.
+    """
     by_type = {condition.get("type"): condition for condition in conditions}
-    for type in (
-        words.CONDITION_SCHEDULED,
-        words.CONDITION_CELL_REACHABLE,
-        words.CONDITION_REPLICAS_READY,
-    ):
+    types = [words.CONDITION_SCHEDULED, words.CONDITION_CELL_REACHABLE]
+    if reported:
+        types.append(words.CONDITION_REPLICAS_READY)
+    for type in types:
         condition = by_type.get(type)
         if condition is not None and condition.get("status") == "False":
             return Blocker(str(condition.get("reason", "")), str(condition.get("message", "")))

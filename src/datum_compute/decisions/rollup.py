@@ -14,7 +14,6 @@ from datetime import datetime
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
-from datum_compute.decisions import names
 from datum_compute.decisions.readiness import denied_quota, reason_priority
 
 
@@ -43,7 +42,13 @@ def decide_deployment_status(
     ready = sum(1 for each in instances if each.ready)
     generation = deployment.source_generation
     available = _available(ready, len(instances), desired, surroundings)
-    complete = _replicas_ready(deployment, instances, ready, desired, surroundings)
+    standing = [
+        each
+        for each in instances
+        # One about to be replaced says nothing about the template that replaces it.
+        if each.template_hash == template_hash and not each.metadata.deleting
+    ]
+    complete = _replicas_ready(standing, ready, desired, surroundings)
     current = deployment.status.conditions
     for type, (status, reason, message) in (
         (compute.CONDITION_AVAILABLE, available),
@@ -100,11 +105,7 @@ def _obstacle(around: Surroundings) -> _Said | None:
 
 
 def _replicas_ready(
-    deployment: compute.WorkloadDeployment,
-    instances: Sequence[compute.Instance],
-    ready: int,
-    desired: int,
-    around: Surroundings,
+    standing: Sequence[compute.Instance], ready: int, desired: int, around: Surroundings
 ) -> _Said:
     if ready >= desired:
         return (
@@ -112,7 +113,7 @@ def _replicas_ready(
             compute.REASON_REPLICAS_AVAILABLE,
             f"{ready} of {desired} instances are ready",
         )
-    causes = _causes(instances, deployment.metadata.name)
+    causes = _causes(standing)
     worst = max(causes, key=lambda cause: cause[0], default=None)
     obstacle = _obstacle(around)
     # A gate that is still closed explains less than the reason why it is.
@@ -125,24 +126,23 @@ def _replicas_ready(
     )
 
 
-def _causes(instances: Sequence[compute.Instance], deployment: str) -> list[tuple[int, str, str]]:
-    """Priority, reason and message of each unready Instance; lowest ordinal first, those
-    on their way out last, so that the first of equals is the one to show."""
-
-    def order(instance: compute.Instance) -> tuple[bool, int, str]:
-        meta = instance.metadata
-        ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
-        return meta.deleting, -1 if ordinal is None else ordinal, meta.name
-
+def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, str, str]]:
+    """Priority, reason and message of each unready Instance; lowest ordinal first, so that
+    the first of equals is the one to show."""
     causes = []
-    for instance in sorted(instances, key=order):
-        condition = conditions.find(instance.status.conditions, compute.CONDITION_READY)
-        if instance.ready or condition is None:
+    for instance in sorted(instances, key=lambda each: _by_ordinal(each.metadata.name)):
+        ready = conditions.find(instance.status.conditions, compute.CONDITION_READY)
+        if ready is None or ready.status == conditions.TRUE:
             continue
         denied = denied_quota(instance.status.conditions)
-        if condition.reason == compute.REASON_PENDING_QUOTA and denied is not None:
-            condition_reason, message = denied.reason, denied.message
-        else:
-            condition_reason, message = condition.reason, condition.message
-        causes.append((reason_priority(condition.reason), condition_reason, message))
+        blamed = ready
+        if ready.reason == compute.REASON_PENDING_QUOTA and denied is not None:
+            blamed = denied
+        causes.append((reason_priority(ready.reason), blamed.reason, blamed.message))
     return causes
+
+
+def _by_ordinal(name: str) -> tuple[int, str]:
+    """Names of one deployment's Instances differ in their ordinal alone, hence in length
+    first: 9 before 10."""
+    return len(name), name

@@ -45,8 +45,8 @@ class Queue(Generic[K]):
         self._queued: set[K] = set()  # sets here are asked for membership, never iterated
         self._running: set[K] = set()
         self._again: set[K] = set()
-        self._due: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []  # may hold entries that _due has outlived
+        self._due: dict[K, tuple[float, int]] = {}  # when, and the number of the push
+        self._heap: list[tuple[float, int, K]] = []  # may hold pushes that do not count any more
         self._pushes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -72,10 +72,11 @@ class Queue(Generic[K]):
             return
         when = self._loop.time() + delay
         known = self._due.get(key)
-        if known is not None and known <= when:
+        if known is not None and known[0] <= when:
             return
-        self._due[key] = when
-        self._push(when, key)
+        self._pushes += 1
+        self._due[key] = (when, self._pushes)
+        self._push(key)
         self._set_timer()
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
@@ -136,15 +137,19 @@ class Queue(Generic[K]):
                 waiter.set_result(None)
                 return
 
-    def _push(self, when: float, key: K) -> None:
-        self._pushes += 1
-        heapq.heappush(self._heap, (when, self._pushes, key))
+    def _push(self, key: K) -> None:
+        when, number = self._due[key]
+        heapq.heappush(self._heap, (when, number, key))
         if len(self._heap) > 64 + 2 * len(self._due):
-            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            self._heap = [entry for entry in self._heap if self._counts(entry)]
             heapq.heapify(self._heap)
 
+    def _counts(self, entry: tuple[float, int, K]) -> bool:
+        when, number, key = entry
+        return self._due.get(key) == (when, number)
+
     def _set_timer(self) -> None:
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and not self._counts(self._heap[0]):
             heapq.heappop(self._heap)
         if not self._heap:
             return
@@ -159,8 +164,8 @@ class Queue(Generic[K]):
         self._timer = None
         now = self._loop.time()
         while self._heap and self._heap[0][0] <= now:
-            when, _, key = heapq.heappop(self._heap)
-            if self._due.get(key) == when:
-                del self._due[key]
-                self.add(key)
+            entry = heapq.heappop(self._heap)
+            if self._counts(entry):
+                del self._due[entry[2]]
+                self.add(entry[2])
         self._set_timer()

@@ -31,9 +31,8 @@ from datum_compute.client.transport import Request, Response, Transport, close_s
 USER_AGENT = f"datum-compute/{__version__}"
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds for one object, and for the head of a watch. A guess: far above any healthy answer."""
-LIST_TIMEOUT = 60.0
-"""Seconds for a list: the request timeout a Kubernetes API server has by default."""
+"""Seconds for one object, and for the head of a watch. A guess: far above any healthy answer.
+A list may take twice as long, which is how long a Kubernetes API server works at one."""
 WATCH_GRACE = 30.0
 """Seconds past a watch's own end after which a silent server counts as gone."""
 MAX_EVENT_BYTES = 16 * 2**20
@@ -52,6 +51,7 @@ class ApiClient:
         token: Callable[[], str] | str = "",
         user_agent: str = USER_AGENT,
         field_manager: str = "datum-compute",
+        request_timeout: float = REQUEST_TIMEOUT,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
@@ -60,6 +60,7 @@ class ApiClient:
         self._token = token
         self._user_agent = user_agent
         self._field_manager = field_manager
+        self._timeout = request_timeout
         self._on_warning = on_warning
 
     @property
@@ -94,7 +95,7 @@ class ApiClient:
             limit=str(limit) if limit else "",
             resourceVersion=resource_version,
         ) + ((("continue", continue_token),) if continue_token else ())
-        response = await self._call("GET", target, query, timeout=LIST_TIMEOUT)
+        response = await self._call("GET", target, query, patient=True)
         try:
             return ObjectList.from_wire(response.body)
         except msgspec.DecodeError as error:
@@ -177,7 +178,17 @@ class ApiClient:
         if patch.content_type == "application/apply-patch+yaml":
             query += (("force", "true" if patch.force else "false"),)
             body = _typed(resource, body)
-        response = await self._call("PATCH", target, query, body, content_type=patch.content_type)
+        try:
+            response = await self._call(
+                "PATCH", target, query, body, content_type=patch.content_type
+            )
+        except errors.Invalid as invalid:
+            if any(cause.field == "metadata.uid" for cause in invalid.causes):
+                # Kubernetes calls a uid that differs an attempt to change it.
+                raise errors.Conflict(
+                    409, "Conflict", invalid.message, causes=invalid.causes
+                ) from invalid
+            raise
         return self._object(target, response)
 
     async def delete(
@@ -208,7 +219,8 @@ class ApiClient:
         request = Request(
             "GET", self._prefix + path, pairs, self._headers("application/json, */*;q=0.5")
         )
-        return (await self._send(request, f"get {path} on {self._cluster}", LIST_TIMEOUT)).body
+        response = await self._send(request, f"get {path} on {self._cluster}", patient=True)
+        return response.body
 
     async def _call(
         self,
@@ -219,7 +231,7 @@ class ApiClient:
         *,
         path: str = "",
         content_type: str = "application/json",
-        timeout: float = REQUEST_TIMEOUT,
+        patient: bool = False,
     ) -> Response:
         headers = self._headers("application/json")
         encoded = b""
@@ -227,9 +239,10 @@ class ApiClient:
             headers["content-type"] = content_type
             encoded = msgspec.json.encode(body)
         request = Request(method, self._prefix + (path or target.path), query, headers, encoded)
-        return await self._send(request, target.describe(self._cluster), timeout)
+        return await self._send(request, target.describe(self._cluster), patient=patient)
 
-    async def _send(self, request: Request, what: str, timeout: float) -> Response:
+    async def _send(self, request: Request, what: str, *, patient: bool) -> Response:
+        timeout = self._timeout * 2 if patient else self._timeout
         try:
             response = await self._transport.send(request, timeout=timeout)
         except errors.TransportFailure as failure:

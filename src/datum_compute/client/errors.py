@@ -148,12 +148,14 @@ def error_for(code: int, body: bytes, *, what: str, retry_after: str = "") -> Cl
         return Unavailable(f"{message} (HTTP {code})")
     reason = _text(status, "reason") if status else ""
     kind = _BY_CODE.get(code, ServerError)
-    if code == 404 and status is None:
-        # "404 page not found" in plain text: the path itself, hence the kind, is unknown.
+    details = _details(status)
+    if code == 404 and not details.get("name"):
+        # The path itself, hence the kind, is unknown: "404 page not found" in plain text where
+        # custom kinds live, elsewhere a Status that names no object. Only a 404 that names
+        # what is missing is evidence of absence.
         kind, reason = NotServed, "NotServed"
     elif code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists
-    details = _details(status)
     return kind(
         code,
         reason,

@@ -12,6 +12,7 @@ that surely came before the request was sent become ``ConnectFailed``.
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -59,6 +60,7 @@ class HttpTransport:
             self._options["proxy"] = proxy
         self._max_connections = max_connections
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._sockets = _Sockets()
         self._closed = False
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
@@ -71,7 +73,8 @@ class HttpTransport:
                     request.method,
                     self._url(request),
                     headers=request.headers,
-                    data=request.body or None,
+                    # Above a mebibyte the library wants to send in pieces.
+                    data=io.BytesIO(request.body) if len(request.body) > 2**20 else request.body,
                     **self._options,
                 )
                 if streaming and response.status < 300:
@@ -87,6 +90,7 @@ class HttpTransport:
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
+        await self._sockets.wait_shut()
 
     def _url(self, request: Request) -> URL:
         text = self._origin + quote(request.path, safe="/:@!$&'()*+,;=~")
@@ -100,7 +104,7 @@ class HttpTransport:
             connector = aiohttp.TCPConnector(
                 ssl=self._tls if self._tls is not None else True,
                 limit=0 if streaming else self._max_connections,
-                socket_factory=_socket,
+                socket_factory=self._sockets.make,
             )
             session = aiohttp.ClientSession(
                 connector=connector,
@@ -147,7 +151,10 @@ class _Stream:
         return chunk
 
     async def aclose(self) -> None:
-        # Closing, not releasing: what is still to come would have to be read first.
+        # A polite end would have to read what is still to come first.
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
         self._response.close()
 
 
@@ -203,15 +210,41 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return joined
 
 
-def _socket(address: Any) -> socket.socket:
-    """A socket that notices within about a minute that its peer is gone.
+class _Sockets:
+    """The sockets of one transport, so that closing it leaves none behind.
 
-    An idle watch sends nothing, so without probes a dead server would stay unnoticed.
+    The library closes TLS connections politely in the background, which may outlast the
+    loop; when the transport is closed there is nobody left to be polite to.
     """
-    family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made
+
+    def __init__(self) -> None:
+        self._open: list[socket.socket] = []
+
+    def make(self, address: Any) -> socket.socket:
+        """A socket that notices within about a minute that its peer is gone.
+
+        An idle watch sends nothing, so without probes a dead server would stay unnoticed.
+        """
+        family, kind, protocol = address[:3]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, option):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        self._open = [*self._still_open(), made]
+        return made
+
+    async def wait_shut(self) -> None:
+        for each in self._still_open():
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # not connected, or the peer was faster
+        # The loop learns of it at its next look at the sockets; the rest is a few callbacks.
+        for _ in range(100):
+            if not self._still_open():
+                break
+            await asyncio.sleep(0)
+
+    def _still_open(self) -> list[socket.socket]:
+        return [each for each in self._open if each.fileno() >= 0]

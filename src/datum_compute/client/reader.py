@@ -39,6 +39,7 @@ class Reader:
         server_hostname: str = "",
         proxy: str = "",
         timeout: float = 30.0,
+        page_size: int = PAGE,
         user_agent: str = f"datum-compute/{__version__}",
     ) -> None:
         """``timeout`` bounds each wait on the socket, not the whole answer."""
@@ -50,6 +51,7 @@ class Reader:
         self._server_hostname = server_hostname
         self._proxy = proxy
         self._timeout = timeout
+        self._page_size = page_size
         self._user_agent = user_agent
         self._connection: http.client.HTTPConnection | None = None
 
@@ -79,7 +81,7 @@ class Reader:
         continue_token = ""
         while True:
             try:
-                page = {"limit": str(PAGE), "continue": continue_token}
+                page = {"limit": str(self._page_size), "continue": continue_token}
                 found, continue_token = self._page(target, {**query, **page})
             except errors.Expired:
                 if not continue_token:

@@ -1,0 +1,115 @@
+"""Who calls, and callers that give up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.client import errors
+from tests.conformance.client.world import WIDGETS, World
+
+
+async def a_wrong_credential_is_unauthorized(world: World) -> None:
+    client = world.target.client_with(token="wrong")
+
+    with pytest.raises(errors.Unauthorized) as caught:
+        await client.list(WIDGETS, world.namespace)
+    with pytest.raises(errors.Unauthorized):
+        await client.create(WIDGETS, {"metadata": {"name": "one"}}, world.namespace)
+
+    assert caught.value.code == 401
+    assert not await world.exists("one")
+
+
+async def a_wrong_credential_opens_no_watch(world: World) -> None:
+    client = world.target.client_with(token="wrong")
+
+    with pytest.raises(errors.Unauthorized):
+        async with client.watch(WIDGETS, world.namespace):
+            raise AssertionError("the watch opened")
+
+
+async def a_user_without_rights_is_forbidden(world: World) -> None:
+    await world.create("one")
+    client = world.target.client_with(token=world.target.powerless_token)
+
+    with pytest.raises(errors.Forbidden) as caught:
+        await client.get(WIDGETS, "one", world.namespace)
+    with pytest.raises(errors.Forbidden):
+        await client.list(WIDGETS, world.namespace)
+    with pytest.raises(errors.Forbidden):
+        await client.delete(WIDGETS, "one", world.namespace)
+    with pytest.raises(errors.Forbidden):
+        await client.create(core.NAMESPACES, {"metadata": {"name": "mine"}})
+    with pytest.raises(errors.Forbidden):
+        async with client.watch(WIDGETS, world.namespace):
+            raise AssertionError("the watch opened")
+
+    assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
+    assert await world.exists("one")
+
+
+async def a_caller_without_a_name_is_refused(world: World) -> None:
+    client = world.target.client_with(token="")
+
+    with pytest.raises((errors.Forbidden, errors.Unauthorized)):
+        await client.list(WIDGETS, world.namespace)
+
+
+async def a_cancelled_request_leaves_the_client_usable(world: World) -> None:
+    await world.create("one")
+
+    for turns in range(6):
+        task = asyncio.create_task(world.get("one"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    assert (await world.get("one")).name == "one"
+
+
+async def a_cancelled_write_happened_or_not_but_never_half(world: World) -> None:
+    for turns in range(12):
+        name = f"w{turns}"
+        task = asyncio.create_task(world.create(name, {"size": 3, "color": "red"}))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    page = await world.client.list(WIDGETS, world.namespace)
+    for item in page.items:
+        assert item.metadata.generation == 1
+        assert bytes(item.spec) in (b'{"color":"red","size":3}', b'{"size":3,"color":"red"}')
+
+
+async def a_deadline_ends_a_slow_answer(world: World) -> None:
+    """A list at a revision still to come keeps the server waiting for about three seconds."""
+    client = world.target.client_with(request_timeout=0.25)
+    future = str(int(await world.revision()) + 1_000_000)
+
+    with pytest.raises(errors.TimedOut):
+        await client.list(WIDGETS, world.namespace, resource_version=future)
+
+    assert await world.names() == []
+
+
+async def messages_say_what_was_tried_and_where(world: World) -> None:
+    with pytest.raises(errors.NotFound) as caught:
+        await world.get("missing")
+
+    assert caught.value.message.startswith(
+        f"get {WIDGETS.group_resource} {world.namespace}/missing on {world.client.cluster}: "
+    )
+
+
+async def a_message_never_holds_the_credential(world: World) -> None:
+    client = world.target.client_with(token="very-secret-token")
+
+    with pytest.raises(errors.ClientError) as caught:
+        await client.list(WIDGETS, world.namespace)
+
+    assert "very-secret-token" not in str(caught.value)

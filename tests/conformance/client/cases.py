@@ -1,0 +1,47 @@
+"""The conformance suite of the client: every case, for every target.
+
+A case is an ``async def`` of a ``case_*`` module that takes a :class:`World`. It knows
+neither which server it talks to nor over which transport. Where two servers disagree, the
+Kubernetes API server is right.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+
+import pytest
+
+from tests.conformance.client import (
+    case_caller,
+    case_create,
+    case_delete,
+    case_list,
+    case_update,
+    case_watch,
+)
+from tests.conformance.client.world import World
+
+Case = Callable[[World], Awaitable[None]]
+
+
+def _cases_in(module: ModuleType) -> list[Case]:
+    return [
+        value
+        for value in vars(module).values()
+        if inspect.iscoroutinefunction(value)
+        and value.__module__ == module.__name__
+        and list(inspect.signature(value).parameters) == ["world"]
+    ]
+
+
+CASES: list[Case] = [
+    case
+    for module in (case_create, case_update, case_delete, case_list, case_watch, case_caller)
+    for case in _cases_in(module)
+]
+
+every_case = pytest.mark.parametrize(
+    ("number", "case"), list(enumerate(CASES)), ids=[case.__name__ for case in CASES]
+)

@@ -7,6 +7,6 @@ Import the package as ``compute`` and read everything from it: ``compute.INSTANC
 from datum_compute.api.compute.v1alpha.instance import *  # noqa: F403
 from datum_compute.api.compute.v1alpha.runtime import *  # noqa: F403
 from datum_compute.api.compute.v1alpha.scale import *  # noqa: F403
-from datum_compute.api.compute.vocabulary import *  # noqa: F403
 from datum_compute.api.compute.v1alpha.workload import *  # noqa: F403
 from datum_compute.api.compute.v1alpha.workload_deployment import *  # noqa: F403
+from datum_compute.api.compute.vocabulary import *  # noqa: F403

@@ -99,7 +99,7 @@ class NamedPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: Annotated[str, described("Name others refer to the port by.", required=True)] = ""
     port: Annotated[int, described("Port number.", required=True, minimum=1, maximum=65535)] = 0
     protocol: Annotated[
-        str, described("Transport protocol; TCP when unset.", enum=["TCP", "UDP", "SCTP"])
+        str, described("Transport protocol.", default="TCP", enum=["TCP", "UDP", "SCTP"])
     ] = "TCP"
 
 

@@ -56,5 +56,6 @@ class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         described(
             "How Instances are created, replaced and removed.",
             default=words.POLICY_ORDERED_READY,
+            enum=[words.POLICY_ORDERED_READY],
         ),
     ] = words.POLICY_ORDERED_READY

@@ -76,14 +76,14 @@ class PlacementStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         Conditions,
         described("Available.", list_type="map", list_keys=["type"]),
     ] = ()
-    replicas: Annotated[int, described("Instances that exist.", required=True)] = 0
+    replicas: Annotated[int, described("Instances that exist.", default=0)] = 0
     current_replicas: Annotated[
-        int, described("Instances of the newest template that are programmed.", required=True)
+        int, described("Instances of the newest template that are programmed.", default=0)
     ] = 0
     updated_replicas: Annotated[
         int, described("Instances that run the newest template, ready or not.", default=0)
     ] = 0
-    desired_replicas: Annotated[int, described("Instances wanted.", required=True)] = 0
+    desired_replicas: Annotated[int, described("Instances wanted.", default=0)] = 0
     ready_replicas: Annotated[
         int, described("Instances that are ready, of any template.", default=0)
     ] = 0
@@ -132,15 +132,15 @@ class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Conditions,
         described("Available.", list_type="map", list_keys=["type"]),
     ] = ()
-    deployments: Annotated[int, described("WorkloadDeployments that exist.", required=True)] = 0
-    replicas: Annotated[int, described("Instances that exist, everywhere.", required=True)] = 0
+    deployments: Annotated[int, described("WorkloadDeployments that exist.", default=0)] = 0
+    replicas: Annotated[int, described("Instances that exist, everywhere.", default=0)] = 0
     current_replicas: Annotated[
-        int, described("Instances of the newest template that are programmed.", required=True)
+        int, described("Instances of the newest template that are programmed.", default=0)
     ] = 0
     updated_replicas: Annotated[
         int, described("Instances that run the newest template, ready or not.", default=0)
     ] = 0
-    desired_replicas: Annotated[int, described("Instances wanted, everywhere.", required=True)] = 0
+    desired_replicas: Annotated[int, described("Instances wanted, everywhere.", default=0)] = 0
     ready_replicas: Annotated[
         int, described("Instances that are ready, of any template.", default=0)
     ] = 0

@@ -61,14 +61,14 @@ class WorkloadDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename
             list_keys=["type"],
         ),
     ] = ()
-    replicas: Annotated[int, described("Instances that exist.", required=True)] = 0
+    replicas: Annotated[int, described("Instances that exist.", default=0)] = 0
     current_replicas: Annotated[
-        int, described("Instances of the newest template that are programmed.", required=True)
+        int, described("Instances of the newest template that are programmed.", default=0)
     ] = 0
     updated_replicas: Annotated[
         int, described("Instances that run the newest template, ready or not.", default=0)
     ] = 0
-    desired_replicas: Annotated[int, described("Instances wanted.", required=True)] = 0
+    desired_replicas: Annotated[int, described("Instances wanted.", default=0)] = 0
     ready_replicas: Annotated[
         int, described("Instances that are ready, of any template.", default=0)
     ] = 0

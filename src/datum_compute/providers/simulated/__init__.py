@@ -1,0 +1,9 @@
+"""Instances that nothing runs: the provider for demonstrations, tests and benchmarks.
+
+An Instance is programmed and available at once, with the next free address of its subnet.
+Annotations on the template make it slow, broken or sleepy (:mod:`.behaviour`).
+"""
+
+from datum_compute.providers.simulated.provider import SimulatedProvider, simulated_provider
+
+__all__ = ["SimulatedProvider", "simulated_provider"]

@@ -1,0 +1,158 @@
+"""Clusters: each member has a place for its Works on the hub, and is probed for its health.
+
+A new Cluster gets the finalizer and its execution namespace before it can become ready, so
+nothing is ever scheduled to a member that has no place for it. From then on it is probed
+every ten seconds; the condition is written only when it changes (:mod:`.health` says when).
+
+A deleted Cluster gives up its execution namespace, and with it its Works, and goes when that
+is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from datum_compute.api import conditions, karmada
+from datum_compute.api.core import NAMESPACES
+from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.env import Environment
+from datum_compute.platform.propagation import names
+from datum_compute.platform.propagation.detector import is_content_changed
+from datum_compute.platform.propagation.health import (
+    PROBE_SECONDS,
+    Health,
+    decide_health,
+)
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, after
+
+PROBE_TIMEOUT_SECONDS = 5.0
+"""A guess, below the probing interval."""
+NEW_MEMBER_SECONDS = 1.0
+"""Until a member has been ready once, it is asked this often: somebody waits for it."""
+
+_HEALTHY = "cluster is healthy and ready to accept workloads"
+
+
+def cluster_controller(hub: Fleet, members: Fleet, env: Environment) -> Controller:
+    reconciler = _Clusters(hub, members, env)
+    return Controller(
+        "propagation-cluster",
+        hub,
+        reconciler.reconcile,
+        watches=[
+            # Its own condition writes must not set off the next probe.
+            Watch(hub, karmada.CLUSTERS, itself, predicate=is_content_changed),
+            Watch(hub, NAMESPACES, _cluster_of_namespace, predicate=is_content_changed),
+        ],
+    )
+
+
+def _cluster_of_namespace(cluster: str, namespace: Object) -> list[Request]:
+    member = names.cluster_of(namespace.name)
+    return [Request(cluster, "", member)] if member else []
+
+
+class _Clusters:
+    def __init__(self, hub: Fleet, members: Fleet, env: Environment) -> None:
+        self._hub = hub
+        self._members = members
+        self._env = env
+        self._health: dict[str, Health] = {}
+
+    async def reconcile(self, request: Request) -> Result:
+        hub = self._hub.get(request.cluster)
+        if hub is None:
+            return DONE
+        cluster = hub.cache(karmada.CLUSTERS).get(request.name)
+        if cluster is None:
+            self._health.pop(request.name, None)
+            return DONE
+        if cluster.metadata.deleting:
+            return await self._unjoin(hub, cluster)
+        cluster = await patch.ensure_metadata(
+            hub.client, karmada.CLUSTERS, cluster, finalizer=karmada.FINALIZER_CLUSTER
+        )
+        await self._ensure_home(hub, cluster)
+        return await self._probe(hub, cluster)
+
+    async def _ensure_home(self, hub: Cluster, cluster: Object) -> None:
+        name = karmada.execution_namespace(cluster.name)
+        if hub.cache(NAMESPACES).get(name) is not None:
+            return
+        body = {
+            "apiVersion": NAMESPACES.api_version,
+            "kind": NAMESPACES.kind,
+            "metadata": {"name": name},
+        }
+        try:
+            await hub.client.create(NAMESPACES, body)
+        except errors.AlreadyExists:
+            pass
+
+    async def _probe(self, hub: Cluster, cluster: Object) -> Result:
+        member = self._members.get(cluster.name)
+        good, reason, message = await _ask(member.client) if member else _UNKNOWN_MEMBER
+        at = asyncio.get_running_loop().time()
+        health = decide_health(self._health.get(cluster.name), good=good, at=at)
+        self._health[cluster.name] = health
+        if health.ready == good:
+            await self._report(hub, cluster, good, reason, message)
+        return after(PROBE_SECONDS if health.ever_ready else NEW_MEMBER_SECONDS)
+
+    async def _report(
+        self, hub: Cluster, cluster: Object, ready: bool, reason: str, message: str
+    ) -> None:
+        current = cluster.view(karmada.Cluster).status.conditions
+        status = conditions.TRUE if ready else conditions.FALSE
+        known = conditions.find(current, karmada.CONDITION_READY)
+        if known is not None and (known.status, known.reason) == (status, reason):
+            return  # the wording of an error may differ from probe to probe
+        wanted = conditions.with_condition(
+            current, karmada.CONDITION_READY, status, reason, message, now=self._env.now()
+        )
+        body = {**patch.values(cluster.status), "conditions": conditions.to_wire(wanted)}
+        await patch.write_status(hub.client, karmada.CLUSTERS, cluster, body, shared=False)
+
+    async def _unjoin(self, hub: Cluster, cluster: Object) -> Result:
+        name = karmada.execution_namespace(cluster.name)
+        try:
+            home = await hub.client.get(NAMESPACES, name)
+        except errors.NotFound:
+            self._health.pop(cluster.name, None)
+            await patch.release_finalizer(
+                hub.client, karmada.CLUSTERS, cluster, karmada.FINALIZER_CLUSTER
+            )
+            return DONE
+        if not home.metadata.deleting:
+            await patch.delete_if_present(hub.client, NAMESPACES, home)
+        return DONE  # woken when the namespace is gone
+
+
+_UNKNOWN_MEMBER = (
+    False,
+    karmada.REASON_CLUSTER_NOT_REACHABLE,
+    "no connection to the cluster is configured",
+)
+
+
+async def _ask(member_client: Client) -> tuple[bool, str, str]:
+    for path in ("/readyz", "/healthz"):
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
+                await member_client.raw(path)
+        except (errors.NotFound, errors.NotServed):
+            continue  # an API server that has only the older endpoint
+        except (errors.TransportFailure, TimeoutError) as error:
+            return False, karmada.REASON_CLUSTER_NOT_REACHABLE, f"cluster is not reachable: {error}"
+        except errors.ClientError as error:
+            return False, karmada.REASON_CLUSTER_NOT_READY, f"cluster does not say ok: {error}"
+        return True, karmada.REASON_CLUSTER_READY, _HEALTHY
+    return False, karmada.REASON_CLUSTER_NOT_READY, "cluster has no health endpoint"

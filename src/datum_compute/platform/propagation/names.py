@@ -1,0 +1,45 @@
+"""The rules by which Karmada names things, as far as :mod:`datum_compute.api.karmada` has not."""
+
+from __future__ import annotations
+
+from datum_compute.api import karmada
+
+HUB = "hub"
+"""The name under which the hub's fleet knows the hub."""
+
+ANNOTATION_CONFLICT_RESOLUTION = "work.karmada.io/conflict-resolution"
+OVERWRITE = "overwrite"
+
+_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels, so that no word appears by accident; as Kubernetes encodes its hashes."""
+
+
+def cluster_of(namespace: str) -> str:
+    """The member whose Works lie in this namespace; empty when it is not such a namespace."""
+    if not namespace.startswith(karmada.EXECUTION_NAMESPACE_PREFIX):
+        return ""
+    return namespace.removeprefix(karmada.EXECUTION_NAMESPACE_PREFIX)
+
+
+def is_reserved(namespace: str) -> bool:
+    """Whether nothing in this namespace is ever propagated."""
+    if namespace in ("karmada-system", "karmada-cluster"):
+        return True
+    return namespace.startswith((karmada.EXECUTION_NAMESPACE_PREFIX, "kube-"))
+
+
+def work_name(kind: str, name: str, namespace: str) -> str:
+    """The Work that carries an object; readable, and unique by a hash of its identity."""
+    identity = "-".join(filter(None, (namespace, name, kind))).lower()
+    return f"{name.replace(':', '.')}-{_safe(str(_fnv1a(identity.encode())))}"
+
+
+def _fnv1a(data: bytes) -> int:
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def _safe(text: str) -> str:
+    return "".join(_SAFE_ALPHABET[ord(character) % len(_SAFE_ALPHABET)] for character in text)

@@ -1,0 +1,55 @@
+"""How a provider says no, sorted by what its caller does next.
+
+::
+
+    ProviderError
+    ├── NotReady              not yet: called again after ``delay`` seconds; nothing reported
+    ├── InsufficientCapacity  no room: reported, and called again after ``delay`` seconds
+    └── Rejected              this Instance cannot run as it is: reported, and not called
+                              again until the Instance changes
+
+Anything else a provider raises is a fault of the provider or of what it talks to: it is
+logged, counted and retried with growing delay, and the last report stays as it is.
+"""
+
+from __future__ import annotations
+
+
+class ProviderError(Exception):
+    """Anything a provider raises on purpose."""
+
+
+class NotReady(ProviderError):
+    """Something the provider needs, or a teardown under way, is not done yet.
+
+    The caller writes nothing and calls again after ``delay`` seconds.
+    """
+
+    def __init__(self, message: str, *, delay: float = 1.0) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class InsufficientCapacity(ProviderError):
+    """The site has no room for this Instance.
+
+    The caller reports ``Programmed`` and ``Available`` False with reason ``Provisioning``
+    and this message, and calls again after ``delay`` seconds.
+    """
+
+    def __init__(self, message: str, *, delay: float = 30.0) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class Rejected(ProviderError):
+    """The Instance as written cannot run.
+
+    The caller reports ``Programmed`` and ``Available`` False with this reason and message,
+    and does not call again until the Instance changes.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message

@@ -1,0 +1,100 @@
+"""What a runtime back-end must do, and what is done for it.
+
+A provider runs the Instances of a cell. The frame in :mod:`.controller` does everything
+that is the same for all of them: it leaves gated Instances alone, holds the finalizer
+before anything is started, calls the provider, writes what it reports in one status write,
+and on deletion lets go only after the provider has torn everything down. What is left to a
+provider are two idempotent calls and a name.
+
+:mod:`.errors` draws the errors a provider raises and what follows from each. A provider is
+done when it passes :mod:`.conformance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One of the two conditions a provider owns. Reasons come from the declared set."""
+
+    status: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What one interface of the Instance got; empty where there is none."""
+
+    network_ip: str = ""
+    external_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How an Instance is doing, as far as its provider can tell."""
+
+    programmed: State
+    """True once the Instance as written has been handed to the runtime; from then on the
+    frame reports its template hash as observed."""
+    available: State
+    """Ready to serve, also when scaled to zero."""
+    interfaces: tuple[Addresses, ...] = ()
+    """In the order of the spec's interfaces."""
+    look_again: float | None = None
+    """Seconds after which the state may have changed without an event; None for never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The Instance a call is about, and the cluster it lives in."""
+
+    cluster: str
+    instance: compute.Instance
+
+    @property
+    def uid(self) -> str:
+        """What a provider keys its own things by: names are reused, uids are not."""
+        return self.instance.metadata.uid
+
+
+class Provider(Protocol):
+    @property
+    def name(self) -> str:
+        """One DNS label; the finalizer is derived from it."""
+        ...
+
+    async def ensure(self, subject: Subject) -> Report:
+        """Have this Instance running, and say how it is doing.
+
+        Called for every ungated Instance that is not being deleted, after the finalizer is
+        stored, as often as the Instance changes or ``look_again`` asks; also after a
+        restart, for what was started before it. Calling it again changes nothing that
+        already is as it should be. A running Instance is never altered: another template
+        arrives as another Instance.
+        """
+        ...
+
+    async def remove(self, subject: Subject) -> None:
+        """Tear down whatever of this Instance exists; nothing is fine too.
+
+        Returning promises that nothing of it is left. While a teardown is under way, raise
+        ``NotReady`` and be called again.
+        """
+        ...
+
+
+PROGRAMMED = State(TRUE, compute.REASON_PROGRAMMED, "Instance has been programmed")
+AVAILABLE = State(TRUE, compute.REASON_AVAILABLE, "Instance is available")
+PROGRAMMING = State(UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, "Instance is being programmed")
+PROVISIONING = State(UNKNOWN, compute.REASON_PROVISIONING, "Instance is being provisioned")
+
+
+def failed(reason: str, message: str) -> State:
+    return State(FALSE, reason, message)

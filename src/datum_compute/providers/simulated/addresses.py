@@ -1,0 +1,69 @@
+"""Which address of a subnet belongs to which Instance.
+
+What is handed out is remembered here and written by the frame into the Instance's status;
+after a restart it is read back from there, before anything new is handed out. So the
+Instances are the record, and this is only its index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+
+from datum_compute.providers.errors import InsufficientCapacity
+
+FIRST_OFFSET = 2
+"""The subnet's own address and its gateway come first."""
+
+Holder = tuple[str, int]
+"""The uid of an Instance, and which of its interfaces."""
+
+
+@dataclass
+class SubnetAddresses:
+    """The addresses of one subnet."""
+
+    network: IPv4Network
+    _holders: dict[int, Holder] = field(default_factory=dict)
+    _offsets: dict[Holder, int] = field(default_factory=dict)
+    _lowest: int = FIRST_OFFSET
+    """No offset below this one is free."""
+
+    def adopt(self, assigned: Iterable[tuple[Holder, str]]) -> None:
+        """Take over what Instances say they have; addresses outside the subnet are not ours."""
+        for holder, text in assigned:
+            try:
+                address = IPv4Address(text)
+            except ValueError:
+                continue  # written by hand, or by a provider with addresses of another form
+            offset = int(address) - int(self.network.network_address)
+            if address in self.network and offset not in self._holders:
+                self._take(holder, offset)
+
+    def ensure(self, holder: Holder) -> str:
+        """The address of this interface: the one it has, or the lowest that is free."""
+        offset = self._offsets.get(holder)
+        if offset is None:
+            offset = self._next_free()
+            self._take(holder, offset)
+        return str(self.network.network_address + offset)
+
+    def release(self, uid: str) -> None:
+        """Free what an Instance has. Having nothing is fine."""
+        for holder in sorted(holder for holder in self._offsets if holder[0] == uid):
+            offset = self._offsets.pop(holder)
+            del self._holders[offset]
+            self._lowest = min(self._lowest, offset)
+
+    def _take(self, holder: Holder, offset: int) -> None:
+        self._holders[offset] = holder
+        self._offsets[holder] = offset
+
+    def _next_free(self) -> int:
+        end = self.network.num_addresses - 1  # the last one is the broadcast address
+        while self._lowest in self._holders:
+            self._lowest += 1
+        if self._lowest >= end:
+            raise InsufficientCapacity(f"subnet {self.network} has no free address left")
+        return self._lowest

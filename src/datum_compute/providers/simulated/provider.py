@@ -1,0 +1,110 @@
+"""The simulated provider: state by the clock, addresses by the subnet, nothing that runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.env import Environment
+from datum_compute.providers.controller import provider_controller
+from datum_compute.providers.errors import NotReady
+from datum_compute.providers.protocol import Addresses, Report, Subject
+from datum_compute.providers.simulated.addresses import SubnetAddresses
+from datum_compute.providers.simulated.behaviour import Behaviour, decide_report, parse_behaviour
+from datum_compute.providers.simulated.subnets import (
+    CLAIMS_BY_CONTEXT,
+    SubnetKey,
+    context_key_of,
+    find_subnet,
+)
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller, Read
+from datum_compute.runtime.fleet import Fleet
+
+
+def simulated_provider(
+    cell: Fleet, env: Environment, *, networking_enabled: bool = True
+) -> list[Controller]:
+    """Without networking the cell has no networking kinds, and Instances no addresses."""
+    provider = SimulatedProvider(cell, env, networking_enabled=networking_enabled)
+    reads = []
+    if networking_enabled:
+        reads = [
+            Read(cell, networking.NETWORK_BINDINGS),
+            Read(cell, networking.SUBNET_CLAIMS, indexes={CLAIMS_BY_CONTEXT: context_key_of}),
+            Read(cell, networking.SUBNETS),
+        ]
+    return [provider_controller(cell, provider, env, reads=reads)]
+
+
+class SimulatedProvider:
+    name = "simulated"
+
+    def __init__(self, cell: Fleet, env: Environment, *, networking_enabled: bool) -> None:
+        self._cell = cell
+        self._env = env
+        self._networking = networking_enabled
+        self._programmed_at: dict[str, float] = {}
+        """By uid, the loop's time at which an Instance was, or will be, programmed."""
+        self._subnets: dict[SubnetKey, SubnetAddresses] = {}
+
+    async def ensure(self, subject: Subject) -> Report:
+        behaviour = parse_behaviour(subject.instance.metadata.annotations)
+        age = asyncio.get_running_loop().time() - self._start(subject, behaviour)
+        interfaces = self._addresses(subject) if age >= 0 and not behaviour.fail else ()
+        return decide_report(behaviour, age, interfaces)
+
+    async def remove(self, subject: Subject) -> None:
+        self._programmed_at.pop(subject.uid, None)
+        for subnet in self._subnets.values():
+            subnet.release(subject.uid)
+
+    def _start(self, subject: Subject, behaviour: Behaviour) -> float:
+        known = self._programmed_at.get(subject.uid)
+        if known is None:
+            known = asyncio.get_running_loop().time() + behaviour.start_seconds
+            programmed = conditions.find(
+                subject.instance.status.conditions, compute.CONDITION_PROGRAMMED
+            )
+            if programmed is not None and programmed.status == conditions.TRUE:
+                # Started before a restart of ours: the condition remembers when.
+                elapsed = (self._env.now() - programmed.last_transition_time).total_seconds()
+                known = asyncio.get_running_loop().time() - max(0.0, elapsed)
+            self._programmed_at[subject.uid] = known
+        return known
+
+    def _addresses(self, subject: Subject) -> tuple[Addresses, ...]:
+        cell = self._cell.get(subject.cluster)
+        if cell is None or not self._networking:
+            return ()
+        found = []
+        for interface in range(len(subject.instance.spec.network_interfaces)):
+            subnet = find_subnet(cell, subject.instance, interface)
+            if subnet is None:
+                return ()
+            addresses = self._subnets.get(subnet[0])
+            if addresses is None:
+                addresses = self._subnets[subnet[0]] = SubnetAddresses(subnet[1])
+                _adopt(cell, subnet[0], addresses)
+            found.append(Addresses(network_ip=addresses.ensure((subject.uid, interface))))
+        return tuple(found)
+
+
+def _adopt(cell: Cluster, key: SubnetKey, addresses: SubnetAddresses) -> None:
+    """Read back what Instances of this subnet were given before we started."""
+    for obj in cell.cache(compute.INSTANCES).list():
+        instance = obj.view(compute.Instance)
+        for interface, status in enumerate(instance.status.network_interfaces):
+            address = status.assignments.network_ip
+            if address and _is_on(cell, instance, interface, key):
+                addresses.adopt([((instance.metadata.uid, interface), address)])
+
+
+def _is_on(cell: Cluster, instance: compute.Instance, interface: int, key: SubnetKey) -> bool:
+    try:
+        found = find_subnet(cell, instance, interface)
+    except NotReady:
+        return False
+    return found is not None and found[0] == key

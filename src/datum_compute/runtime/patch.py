@@ -1,0 +1,128 @@
+"""The shapes in which reconciles write: compared first, minimal, conditional, repeatable.
+
+Every function here takes the object as it was read and what is wanted of it, sends the
+difference as a merge patch, and returns the object as the server has it afterwards. No
+difference, no write. A write never lands on a successor of the same name, because it
+carries the uid; edits of lists that others edit too carry the resourceVersion as well, so
+somebody else's entry is never lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, merge
+
+Values = dict[str, Any]
+"""A JSON object as plain values."""
+
+
+def values(raw: msgspec.Raw) -> Values:
+    """A raw subtree as plain values; absent and null are the empty object."""
+    decoded = msgspec.json.decode(raw) if raw else None
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Values:
+    """The merge patch that turns ``current`` into exactly ``wanted``; empty when equal.
+
+    A null in ``wanted`` counts as absent, as it does to a server.
+    """
+    change: Values = {
+        key: None for key, value in current.items() if value is not None and key not in wanted
+    }
+    for key, value in wanted.items():
+        present = current.get(key)
+        if isinstance(value, Mapping) and isinstance(present, Mapping):
+            inner = difference(present, value)
+            if inner:
+                change[key] = inner
+        elif present != value:
+            change[key] = value
+    return change
+
+
+async def ensure_metadata(
+    client: Client,
+    resource: Resource,
+    obj: Object,
+    *,
+    finalizer: str = "",
+    labels: Mapping[str, str | None] | None = None,
+    annotations: Mapping[str, str | None] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> Object:
+    """The object with these entries, in one write with a change of the spec if one is due.
+
+    None removes an entry; entries not named are left alone.
+    """
+    metadata: Values = {}
+    if changed := _entries(obj.metadata.labels, labels):
+        metadata["labels"] = changed
+    if changed := _entries(obj.metadata.annotations, annotations):
+        metadata["annotations"] = changed
+    if finalizer and finalizer not in obj.metadata.finalizers:
+        metadata["finalizers"] = [*obj.metadata.finalizers, finalizer]
+    if not metadata and not spec:
+        return obj
+    metadata["uid"] = obj.metadata.uid
+    metadata["resourceVersion"] = obj.metadata.resource_version
+    body: Values = {"metadata": metadata}
+    if spec:
+        body["spec"] = spec
+    return await client.patch(resource, obj.name, merge(body), obj.namespace)
+
+
+async def release_finalizer(
+    client: Client, resource: Resource, obj: Object, finalizer: str
+) -> None:
+    """Give up our hold on an object. One that is gone already is fine."""
+    if finalizer not in obj.metadata.finalizers:
+        return
+    metadata = {
+        "uid": obj.metadata.uid,
+        "resourceVersion": obj.metadata.resource_version,
+        "finalizers": [name for name in obj.metadata.finalizers if name != finalizer],
+    }
+    try:
+        await client.patch(resource, obj.name, merge({"metadata": metadata}), obj.namespace)
+    except errors.NotFound:
+        pass
+
+
+async def write_status(
+    client: Client, resource: Resource, obj: Object, wanted: Mapping[str, Any], *, shared: bool
+) -> Object:
+    """The object with exactly this status.
+
+    ``shared`` says that others write this status too: then a write that was computed from
+    an older revision raises ``Conflict`` instead of undoing theirs.
+    """
+    change = difference(values(obj.status), wanted)
+    if not change:
+        return obj
+    metadata = {"uid": obj.metadata.uid}
+    if shared:
+        metadata["resourceVersion"] = obj.metadata.resource_version
+    body = {"metadata": metadata, "status": change}
+    return await client.patch(resource, obj.name, merge(body), obj.namespace, subresource="status")
+
+
+async def delete_if_present(client: Client, resource: Resource, obj: Object) -> None:
+    """Ask for the deletion of this very object; gone or replaced already is fine."""
+    try:
+        await client.delete(resource, obj.name, obj.namespace, uid=obj.metadata.uid)
+    except (errors.NotFound, errors.Conflict):
+        pass
+
+
+def _entries(
+    current: Mapping[str, str], wanted: Mapping[str, str | None] | None
+) -> dict[str, str | None]:
+    return {key: value for key, value in (wanted or {}).items() if current.get(key) != value}

@@ -1,9 +1,8 @@
 """Watching a rollout: a row per placement and city until all of them are done.
 
-The rows come from the workload's spec, so a deployment that does not exist yet is there
-as ``Pending``; what a row says comes from that deployment's own status. Nothing is done
-before the workload's and every deployment's report speaks of the generation that was
-written: an old report that looks healthy is not news.
+What a rollout is, and when it is done, :mod:`datum_compute.decisions.rollout` says; this
+looks again at every change, tells what changed, and ends when there is nothing to wait for
+or no sense in waiting.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -25,18 +23,11 @@ from datum_compute.cli.output import duration, table
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
-from datum_compute.decisions.rollout import Phase, decide_phase
+from datum_compute.decisions.rollout import BLOCKED_AFTER_SECONDS, Phase, Row, decide_rollout
 from datum_compute.runtime.tasks import TaskGroup
 
 Json = Mapping[str, Any]
 
-FATAL = frozenset(words.FAILURES)
-"""Reasons that end a wait at once: no waiting makes them go away."""
-REFUSED = frozenset(
-    {"QuotaExceeded", "ValidationFailed", "NoMatchingLocation", "NoCellForCity", "AmbiguousCell"}
-)
-"""Reasons that end it after a grace: capacity and placement can come back by themselves."""
-REFUSED_GRACE_SECONDS = 30.0
 RELIST_SECONDS = 15.0
 """A look without an event, in case one was lost. A guess."""
 RETRY_SECONDS = 1.0
@@ -45,65 +36,19 @@ LIST_FAILURES = 10
 HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
 
 
-@dataclass(frozen=True)
-class Row:
-    placement: str
-    city: str
-    target: int
-    updated: int
-    ready: int
-    old: int
-    phase: Phase
-    reason: str = ""
-    message: str = ""
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        phase = self.phase.value
-        if self.reason and self.phase is not Phase.DONE:
-            phase = f"{phase}   {self.message or self.reason}"
-        counts = (f"{self.updated}/{self.target}", f"{self.ready}/{self.target}", str(self.old))
-        return (self.placement, self.city, *counts, phase)
-
-
 def plain(obj: Object) -> dict[str, Any]:
     """An object as plain JSON, which is what the words are read from."""
     value: dict[str, Any] = json.loads(obj.to_wire())
     return value
 
 
-def rows(workload: Json, deployments: Sequence[Json]) -> list[Row]:
-    found = {(d["spec"]["placementName"], d["spec"]["cityCode"]): d for d in deployments}
-    wanted = [
-        (placement["name"], city, placement["scaleSettings"]["minReplicas"])
-        for placement in workload["spec"]["placements"]
-        for city in placement["cityCodes"]
-    ]
-    result = [
-        _row(name, city, minimum, found.pop((name, city), None)) for name, city, minimum in wanted
-    ]
-    # What the spec no longer names is being removed, and is shown until it is gone.
-    result += [_row(name, city, 0, found[name, city]) for name, city in sorted(found)]
-    return result
-
-
-def _row(placement: str, city: str, minimum: int, deployment: Json | None) -> Row:
-    if deployment is None:
-        return Row(placement, city, minimum, 0, 0, 0, Phase.PENDING)
-    status = deployment.get("status") or {}
-    reported = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
-    removed = bool(deployment["metadata"].get("deletionTimestamp"))
-    target = status.get("desiredReplicas", minimum) if reported else minimum
-    updated = status.get("updatedReplicas", 0) if reported else 0
-    ready, replicas = status.get("readyReplicas", 0), status.get("replicas", 0)
-    phase = decide_phase(
-        target=0 if removed else target, ready=ready, updated=updated, replicas=replicas
-    )
-    if phase is Phase.DONE and (removed or not reported):
-        phase = Phase.UPDATING
-    reason, message = words.why_not_ready(deployment)
-    old = max(0, replicas - updated)
-    return Row(placement, city, target, updated, ready, old, phase, reason, message)
+def _cells(row: Row, *, stalled: bool = False) -> tuple[str, ...]:
+    phase = row.phase(stalled=stalled)
+    text = phase.value
+    if row.blocker is not None and phase is not Phase.DONE:
+        text = f"{text}   {row.blocker.message or row.blocker.reason}"
+    counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
+    return (row.placement, row.city, *counts, text)
 
 
 class Progress:
@@ -117,12 +62,13 @@ class Progress:
     def show(self, current: Sequence[Row]) -> None:
         for row in current:
             key = (row.placement, row.city)
-            if self._said.get(key) == row.cells:
+            cells = _cells(row)
+            if self._said.get(key) == cells:
                 continue
             if not self._said:
                 self._line(HEADER)
-            self._said[key] = row.cells
-            self._line(row.cells)
+            self._said[key] = cells
+            self._line(cells)
 
     def _line(self, cells: tuple[str, ...]) -> None:
         self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
@@ -130,26 +76,24 @@ class Progress:
         self._context.say("  " + line.rstrip())
 
 
-async def wait_rolled_out(
-    context: Context, client: Client, name: str, *, timeout: float
-) -> list[Row]:
+async def wait_rolled_out(context: Context, client: Client, name: str, *, timeout: float) -> None:
     """Wait until every row is done; raise when that cannot happen or takes too long."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     progress = Progress(context)
-    refused_since: float | None = None
-    latest: list[Row] = []
+    blocked_since: float | None = None
+    rows: tuple[Row, ...] = ()
     try:
         async with asyncio.timeout(timeout), _changes(client, name) as changed:
             async for workload, deployments in _views(client, context, name, changed):
-                latest = rows(workload, deployments)
-                progress.show(latest)
-                if _is_done(workload, latest):
-                    return latest
-                _raise_if_fatal(name, latest)
-                refused_since = _raise_if_refused(name, latest, refused_since, loop.time())
+                rollout = decide_rollout(workload, deployments)
+                rows = rollout.rows
+                progress.show(rows)
+                if rollout.done:
+                    return
+                blocked_since = _raise_if_blocked(name, rows, blocked_since, loop.time())
     except TimeoutError:
-        waiting = [f"{r.city}: {r.message or r.reason or r.phase}" for r in latest if not done(r)]
+        waiting = [f"{row.city}: {_cells(row)[-1]}" for row in rows if not row.done]
         raise CommandError(
             f'"{name}" is not ready after {duration(loop.time() - started)}; still waiting for '
             + "; ".join(waiting or ["the first report"]),
@@ -158,41 +102,31 @@ async def wait_rolled_out(
             hint=f"datumctl-compute status {name}",
             retryable=True,
         ) from None
-    raise AssertionError("the changes of a workload never end by themselves")
 
 
-def done(row: Row) -> bool:
-    return row.phase is Phase.DONE
-
-
-def _is_done(workload: Json, current: Sequence[Row]) -> bool:
-    observed = (workload.get("status") or {}).get("observedGeneration")
-    return observed == workload["metadata"].get("generation") and all(map(done, current))
-
-
-def _raise_if_fatal(name: str, current: Sequence[Row]) -> None:
-    for row in current:
-        if row.reason in FATAL and not done(row):
+def _raise_if_blocked(
+    name: str, rows: Sequence[Row], since: float | None, now: float
+) -> float | None:
+    """Since when something stands in the way; raise at once when no waiting can help, and
+    after a grace where it might."""
+    standing = [(r, r.blocker) for r in rows if r.blocker and r.blocker.stands and not r.done]
+    for row, blocker in standing:
+        if blocker.terminal:
             raise CommandError(
-                f'rollout of "{name}" failed in {row.city}: {words.FAILURES[row.reason]}: '
-                f"{row.message}",
+                f'rollout of "{name}" failed in {row.city}: '
+                f"{words.FAILURES.get(blocker.reason, blocker.reason)}: {blocker.message}",
                 exit_code=Exit.ROLLOUT_FAILED,
-                code=row.reason,
+                code=blocker.reason,
                 hint=f"datumctl-compute status {name}",
             )
-
-
-def _raise_if_refused(
-    name: str, current: Sequence[Row], since: float | None, now: float
-) -> float | None:
-    refused = next((row for row in current if row.reason in REFUSED and not done(row)), None)
-    if refused is None:
+    if not standing:
         return None
-    if since is not None and now - since >= REFUSED_GRACE_SECONDS:
+    if since is not None and now - since >= BLOCKED_AFTER_SECONDS:
+        row, blocker = standing[0]
         raise CommandError(
-            f'"{name}" is blocked in {refused.city}: {refused.message or refused.reason}',
+            f'"{name}" is blocked in {row.city}: {blocker.message or blocker.reason}',
             exit_code=Exit.BLOCKED,
-            code=refused.reason,
+            code=blocker.reason,
             hint=f"datumctl-compute status {name}",
         )
     return now if since is None else since
@@ -201,11 +135,11 @@ def _raise_if_refused(
 async def wait_gone(context: Context, client: Client, name: str, *, timeout: float) -> None:
     """Wait until the workload and everything it ran is gone, counting down per city."""
     progress = Progress(context)
-    latest: list[Row] = []
+    latest: tuple[Row, ...] = ()
     try:
         async with asyncio.timeout(timeout), _changes(client, name) as changed:
             async for workload, deployments in _views(client, context, name, changed):
-                latest = rows({**workload, "spec": {"placements": []}}, deployments)
+                latest = decide_rollout({**workload, "spec": {}}, deployments).rows
                 progress.show(latest)
     except CommandError as error:
         if error.exit_code is Exit.NOT_FOUND:

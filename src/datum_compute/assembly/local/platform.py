@@ -13,7 +13,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from datum_compute.api import crds
+import msgspec
+
+from datum_compute.api import conditions, crds, karmada
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.api.scheme import Resource
 from datum_compute.assembly.local import bootstrap
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.client import ApiClient
@@ -52,6 +56,22 @@ def plane_prefix(plane: str) -> str:
     return PROJECT_PREFIX.format(name) if kind == "project" else f"/clusters/{name or kind}"
 
 
+async def _wait_ready(client: Client, resource: Resource, names: set[str]) -> None:
+    """Until every object of these names has the condition Ready."""
+    waiting = set(names)
+    async with client.watch(resource) as events:
+        async for event in events:
+            status = msgspec.json.decode(event.object.status or b"{}", type=_Status)
+            if conditions.is_true(status.conditions, "Ready"):
+                waiting.discard(event.object.name)
+            if not waiting:
+                return
+
+
+class _Status(msgspec.Struct):
+    conditions: tuple[conditions.Condition, ...] = ()
+
+
 class LocalPlatform:
     """Every plane, stand-in, controller and provider, on one event loop.
 
@@ -64,6 +84,8 @@ class LocalPlatform:
         self.settings = settings
         self._database = str(database)
         self._server: ApiServer | None = None
+        self._store: Store | None = None
+        self._tokens: dict[str, str] = {}
 
     @property
     def server(self) -> ApiServer:
@@ -73,9 +95,10 @@ class LocalPlatform:
 
     @asynccontextmanager
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
-        store = Store.open(self._database, self.env)
+        store = self._store = Store(self.env, self._database)
         try:
             self._server = ApiServer(self.env, store, crds_for=crds.crds_for)
+            self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (MASTERS,), admin_token)
             for plane, kind in self._planes():
                 self._server.ensure_plane(plane, kind)
@@ -86,6 +109,7 @@ class LocalPlatform:
                 managers += [self._cell(cell) for cell in self.settings.cells]
                 running = [tasks.start(m.run(), name=m.name) for m in managers]
                 await self._bootstrap_project()
+                await self._wait_usable()
                 for manager in managers:
                     await manager.wait_ready()
                 try:
@@ -96,10 +120,17 @@ class LocalPlatform:
             self._server = None
             store.close()
 
+    def abandon(self) -> None:
+        """Let go of the file as a killed process would; for simulations of just that."""
+        if self._store is not None:
+            self._store.close()
+
     def client(self, plane: str, user: str) -> Client:
         """A client of a plane as a user made for this run: its token is in no file."""
-        token = self.env.new_token()
-        self.server.add_user(user, (MASTERS,), token)
+        token = self._tokens.get(user)
+        if token is None:
+            token = self._tokens[user] = self.env.new_token()
+            self.server.add_user(user, (MASTERS,), token)
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=plane.rpartition("/")[2],
@@ -122,6 +153,12 @@ class LocalPlatform:
     async def _bootstrap_project(self) -> None:
         project = f"project/{self.settings.project}"
         await bootstrap.ensure_project(self.client(project, ADMIN), self.env, self.settings)
+
+    async def _wait_usable(self) -> None:
+        """Until the project's plane is ready and every cell answers the hub."""
+        root_client, hub_client = self.client("root", ADMIN), self.client("hub", ADMIN)
+        await _wait_ready(root_client, resourcemanager.PROJECTS, {self.settings.project})
+        await _wait_ready(hub_client, karmada.CLUSTERS, set(self.settings.cells))
 
     def _projects(self, user: str) -> ProjectFleet:
         return ProjectFleet(

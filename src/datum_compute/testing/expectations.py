@@ -1,0 +1,27 @@
+"""Waiting for a state of the world, in a way that tells what was missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+PATIENCE = 300.0
+"""Seconds within which a platform is to settle; on virtual time they cost nothing."""
+
+LOOK_EVERY = 0.25
+
+
+async def eventually(
+    what: str, look: Callable[[], Awaitable[str]], *, within: float = PATIENCE
+) -> None:
+    """Look until nothing is missing. ``look`` answers what still is, or an empty text."""
+    missing = "nothing was looked at"
+    try:
+        async with asyncio.timeout(within):
+            while True:
+                missing = await look()
+                if not missing:
+                    return
+                await asyncio.sleep(LOOK_EVERY)
+    except TimeoutError:
+        raise AssertionError(f"{what}: after {within:.0f}s still: {missing}") from None

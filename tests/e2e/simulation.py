@@ -1,0 +1,191 @@
+"""A whole local platform on virtual time, which may lose its power at any commit.
+
+A :class:`Life` is one process: an event loop, an environment and a platform over a file. It
+runs a story until the story ends or the power goes; what the file holds then is what the
+next life finds. Nothing else survives: no task is cancelled, no ``finally`` runs, exactly as
+after ``kill -9``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.scheme import Resource
+from datum_compute.assembly.local.platform import LocalPlatform
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, merge
+from datum_compute.testing.environment import START, SimulatedEnvironment
+from datum_compute.testing.loop import VirtualLoop
+
+SETTINGS = LocalSettings(cities=("DFW", "LHR"))
+NAMESPACE = "default"
+
+
+class PowerCut(SystemExit):
+    """Ends the event loop at once: asyncio lets only this family through its callbacks."""
+
+
+Story = Callable[["Life"], Awaitable[None]]
+
+
+@dataclass
+class Life:
+    seed: int
+    database: Path
+    number: int = 0
+    """How many lives came before; each begins an hour later."""
+    cut_at: int = 0
+    """The commit at which the power goes; 0 for never."""
+    cut_after_commit: bool = False
+    settings: LocalSettings = SETTINGS
+    commits: int = 0
+    platform: LocalPlatform = field(init=False)
+
+    def run(self, story: Story) -> bool:
+        """Whether the story came to its end."""
+        env = SimulatedEnvironment(self.seed, START + timedelta(hours=self.number))
+        point = "store.after-commit" if self.cut_after_commit else "store.before-commit"
+        env.on_fault(point, self._count)
+        self.platform = LocalPlatform(env, self.database, self.settings)
+        loop = VirtualLoop(self.seed)
+        try:
+            loop.run_until_complete(self._live(story))
+        except PowerCut:
+            self.platform.abandon()
+            loop.unhandled.clear()
+            return False
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+        return True
+
+    async def _live(self, story: Story) -> None:
+        async with self.platform.run(admin_token="simulated-admin"):
+            await story(self)
+
+    def _count(self) -> None:
+        self.commits += 1
+        if self.commits == self.cut_at:
+            raise PowerCut
+
+    def client(self, plane: str) -> Client:
+        return self.platform.client(plane, "local-admin")
+
+    @property
+    def project(self) -> Client:
+        return self.client(f"project/{self.settings.project}")
+
+
+def workload(image: str, minimum: int, cities: tuple[str, ...] = ("DFW", "LHR")) -> dict[str, Any]:
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": "web"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "runtime": {
+                        "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                        "sandbox": {"containers": [{"name": "app", "image": image}]},
+                    },
+                    "networkInterfaces": [{"network": {"name": "default"}}],
+                }
+            },
+            "placements": [
+                {
+                    "name": "default",
+                    "cityCodes": list(cities),
+                    "scaleSettings": {"minReplicas": minimum},
+                }
+            ],
+        },
+    }
+
+
+async def apply(life: Life, wanted: dict[str, Any]) -> None:
+    """What a person does, as often as it takes: create it, or change it to this."""
+    try:
+        await life.project.create(compute.WORKLOADS, wanted, NAMESPACE)
+    except errors.AlreadyExists:
+        await life.project.patch(
+            compute.WORKLOADS, "web", merge({"spec": wanted["spec"]}), NAMESPACE
+        )
+
+
+async def everywhere(life: Life, resource: Resource, *planes: str) -> list[Object]:
+    found: list[Object] = []
+    for plane in planes:
+        found += (await life.client(plane).list(resource)).items
+    return found
+
+
+def cells(life: Life) -> list[str]:
+    return [f"cell/{cell}" for cell in life.settings.cells]
+
+
+async def running_as(life: Life, image: str, count: int) -> str:
+    """What is missing until ``count`` Instances of this image are Available everywhere."""
+    obj = await life.project.get(compute.WORKLOADS, "web", NAMESPACE)
+    status = obj.view(compute.Workload).status
+    if status.observed_generation != obj.metadata.generation:
+        return f"the workload's report is of generation {status.observed_generation}"
+    counters = (status.replicas, status.updated_replicas, status.ready_replicas)
+    if counters != (count, count, count):
+        return f"counters are {counters}, not {count}"
+    for plane in (f"project/{life.settings.project}", "hub"):
+        found = await everywhere(life, compute.INSTANCES, plane)
+        if problem := _wrong(found, image, count):
+            return f"{plane}: {problem}"
+    if problem := _wrong(await everywhere(life, compute.INSTANCES, *cells(life)), image, count):
+        return f"cells: {problem}"
+    claims = await life.project.list(quota.RESOURCE_CLAIMS)
+    return "" if len(claims.items) == count else f"{len(claims.items)} claims, not {count}"
+
+
+def _wrong(instances: list[Object], image: str, count: int) -> str:
+    if len(instances) != count:
+        return f"{len(instances)} instances, not {count}"
+    for obj in instances:
+        view = obj.view(compute.Instance)
+        sandbox = view.spec.runtime.sandbox
+        if sandbox is None or sandbox.containers[0].image != image:
+            return f"{obj.name} has another image"
+        ready = [c for c in view.status.conditions if c.type == "Ready"]
+        if not ready or ready[0].status != "True":
+            return f"{obj.name} is not Ready: {ready[0].reason if ready else 'no condition'}"
+    return ""
+
+
+async def nothing_left(life: Life) -> str:
+    """What is left of a destroyed workload on any plane, or nothing."""
+    project = f"project/{life.settings.project}"
+    places = [
+        (compute.WORKLOADS, (project,)),
+        (compute.WORKLOAD_DEPLOYMENTS, (project, "hub", *cells(life))),
+        (compute.INSTANCES, (project, "hub", *cells(life))),
+        (quota.RESOURCE_CLAIMS, (project,)),
+        (karmada.PROPAGATION_POLICIES, ("hub",)),
+        (karmada.RESOURCE_BINDINGS, ("hub",)),
+        (networking.NETWORK_BINDINGS, tuple(cells(life))),
+        (networking.SUBNET_CLAIMS, tuple(cells(life))),
+        (networking.SUBNETS, tuple(cells(life))),
+    ]
+    for resource, planes in places:
+        for obj in await everywhere(life, resource, *planes):
+            return f"{obj!r} is left"
+    for work in await everywhere(life, karmada.WORKS, "hub"):
+        # The namespace itself stays on the cells, on purpose, and so does its Work.
+        if not any(o.kind == "Namespace" for o in work.metadata.owner_references):
+            return f"{work!r} is left"
+    return ""

@@ -1,0 +1,133 @@
+"""The local platform as a person uses it: real processes, real sockets, real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datum_compute.assembly.local.state import StateDirectory
+
+pytestmark = [pytest.mark.long, pytest.mark.realtime]
+
+
+class Person:
+    """Somebody at a terminal with a state directory of their own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.state = StateDirectory(directory / "state")
+        self._environment = {"HOME": str(directory), "PATH": os.defpath}
+
+    def types(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "datum_compute.cli", *words]
+        return subprocess.run(
+            [*command, "--data-dir", str(self.state.path)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env=self._environment,
+        )
+
+    def succeeds(self, *words: str) -> str:
+        done = self.types(*words)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done.stdout
+
+    def reads(self, *words: str) -> Any:
+        return json.loads(self.succeeds(*words, "-o", "json"))
+
+    def kills_the_platform(self) -> None:
+        running = self.state.running()
+        assert running is not None
+        watched = os.pidfd_open(running.pid)
+        os.kill(running.pid, signal.SIGKILL)
+        # Not our child, so there is nothing to reap: the descriptor turns readable at its end.
+        select.select([watched], [], [], 10)
+        os.close(watched)
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    somebody = Person(tmp_path)
+    try:
+        yield somebody
+    finally:
+        running = somebody.state.running()
+        if running is not None:
+            os.kill(running.pid, signal.SIGTERM)
+
+
+def cities(person: Person) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for instance in person.reads("instances"):
+        found.setdefault(instance["city"], []).append(instance["status"])
+    return found
+
+
+def test_up_deploy_scale_update_destroy_down(person: Person) -> None:
+    up = person.types("local", "up", "--detach", "--cities", "DFW,LHR")
+    assert up.returncode == 0, up.stderr
+    assert "Ready in" in up.stderr
+
+    deployed = person.types("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=2")
+    assert deployed.returncode == 0, deployed.stderr
+    assert "Rollout complete" in deployed.stderr
+    assert cities(person) == {"DFW": ["Available"] * 2, "LHR": ["Available"] * 2}
+
+    person.succeeds("scale", "web", "--min", "3")
+    assert cities(person) == {"DFW": ["Available"] * 3, "LHR": ["Available"] * 3}
+    person.succeeds("scale", "web", "--min", "1")
+    assert cities(person) == {"DFW": ["Available"], "LHR": ["Available"]}
+
+    person.succeeds("deploy", "web", "--image=acme/web:2")
+    assert person.reads("status", "web")["image"] == "acme/web:2"
+    assert "unchanged" in person.types("deploy", "web", "--image=acme/web:2").stderr
+
+    gone = person.types("destroy", "web", "--yes")
+    assert gone.returncode == 0, gone.stderr
+    assert person.types("status", "web").returncode == 5
+    assert cities(person) == {}
+
+    assert "already running" in person.types("local", "up", "--detach").stderr
+    person.succeeds("local", "down")
+    assert person.state.running() is None
+
+
+def test_a_platform_killed_in_mid_rollout_finishes_when_it_is_back(person: Person) -> None:
+    person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
+    person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=6")
+    person.succeeds("deploy", "web", "--image=acme/web:2", "--no-wait")
+
+    person.kills_the_platform()
+    assert person.state.running() is None
+    person.succeeds("local", "up", "--detach")
+
+    # The rollout was written before the kill; deploying the same again only waits for it.
+    person.succeeds("deploy", "web", "--image=acme/web:2")
+    images = {
+        i["object"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"]
+        for i in person.reads("instances")
+    }
+    assert images == {"acme/web:2"}
+    assert cities(person) == {"DFW": ["Available"] * 6, "LHR": ["Available"] * 6}
+
+
+def test_every_plane_has_a_kubeconfig(person: Person) -> None:
+    person.succeeds("local", "up", "--detach", "--cities", "DFW")
+
+    for plane in ("root", "hub", "cell/dfw", "project/demo"):
+        assert f"datum-{plane.replace('/', '-')}" in person.succeeds(
+            "local", "kubeconfig", "--plane", plane
+        )
+    assert person.types("local", "kubeconfig", "--plane", "cell/nowhere").returncode == 2
+    status = person.reads("local", "status")
+    assert {"pid", "address", "runtime", "cities", "planes", "uptimeSeconds"} <= set(status)

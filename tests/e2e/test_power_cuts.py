@@ -1,0 +1,76 @@
+"""A platform that loses its power at any commit finishes what it was doing afterwards."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client import errors
+from datum_compute.testing.expectations import eventually
+from tests.e2e.simulation import (
+    NAMESPACE,
+    Life,
+    apply,
+    nothing_left,
+    running_as,
+    workload,
+)
+
+SEEDS = 200
+QUICK = 8
+"""Seeds that run with the ordinary tests; the rest run with the long ones."""
+
+
+async def roll_and_destroy(life: Life, done: list[str]) -> None:
+    """A person who starts over wherever the last life ended."""
+    if "deployed" not in done:
+        await apply(life, workload("acme/web:1", 2))
+        await eventually("deployed", lambda: running_as(life, "acme/web:1", 4))
+        done.append("deployed")
+    if "updated" not in done:
+        await apply(life, workload("acme/web:2", 2))
+        await eventually("updated", lambda: running_as(life, "acme/web:2", 4))
+        done.append("updated")
+    if "scaled" not in done:
+        await apply(life, workload("acme/web:2", 1))
+        await eventually("scaled", lambda: running_as(life, "acme/web:2", 2))
+        done.append("scaled")
+    try:
+        await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+    except errors.NotFound:
+        pass  # it was gone before the power went
+    await eventually("destroyed", lambda: nothing_left(life))
+
+
+@cache
+def commits_of_an_undisturbed_life() -> int:
+    with TemporaryDirectory() as directory:
+        life = Life(0, Path(directory) / "state.db")
+        assert life.run(lambda life: roll_and_destroy(life, []))
+        return life.commits
+
+
+def seeds() -> list[object]:
+    return [
+        pytest.param(seed, marks=[] if seed % (SEEDS // QUICK) == 0 else pytest.mark.long)
+        for seed in range(SEEDS)
+    ]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_it_finishes_after_a_power_cut(seed: int, tmp_path: Path) -> None:
+    total = commits_of_an_undisturbed_life()
+    # Spread over the whole life; the order of events differs by seed, hence "about" a commit.
+    cut_at = 1 + seed * (total * 9 // 10) // SEEDS
+    database = tmp_path / "state.db"
+    done: list[str] = []
+
+    first = Life(seed, database, cut_at=cut_at, cut_after_commit=seed % 2 == 1)
+    assert not first.run(lambda life: roll_and_destroy(life, done)), "the power never went"
+    second = Life(seed + 1, database, number=1)
+
+    assert second.run(lambda life: roll_and_destroy(life, done))

@@ -206,8 +206,8 @@ class Controller:
             if left > 0:
                 self._defer(queue, request, unseen, left)
                 return False
-            await self._read_live(request, unseen.writes)
         del self._unseen[request]
+        await self._read_live(request, unseen.writes)
         return True
 
     def _defer(self, queue: Queue[Request], request: Request, unseen: _Unseen, left: float) -> None:
@@ -217,7 +217,11 @@ class Controller:
         first = unseen.writes[0]
         if unseen.awaited is not first:
             unseen.awaited = first
-            first.cache.when_seen(first.sighting, partial(self._add, request))
+            first.cache.when_seen(first.sighting, partial(self._resume, request, unseen))
+
+    def _resume(self, request: Request, unseen: _Unseen) -> None:
+        if self._unseen.get(request) is unseen:
+            self._add(request)
 
     async def _read_live(self, request: Request, writes: list[Write]) -> None:
         for write in writes:

@@ -1,0 +1,218 @@
+"""What a cache knows, how it is asked, and whom it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from datum_compute.api.meta import Object, ObjectMeta
+from datum_compute.client.protocol import EventType, WatchEvent
+from datum_compute.runtime.cache import Cache, Sighting
+from tests.unit.runtime.plane import WIDGETS
+
+
+def _widget(
+    name: str, revision: int, *, namespace: str = "default", uid: str = "", **labels: str
+) -> Object:
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        uid=uid or f"uid-{name}",
+        resource_version=str(revision),
+        labels=labels,
+    )
+    return Object("example.com/v1", "Widget", metadata)
+
+
+def _by_color(obj: Object) -> Iterable[str]:
+    color = obj.metadata.labels.get("color")
+    return [color] if color else []
+
+
+def _event(kind: EventType, obj: Object) -> WatchEvent:
+    return WatchEvent(kind, obj)
+
+
+class Listener:
+    def __init__(self, cache: Cache) -> None:
+        self.lines: list[str] = []
+        self.unsubscribe = cache.subscribe(self._heard)
+
+    def _heard(self, old: Object | None, new: Object | None) -> None:
+        before = f"{old.name}@{old.metadata.resource_version}" if old else "-"
+        after = f"{new.name}@{new.metadata.resource_version}" if new else "-"
+        self.lines.append(f"{before} > {after}")
+
+
+def test_lists_are_sorted_by_namespace_and_name() -> None:
+    cache = Cache(WIDGETS)
+    keys = [("b", "z"), ("a", "y"), ("b", "a"), ("a", "x")]
+    cache.replace([_widget(name, 1, namespace=space) for space, name in keys], "1")
+
+    assert [(o.namespace, o.name) for o in cache.list()] == sorted(keys)
+    assert [o.name for o in cache.list("b")] == ["a", "z"]
+    assert cache.list("c") == []
+
+
+def test_an_object_is_found_by_name_and_namespace() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 1)], "1")
+
+    assert cache.get("a", "default") is cache.list()[0]
+    assert cache.get("a") is None
+    assert cache.get("b", "default") is None
+
+
+def test_an_index_follows_every_change() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("b", 1, color="red")], "1")
+    cache.add_index("color", _by_color)
+    cache.apply(_event(EventType.ADDED, _widget("a", 2, color="red")))
+    assert [o.name for o in cache.by_index("color", "red")] == ["a", "b"]
+
+    cache.apply(_event(EventType.MODIFIED, _widget("b", 3, color="blue")))
+    cache.apply(_event(EventType.DELETED, _widget("a", 4, color="red")))
+
+    assert cache.by_index("color", "red") == []
+    assert [o.name for o in cache.by_index("color", "blue")] == ["b"]
+
+
+def test_an_index_is_added_once_and_must_have_been() -> None:
+    cache = Cache(WIDGETS)
+    cache.add_index("color", _by_color)
+    cache.add_index("color", lambda obj: ["other"])
+    cache.replace([_widget("a", 1, color="red")], "1")
+
+    assert [o.name for o in cache.by_index("color", "red")] == ["a"]
+    with pytest.raises(KeyError):
+        cache.by_index("shape", "round")
+
+
+def test_an_object_an_index_cannot_read_stays_in_the_cache() -> None:
+    cache = Cache(WIDGETS)
+    cache.add_index("color", lambda obj: [obj.metadata.labels["color"]])
+
+    cache.replace([_widget("plain", 1), _widget("red", 1, color="red")], "1")
+
+    assert len(cache) == 2
+    assert [o.name for o in cache.by_index("color", "red")] == ["red"]
+
+
+def test_subscribers_hear_what_there_is_and_then_every_change() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 1)], "1")
+
+    listener = Listener(cache)
+    cache.apply(_event(EventType.ADDED, _widget("b", 2)))
+    cache.apply(_event(EventType.MODIFIED, _widget("a", 3)))
+    cache.apply(_event(EventType.DELETED, _widget("a", 4)))
+    listener.unsubscribe()
+    cache.apply(_event(EventType.ADDED, _widget("c", 5)))
+
+    assert listener.lines == ["- > a@1", "- > b@2", "a@1 > a@3", "a@3 > -"]
+
+
+def test_a_new_list_tells_only_the_difference() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("gone", 1), _widget("same", 2), _widget("changed", 3)], "3")
+    listener = Listener(cache)
+    listener.lines.clear()
+
+    cache.replace([_widget("same", 2), _widget("changed", 7), _widget("new", 6)], "8")
+
+    assert sorted(listener.lines) == ["- > new@6", "changed@3 > changed@7", "gone@1 > -"]
+
+
+def test_an_object_made_anew_between_lists_is_told_with_both_states() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 1, uid="first")], "1")
+    heard: list[tuple[str, str]] = []
+    cache.subscribe(lambda old, new: heard.append((_uid(old), _uid(new))))
+
+    cache.replace([_widget("a", 5, uid="second")], "5")
+
+    assert heard == [("", "first"), ("first", "second")]
+
+
+def _uid(obj: Object | None) -> str:
+    return obj.metadata.uid if obj is not None else ""
+
+
+def test_seen_is_what_the_stream_has_passed() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([], "5")
+    wanted = Sighting("default", "a", resource_version="8")
+    assert not cache.has_seen(wanted)
+
+    cache.apply(_event(EventType.ADDED, _widget("other", 9)))
+
+    assert cache.has_seen(wanted)
+
+
+def test_a_bookmark_is_progress() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([], "5")
+    seen: list[str] = []
+    cache.when_seen(Sighting("default", "a", resource_version="8"), lambda: seen.append("8"))
+    cache.when_seen(Sighting("default", "a", resource_version="20"), lambda: seen.append("20"))
+
+    cache.apply(_event(EventType.BOOKMARK, _widget("", 12)))
+
+    assert seen == ["8"]
+    assert len(cache) == 0
+    assert cache.resource_version == "12"
+
+
+def test_revisions_that_are_no_numbers_are_compared_for_equality() -> None:
+    cache = Cache(WIDGETS)
+    metadata = ObjectMeta(name="a", namespace="default", resource_version="v-b")
+    cache.replace([Object("example.com/v1", "Widget", metadata)], "v-c")
+
+    assert cache.has_seen(Sighting("default", "a", resource_version="v-b"))
+    assert not cache.has_seen(Sighting("default", "a", resource_version="v-a"))
+
+
+def test_a_deletion_is_seen_when_it_is_gone_replaced_or_on_its_way() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 1, uid="one")], "1")
+    wanted = Sighting("default", "a", deleted_uid="one")
+    assert not cache.has_seen(wanted)
+
+    cache.apply(_event(EventType.MODIFIED, _widget("a", 2, uid="two")))
+
+    assert cache.has_seen(wanted)
+    assert cache.has_seen(Sighting("default", "b", deleted_uid="three"))
+
+
+def test_what_a_live_read_found_is_not_undone_by_older_events() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 1), _widget("b", 2)], "2")
+
+    cache.put_live(_widget("a", 10, color="live"))
+    cache.drop_live("b", "default")
+    cache.apply(_event(EventType.MODIFIED, _widget("a", 5)))
+    cache.apply(_event(EventType.MODIFIED, _widget("b", 6)))
+    cache.apply(_event(EventType.DELETED, _widget("a", 7)))
+
+    assert [(o.name, o.metadata.resource_version) for o in cache.list()] == [("a", "10")]
+
+
+def test_a_name_used_again_after_a_live_read_missed_it_is_welcome() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("b", 2, uid="old")], "2")
+    cache.drop_live("b", "default")
+
+    cache.apply(_event(EventType.DELETED, _widget("b", 3, uid="old")))
+    cache.apply(_event(EventType.ADDED, _widget("b", 4, uid="new")))
+
+    assert [o.metadata.uid for o in cache.list()] == ["new"]
+
+
+def test_a_selector_decides_which_writes_are_awaited() -> None:
+    cache = Cache(WIDGETS, label_selector="color=red")
+    cache.replace([_widget("held", 1, color="red")], "1")
+
+    assert cache.expects(_widget("new", 2, color="red"))
+    assert cache.expects(_widget("held", 2, color="blue"))
+    assert not cache.expects(_widget("other", 2, color="blue"))

@@ -1,0 +1,157 @@
+"""A cache stays equal to its collection, whatever the plane does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+from datum_compute.api.meta import Object
+from datum_compute.runtime.cache import Cache, CacheState
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.waiting import eventually
+from tests.unit.runtime.plane import WIDGETS, Plane
+from tests.unit.runtime.running import engaged
+
+
+def _names(cache: Cache) -> list[str]:
+    return [obj.name for obj in cache.list()]
+
+
+def _report(cache: Cache) -> tuple[str, str]:
+    return cache.state.value, cache.message
+
+
+async def test_lists_in_pages_then_follows() -> None:
+    plane = Plane()
+    for number in range(1201):
+        plane.put(f"w{number:04}")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await cache.wait_synced()
+        assert len(cache) == 1201
+        plane.put("x")
+        plane.remove("w0000")
+        await asyncio.sleep(1)
+
+        assert _names(cache) == plane.names()
+        assert plane.calls == ["list", "list", "list", "watch"]
+
+
+async def test_one_cache_per_kind_and_selector() -> None:
+    plane = Plane()
+    plane.put("red", metadata={"labels": {"color": "red"}})
+    plane.put("blue", metadata={"labels": {"color": "blue"}})
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        red = cluster.cache(WIDGETS, label_selector="color=red")
+        assert cluster.cache(WIDGETS, label_selector="color=red") is red
+        assert cluster.cache(WIDGETS) is not red
+        await red.wait_synced()
+
+        assert _names(red) == ["red"]
+
+
+async def test_a_forgotten_revision_makes_it_list_again_without_losing_what_it_knew() -> None:
+    plane = Plane()
+    plane.put("stays")
+    plane.put("goes")
+    env = SimulatedEnvironment()
+
+    async with engaged(plane, env) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await eventually(lambda: cache.state is CacheState.CURRENT, "a watch")
+        lost: list[str] = []
+        cache.subscribe(lambda old, new: lost.append(old.name) if old and not new else None)
+        with plane.down():
+            await asyncio.sleep(5)
+            assert _names(cache) == ["goes", "stays"]
+            plane.remove("goes")
+            plane.put("comes")
+            plane.forget_history()
+        await eventually(lambda: _names(cache) == ["comes", "stays"], lambda: _names(cache))
+
+        assert lost == ["goes"]
+
+
+async def test_an_outage_is_bridged_from_the_last_revision() -> None:
+    plane = Plane()
+    plane.put("a")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await eventually(lambda: cache.state is CacheState.CURRENT, "a watch")
+        with plane.down():
+            await asyncio.sleep(600)
+            assert _report(cache) == ("Interrupted", "the plane is down")
+            assert _names(cache) == ["a"]
+            attempts = len(plane.calls)
+            assert attempts < 100
+            plane.put("b")
+        await eventually(lambda: _names(cache) == ["a", "b"], lambda: _names(cache))
+
+        assert plane.calls.count("list") == 1
+        assert _report(cache) == ("Current", "")
+
+
+async def test_a_kind_that_is_not_served_is_reported_and_waited_for() -> None:
+    plane = Plane()
+    plane.unserved.add("widgets")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await asyncio.sleep(300)
+        assert cache.state is CacheState.NOT_SERVED
+        assert not cache.synced
+        assert "not served" in cache.message
+        assert len(plane.calls) < 60
+
+        plane.unserved.clear()
+        plane.put("a")
+        await cache.wait_synced()
+
+        assert _names(cache) == ["a"]
+
+
+async def test_a_kind_that_is_withdrawn_leaves_what_was_known() -> None:
+    plane = Plane()
+    plane.put("a")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await cache.wait_synced()
+        plane.unserved.add("widgets")
+        await eventually(lambda: cache.state is CacheState.NOT_SERVED, "a report", within=1000)
+
+        assert _names(cache) == ["a"]
+
+
+async def test_a_quiet_day_costs_a_few_calls() -> None:
+    plane = Plane()
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await cache.wait_synced()
+        await asyncio.sleep(24 * 3600)
+
+        assert plane.calls.count("list") == 1
+        assert plane.calls.count("watch") <= 24 * 3600 / 300 + 1
+        plane.put("a")
+        await asyncio.sleep(1)
+        assert _names(cache) == ["a"]
+
+
+async def test_stopping_a_cluster_closes_its_watches() -> None:
+    plane = Plane()
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await eventually(lambda: plane.open_watches == 1, "a watch")
+        heard: list[Object | None] = []
+        cache.subscribe(lambda old, new: heard.append(new))
+        await cluster.stop()
+
+        assert plane.open_watches == 0
+        assert cache.state is CacheState.CLOSED
+        plane.put("a")
+        await asyncio.sleep(10)
+        assert heard == []

@@ -216,9 +216,7 @@ class ApiClient:
     async def raw(self, path: str) -> bytes:
         path, _, query = path.partition("?")
         pairs = tuple(parse_qsl(query, keep_blank_values=True))
-        request = Request(
-            "GET", self._prefix + path, pairs, self._headers("application/json, */*;q=0.5")
-        )
+        request = Request("GET", self._prefix + path, pairs, self._headers("application/json, */*"))
         response = await self._send(request, f"get {path} on {self._cluster}", patient=True)
         return response.body
 

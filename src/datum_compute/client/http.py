@@ -73,8 +73,7 @@ class HttpTransport:
                     request.method,
                     self._url(request),
                     headers=request.headers,
-                    # Above a mebibyte the library wants to send in pieces.
-                    data=io.BytesIO(request.body) if len(request.body) > 2**20 else request.body,
+                    data=_payload(request.body),
                     **self._options,
                 )
                 if streaming and response.status < 300:
@@ -194,6 +193,12 @@ def _origin_of(base_url: str) -> str:
     if parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError(f"{base_url!r} must be an origin: scheme, host and port only")
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    if len(body) > 2**20:
+        return io.BytesIO(body)  # the library wants to send large bodies in pieces
+    return body or None  # an empty body would still be given a content type
 
 
 def _asks_for_stream(request: Request) -> bool:

@@ -95,7 +95,7 @@ class Reader:
         """GET of a path below the plane's root, with its query as written."""
         path, _, query = path.partition("?")
         what = f"get {path} on {self._cluster}"
-        return self._get(path, query, what, accept="application/json, */*;q=0.5")
+        return self._get(path, query, what, accept="application/json, */*")
 
     def close(self) -> None:
         if self._connection is not None:

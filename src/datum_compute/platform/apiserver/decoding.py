@@ -1,0 +1,118 @@
+"""From a request's body to plain JSON values, and from ``Accept`` to the form of the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from datum_compute.platform.apiserver import status
+
+MAX_BODY = 3 * 2**20
+"""Bytes of a request: the real server's limit."""
+
+JSON_TYPE = "application/json"
+YAML_TYPE = "application/yaml"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+decode_json = msgspec.json.Decoder().decode
+encode_json = msgspec.json.Encoder().encode
+
+
+def content_type(headers: Mapping[str, str]) -> str:
+    """The media type of the body. A body without one counts as JSON: some clients send none."""
+    value = headers.get("content-type", "")
+    return value.partition(";")[0].strip().lower() or JSON_TYPE
+
+
+def decode_object(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """The one object in the body of a create or an update."""
+    kind = content_type(headers)
+    if kind == JSON_TYPE:
+        value = json_value(body)
+    elif kind in (YAML_TYPE, "text/yaml"):
+        value = yaml_value(body)
+    else:
+        raise status.unsupported_media(f"{JSON_TYPE}, {YAML_TYPE}")
+    if not isinstance(value, dict):
+        raise status.bad_request("the request body must be a JSON object")
+    return value
+
+
+def json_value(body: bytes) -> Any:
+    try:
+        return decode_json(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise status.bad_request(f"the request body is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise status.bad_request("the request body is nested too deeply") from error
+
+
+def yaml_value(body: bytes) -> Any:
+    # Here rather than at the top: only clients that insist on YAML pay for the import.
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        # An alias is how a few bytes become gigabytes; no client of an API needs one.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, loader)):
+            raise status.bad_request("the request body may not contain YAML aliases")
+        value = yaml.load(body, loader)  # noqa: S506 - a safe loader in either case
+        # Through JSON, so that dates and other YAML values cannot reach an object.
+        return decode_json(encode_json(value))
+    except (yaml.YAMLError, msgspec.MsgspecError, TypeError, RecursionError) as error:
+        raise status.bad_request(f"the request body is not valid YAML: {error}") from error
+
+
+class Form(msgspec.Struct, frozen=True):
+    """In which form the caller wants objects."""
+
+    transform: str = ""
+    """Empty, Table or PartialObjectMetadata(List)."""
+    yaml: bool = False
+
+
+PLAIN = Form()
+
+_TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
+_AS = re.compile(r"as=([A-Za-z]+)")
+_forms: dict[str, Form | None] = {JSON_TYPE: PLAIN, "*/*": PLAIN, "": PLAIN}
+
+
+def accepted_form(headers: Mapping[str, str]) -> Form:
+    """The first form in ``Accept`` that we can give. Raises 406 when there is none."""
+    accept = headers.get("accept", "")
+    try:
+        form = _forms[accept]
+    except KeyError:
+        form = _negotiate(accept)
+        if len(_forms) < 256:  # clients have a handful; an attacker gets no more memory
+            _forms[accept] = form
+    if form is None:
+        raise status.not_acceptable(f"{JSON_TYPE}, {YAML_TYPE}")
+    return form
+
+
+def _negotiate(accept: str) -> Form | None:
+    for clause in accept.split(","):
+        media, _, parameters = clause.strip().partition(";")
+        if media in (JSON_TYPE, "application/*", "*/*"):
+            wanted = _AS.search(parameters)
+            if wanted is None:
+                return PLAIN
+            if wanted[1] in _TRANSFORMS:
+                return Form(wanted[1])
+        elif media == YAML_TYPE:
+            return Form(yaml=True)
+    return None
+
+
+def to_yaml(body: bytes) -> bytes:
+    import yaml
+
+    return yaml.safe_dump(decode_json(body), sort_keys=False, encoding="utf-8")

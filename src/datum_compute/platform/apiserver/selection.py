@@ -1,0 +1,82 @@
+"""Which objects a list or a watch is about: namespace, labels, fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from datum_compute.api.selectors import FieldSelector, LabelSelector, SelectorError
+from datum_compute.platform.apiserver import status
+from datum_compute.platform.apiserver.calls import Call
+from datum_compute.platform.apiserver.decoding import decode_json
+from datum_compute.platform.apiserver.storage import Stored
+
+_METADATA = ("metadata.name", "metadata.namespace")
+
+
+class Selection:
+    """The selectors of one request. ``value`` gives an object's bytes where they are needed."""
+
+    def __init__(self, call: Call, value: Callable[[Stored], bytes]) -> None:
+        self._namespace = call.namespace
+        self._value = value
+        self._labels = _labels(call.query.get("labelSelector", ""))
+        self._fields = _fields(call)
+
+    @property
+    def everything(self) -> bool:
+        """Whether no selector narrows it (the namespace may)."""
+        return self._labels is None and self._fields is None
+
+    def matches(self, stored: Stored) -> bool:
+        if self._namespace is not None and stored.namespace != self._namespace:
+            return False
+        if self._labels is not None and not self._labels.matches(stored.labels):
+            return False
+        return self._fields is None or self._fields.matches(_Fields(stored, self._value))
+
+
+class _Fields:
+    """Reads fields of an object, decoding it only when metadata does not answer."""
+
+    def __init__(self, stored: Stored, value: Callable[[Stored], bytes]) -> None:
+        self._stored = stored
+        self._value = value
+        self._decoded: Any = None
+
+    def __call__(self, path: str) -> str:
+        if path == "metadata.name":
+            return self._stored.name
+        if path == "metadata.namespace":
+            return self._stored.namespace
+        if self._decoded is None:
+            self._decoded = decode_json(self._value(self._stored))
+        value = self._decoded
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is None:
+            return ""
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _labels(text: str) -> LabelSelector | None:
+    if not text.strip():
+        return None
+    try:
+        return LabelSelector.parse(text)
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from error
+
+
+def _fields(call: Call) -> FieldSelector | None:
+    text = call.query.get("fieldSelector", "")
+    if not text.strip():
+        return None
+    try:
+        selector = FieldSelector.parse(text)
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from error
+    for path, _, _ in selector.requirements:
+        if path not in _METADATA and path not in call.kind.selectable_fields:
+            raise status.bad_request(f"field label not supported: {path}")
+    return selector

@@ -1,0 +1,189 @@
+"""The server on a port: TLS and HTTP by uvicorn, one small ASGI application between.
+
+The application turns what uvicorn read into a :class:`Request`, hands it to the server and
+sends the answer. A watch is sent chunk by chunk: the head goes out at once, a slow reader
+makes ``send`` wait, and while it waits the watcher's own bounded buffer fills. When the
+client goes away, the stream is closed, which frees the watcher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import uvicorn
+
+from datum_compute.client.transport import Handler, Request, Response, close_stream
+from datum_compute.env import Environment
+from datum_compute.platform.apiserver import decoding, status
+from datum_compute.platform.apiserver.certificates import ensure_certificates
+from datum_compute.platform.apiserver.server import ApiServer
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+BACKLOG = 2048
+GRACE_SECONDS = 2
+"""How long requests may take to end when the server goes down."""
+
+
+class Application:
+    """ASGI on one side, the transport's records on the other."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        body = await _body(scope, receive)
+        if body is None:
+            response = status.too_large(decoding.MAX_BODY).response()
+        else:
+            response = await self._handler(_request(scope, body))
+        if response.stream is None:
+            await _send_whole(send, response)
+        else:
+            await _send_stream(receive, send, response, response.stream)
+
+
+async def _body(scope: dict[str, Any], receive: Receive) -> bytes | None:
+    """The whole body, or None when it is larger than allowed."""
+    if scope["method"] in ("GET", "HEAD"):
+        return b""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body if len(body) <= decoding.MAX_BODY else None
+    parts = [body]
+    size = len(body)
+    while message.get("more_body") and size <= decoding.MAX_BODY:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    return b"".join(parts) if size <= decoding.MAX_BODY else None
+
+
+def _request(scope: dict[str, Any], body: bytes) -> Request:
+    query = scope["query_string"]
+    return Request(
+        scope["method"],
+        scope["path"],
+        tuple(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else (),
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+        body,
+    )
+
+
+def _head(response: Response, length: int | None) -> dict[str, Any]:
+    headers = [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in response.headers.items()
+    ]
+    if length is not None:
+        headers.append((b"content-length", b"%d" % length))
+    return {"type": "http.response.start", "status": response.status, "headers": headers}
+
+
+async def _send_whole(send: Send, response: Response) -> None:
+    await send(_head(response, len(response.body)))
+    await send({"type": "http.response.body", "body": response.body})
+
+
+async def _send_stream(
+    receive: Receive, send: Send, response: Response, stream: AsyncIterator[bytes]
+) -> None:
+    gone = asyncio.create_task(_close_when_gone(receive, stream))
+    try:
+        await send(_head(response, None))
+        # An empty part makes uvicorn put the head on the wire before the first event.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        async for chunk in stream:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        await close_stream(stream)
+        await asyncio.gather(gone, return_exceptions=True)
+
+
+async def _close_when_gone(receive: Receive, stream: AsyncIterator[bytes]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    await close_stream(stream)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn inside somebody else's process: signals and the main loop are not its business."""
+
+    async def open(self, listener: socket.socket) -> None:
+        self.config.load()
+        self.lifespan = self.config.lifespan_class(self.config)
+        await self.startup(sockets=[listener])
+
+    async def close(self) -> None:
+        self.config.timeout_graceful_shutdown = GRACE_SECONDS
+        await self.shutdown()
+
+
+@asynccontextmanager
+async def serve(
+    server: ApiServer,
+    env: Environment,
+    *,
+    directory: Path,
+    host: str = "127.0.0.1",
+    ports: Sequence[int] = (0,),
+) -> AsyncIterator[int]:
+    """Serve HTTPS on the first of ``ports`` that is free (0: any) and give the port.
+
+    Certificates live in ``directory``. The server's own work, :meth:`ApiServer.run`, is the
+    caller's to run.
+    """
+    certificates = ensure_certificates(directory, env)
+    listener = _listen(host, ports)
+    front = _Uvicorn(
+        uvicorn.Config(
+            Application(server.handle),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            backlog=BACKLOG,
+            ssl_certfile=str(certificates.certificate),
+            ssl_keyfile=str(certificates.key),
+        )
+    )
+    await front.open(listener)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.end_watches()
+        await front.close()
+        listener.close()
+
+
+def _listen(host: str, ports: Sequence[int]) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in ports:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE or port == ports[-1]:
+                raise
+        else:
+            listener.setblocking(False)
+            return listener
+    raise ValueError("no port to listen on was given")

@@ -1,0 +1,247 @@
+"""watch: a stream of changes, in the order of the log.
+
+Opening a watch happens in one step without awaiting: what is there (or what happened since
+the given revision) is rendered into the first chunk, and the watcher is put on the table,
+so between the two nothing can be missed or doubled. From then on the store offers each
+committed event once; a watcher drops what lies at or before the revision it began with.
+
+The bytes of an event are made once and shared by every watcher that wants the same form.
+Each watcher's buffer is bounded: a reader too slow for it is told 410 and must list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from datum_compute.api import fields
+from datum_compute.client.transport import Response
+from datum_compute.env import Environment
+from datum_compute.platform.apiserver import status, tables
+from datum_compute.platform.apiserver.calls import Call
+from datum_compute.platform.apiserver.decoding import decode_json, encode_json
+from datum_compute.platform.apiserver.lifecycle import rendered
+from datum_compute.platform.apiserver.rendering import Renderer
+from datum_compute.platform.apiserver.selection import Selection
+from datum_compute.platform.apiserver.storage import Event, Store, Stored
+
+BUFFER_BYTES = 16 * 2**20
+"""What one slow watcher may hold. A guess: some ten thousand ordinary objects."""
+
+BOOKMARK_SECONDS = 60.0
+MIN_WATCH_SECONDS = 1800
+"""A watch without a limit of its own lasts this long and up to as long again, as upstream."""
+
+_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+Line = Callable[[str, Stored, dict[Any, bytes]], bytes]
+"""Event type and object to one line of the stream."""
+
+
+class Watcher:
+    """One open watch. Iterating gives chunks; each chunk holds whole lines."""
+
+    def __init__(self, call: Call, selection: Selection, line: Line, after: int) -> None:
+        self._table = call.table
+        self._selection = selection
+        self._line = line
+        self._after = after
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._table.sinks[id(self)] = self
+
+    def offer(self, event: Event, shared: dict[Any, bytes]) -> None:
+        if event.revision <= self._after:
+            return
+        kind = event_type(event, self._selection)
+        if kind:
+            self.push(self._line(kind, event.after, shared))
+
+    def push(self, chunk: bytes) -> None:
+        if self._ended:
+            return
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > BUFFER_BYTES:
+            self._chunks.clear()
+            self._chunks.append(error_line(status.expired("too slow to follow this watch")))
+            self.end()
+        self._wake()
+
+    def end(self) -> None:
+        """No more events; what is buffered is still given."""
+        if self._ended:
+            return
+        self._ended = True
+        self._table.sinks.pop(id(self), None)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake()
+
+    def schedule(self, when: float, action: Callable[[], None]) -> None:
+        """Run ``action`` at a time of the loop, unless the watch has ended before."""
+        self._timer = asyncio.get_running_loop().call_at(when, action)
+
+    def admit_first(self, chunk: bytes) -> None:
+        """The state a watch begins with; it may be larger than the buffer."""
+        if chunk:
+            self._chunks.append(chunk)
+
+    def __aiter__(self) -> Watcher:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            if self._ended:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        chunk = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._size = 0
+        return chunk
+
+    async def aclose(self) -> None:
+        """The reader has had enough."""
+        self._chunks.clear()
+        self.end()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def watch(call: Call, renderer: Renderer, store: Store, env: Environment) -> Response:
+    """Open a watch."""
+    _check_options(call)
+    selection = Selection(call, store.value)
+    plane = call.plane.store
+    line = _line_maker(call, renderer, store)
+    revision = call.number("resourceVersion") or 0
+    watcher = Watcher(call, selection, line, max(revision, plane.revision))
+    if revision and revision < plane.compacted and not call.flag("sendInitialEvents"):
+        error = f"too old resource version: {revision} ({plane.compacted})"
+        watcher.admit_first(error_line(status.expired(error)))
+        watcher.end()
+    else:
+        watcher.admit_first(_first_chunk(call, selection, line, revision))
+        _Clock(call, watcher, env).start()
+    return Response(200, status.JSON, stream=watcher)
+
+
+def _check_options(call: Call) -> None:
+    if not call.flag("sendInitialEvents"):
+        return
+    if call.query.get("resourceVersionMatch") != "NotOlderThan":
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        error = fields.forbidden("resourceVersionMatch", detail)
+        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
+
+
+def _first_chunk(call: Call, selection: Selection, line: Line, revision: int) -> bytes:
+    lines: list[bytes] = []
+    plane = call.plane.store
+    if call.flag("sendInitialEvents") or not revision:
+        for stored in call.table.in_order(call.namespace):
+            if selection.matches(stored):
+                lines.append(line("ADDED", stored, {}))
+        if call.flag("sendInitialEvents") and call.flag("allowWatchBookmarks"):
+            lines.append(bookmark_line(call, plane.revision, _INITIAL_END))
+    else:
+        for event in call.table.since(revision):
+            kind = event_type(event, selection)
+            if kind:
+                lines.append(line(kind, event.after, {}))
+    return b"".join(lines)
+
+
+def event_type(event: Event, selection: Selection) -> str:
+    """What a change is to somebody who sees only the selection; empty if nothing."""
+    before = event.before is not None and selection.matches(event.before)
+    after = not event.deleted and selection.matches(event.after)
+    if after:
+        return "MODIFIED" if before else "ADDED"
+    return "DELETED" if before else ""
+
+
+def _line_maker(call: Call, renderer: Renderer, store: Store) -> Line:
+    kind, form = call.kind, call.form
+    if form.transform == "Table":
+        return _TableLines(renderer, store)
+    shared_key = (kind, form.transform)
+
+    def line(event: str, stored: Stored, shared: dict[Any, bytes]) -> bytes:
+        key = (shared_key, event)
+        found = shared.get(key)
+        if found is None:
+            raw = rendered(kind, stored, store.value(stored))
+            if form.transform:
+                raw = encode_json(tables.partial_metadata(decode_json(raw)))
+            found = shared[key] = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
+        return found
+
+    return line
+
+
+class _TableLines:
+    """Lines for one watcher whose first event carries the columns."""
+
+    def __init__(self, renderer: Renderer, store: Store) -> None:
+        self._renderer = renderer
+        self._store = store
+        self._headed = True
+
+    def __call__(self, event: str, stored: Stored, shared: dict[Any, bytes]) -> bytes:
+        obj = decode_json(self._store.value(stored))
+        table = self._renderer.table([obj], str(stored.revision), headed=self._headed)
+        self._headed = False
+        return encode_json({"type": event, "object": table}) + b"\n"
+
+
+def error_line(error: status.ApiError) -> bytes:
+    return encode_json({"type": "ERROR", "object": error.to_wire()}) + b"\n"
+
+
+def bookmark_line(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = annotations
+    resource = call.kind.resource
+    obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    return encode_json({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+class _Clock:
+    """Sends a watch its bookmarks and ends it when its time is over."""
+
+    def __init__(self, call: Call, watcher: Watcher, env: Environment) -> None:
+        self._call = call
+        self._watcher = watcher
+        self._bookmarks = call.flag("allowWatchBookmarks")
+        seconds = call.number("timeoutSeconds")
+        if not seconds:
+            seconds = MIN_WATCH_SECONDS + env.random("apiserver.watch").randrange(MIN_WATCH_SECONDS)
+        self._end = asyncio.get_running_loop().time() + seconds
+
+    def start(self) -> None:
+        now = asyncio.get_running_loop().time()
+        when = min(now + BOOKMARK_SECONDS, self._end) if self._bookmarks else self._end
+        self._watcher.schedule(when, self._tick)
+
+    def _tick(self) -> None:
+        if self._bookmarks:
+            plane = self._call.plane.store
+            # Only what has been delivered: an open batch is ahead of the watchers.
+            self._watcher.push(bookmark_line(self._call, plane.committed))
+        if asyncio.get_running_loop().time() >= self._end:
+            self._watcher.end()
+        else:
+            self.start()

@@ -1,0 +1,235 @@
+"""create, update, patch, delete, deletecollection: from a request to the :class:`Writer`.
+
+None of these awaits. They leave the change in the open batch; the handler answers when
+that is on disk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.api.scheme import Resource
+from datum_compute.client.transport import Response
+from datum_compute.platform.apiserver import decoding, objects, patching, status
+from datum_compute.platform.apiserver.calls import Call, is_dry_run
+from datum_compute.platform.apiserver.lifecycle import Deletion, StrictFault, Written
+from datum_compute.platform.apiserver.rendering import Page, Renderer
+from datum_compute.platform.apiserver.selection import Selection
+from datum_compute.platform.apiserver.storage import Store, Stored
+
+
+def create(call: Call, renderer: Renderer) -> Response:
+    kind = call.kind
+    options = "CreateOptions"
+    dry_run = call.dry_run(options)
+    validation = call.field_validation(options)
+    obj = decoding.decode_object(call.request.headers, call.request.body)
+    objects.check_type(kind, obj)
+    _check_namespace(call, obj)
+    if kind.resource.group_resource in call.plane.registry.terminating:
+        raise status.method_not_allowed(
+            "create not allowed while custom resource definition is terminating"
+        )
+    objects.place(kind, obj, call.target.namespace)
+    try:
+        written = call.plane.writer.create(
+            kind, obj, strict=validation == "Strict", dry_run=dry_run
+        )
+    except StrictFault as fault:
+        raise _strict(fault) from fault
+    return _answer(renderer, written, validation, 201)
+
+
+def _check_namespace(call: Call, obj: dict[str, Any]) -> None:
+    metadata = _metadata_of(obj)
+    if not call.kind.resource.namespaced:
+        return
+    namespace = call.target.namespace
+    if not namespace:
+        raise status.method_not_allowed(
+            "the server does not allow this method on the requested resource"
+        )
+    state = call.plane.namespace_state(namespace)
+    if not state:
+        raise status.not_found(_namespaces(call), namespace)
+    if state == "Terminating":
+        name = str(metadata.get("name") or "")
+        raise status.namespace_terminating(call.kind.resource, name, namespace)
+
+
+def _namespaces(call: Call) -> Resource:
+    kind = call.plane.registry.find("", "v1", "namespaces")
+    assert kind is not None, "every plane serves namespaces"
+    return kind.resource
+
+
+def update(call: Call, renderer: Renderer) -> Response:
+    options = "UpdateOptions"
+    dry_run = call.dry_run(options)
+    validation = call.field_validation(options)
+    new = decoding.decode_object(call.request.headers, call.request.body)
+    objects.check_type(call.kind, new)
+    before = call.existing()
+    _check_key(call, new)
+    metadata = new["metadata"]
+    if not call.kind.builtin and not metadata.get("resourceVersion"):
+        error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise status.invalid_object(call.kind.resource, before.name, [error])
+    return _replace(call, renderer, before, new, validation, dry_run)
+
+
+def patch(call: Call, renderer: Renderer) -> Response:
+    options = "PatchOptions"
+    dry_run = call.dry_run(options)
+    validation = call.field_validation(options)
+    form = _patch_form(call)
+    if form != decoding.APPLY_PATCH and "force" in call.query:
+        error = fields.forbidden("force", "may not be specified for non-apply patch")
+        raise status.invalid(options, "meta.k8s.io", "", [error])
+    before = call.existing()
+    new = _patched(call, form, before)
+    objects.check_type(call.kind, new)
+    _check_key(call, new)
+    return _replace(call, renderer, before, new, validation, dry_run)
+
+
+def _patch_form(call: Call) -> str:
+    form = decoding.content_type(call.request.headers)
+    if form == decoding.APPLY_PATCH:
+        raise status.ApiError(
+            415,
+            "UnsupportedMediaType",
+            "server-side apply is not served here: use a merge patch, a JSON patch, or"
+            " client-side apply",
+        )
+    accepted = [decoding.JSON_PATCH, decoding.MERGE_PATCH]
+    if call.kind.builtin:
+        accepted.append(decoding.STRATEGIC_PATCH)
+    if form not in accepted:
+        raise status.unsupported_media(", ".join(accepted))
+    return form
+
+
+def _patched(call: Call, form: str, before: Stored) -> dict[str, Any]:
+    body = decoding.json_value(call.request.body)
+    target = call.plane.writer.read(call.kind, before)
+    if form == decoding.JSON_PATCH:
+        new = patching.json_patch(target, body)
+    elif not isinstance(body, dict):
+        raise status.bad_request("a merge patch must be a JSON object")
+    elif form == decoding.STRATEGIC_PATCH:
+        new = patching.strategic_patch(target, body)
+    else:
+        new = patching.merge_patch(target, body)
+    if not isinstance(new, dict):
+        raise status.rejected_patch()
+    return new
+
+
+def _check_key(call: Call, new: dict[str, Any]) -> None:
+    _metadata_of(new)
+    objects.check_name(new, call.target.name)
+    objects.place(call.kind, new, call.target.namespace)
+
+
+def _metadata_of(obj: dict[str, Any]) -> dict[str, Any]:
+    """The object's metadata, put there if it has none."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise status.bad_request("the object's metadata is not an object")
+    return metadata
+
+
+def _replace(
+    call: Call,
+    renderer: Renderer,
+    before: Stored,
+    new: dict[str, Any],
+    validation: str,
+    dry_run: bool,
+) -> Response:
+    try:
+        written = call.plane.writer.replace(
+            call.kind,
+            before,
+            new,
+            subresource=call.target.subresource,
+            strict=validation == "Strict",
+            dry_run=dry_run,
+        )
+    except StrictFault as fault:
+        raise _strict(fault) from fault
+    return _answer(renderer, written, validation, 200)
+
+
+def _strict(fault: StrictFault) -> status.ApiError:
+    listed = ", ".join(f'unknown field "{path}"' for path in fault.unknown)
+    return status.bad_request(f"strict decoding error: {listed}")
+
+
+def _answer(renderer: Renderer, written: Written, validation: str, code: int) -> Response:
+    response = renderer.body(written.raw, code)
+    if not written.unknown or validation == "Ignore":
+        return response
+    warnings = ", ".join(f'299 - "unknown field \\"{path}\\""' for path in written.unknown)
+    return Response(response.status, {**response.headers, "warning": warnings}, response.body)
+
+
+class _Preconditions(msgspec.Struct, rename="camel", frozen=True):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteOptions(msgspec.Struct, rename="camel", frozen=True):
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: _Preconditions | None = None
+    dry_run: list[str] | None = None
+
+
+def delete(call: Call, renderer: Renderer) -> Response:
+    how = _deletion(call)
+    before = call.existing()
+    written = call.plane.writer.delete(call.kind, before, how)
+    if not written.removed:
+        return renderer.body(written.raw)
+    body = status.success(call.kind.resource, before.name, before.uid)
+    return Response(200, status.JSON, body)
+
+
+def delete_collection(call: Call, renderer: Renderer, store: Store) -> Response:
+    how = _deletion(call)
+    selection = Selection(call, store.value)
+    chosen = [row for row in call.table.in_order(call.namespace) if selection.matches(row)]
+    items = [call.plane.writer.delete(call.kind, row, how).raw for row in chosen]
+    return renderer.many(items, Page(str(call.plane.store.revision)))
+
+
+def _deletion(call: Call) -> Deletion:
+    options = _options_of(call)
+    propagation = options.propagation_policy or call.query.get("propagationPolicy", "")
+    if options.orphan_dependents is not None and not propagation:
+        propagation = "Orphan" if options.orphan_dependents else "Background"
+    if propagation not in ("", "Background", "Foreground", "Orphan"):
+        error = fields.not_supported(
+            "propagationPolicy", propagation, ["Foreground", "Background", "Orphan"]
+        )
+        raise status.invalid("DeleteOptions", "meta.k8s.io", "", [error])
+    held = options.preconditions or _Preconditions()
+    dry_run = call.dry_run("DeleteOptions") or is_dry_run(options.dry_run or [], "DeleteOptions")
+    return Deletion(propagation, held.uid or "", held.resource_version or "", dry_run)
+
+
+def _options_of(call: Call) -> _DeleteOptions:
+    if not call.request.body:
+        return _DeleteOptions()
+    body = decoding.decode_object(call.request.headers, call.request.body)
+    try:
+        return msgspec.convert(body, _DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise status.bad_request(f"the delete options cannot be read: {error}") from error

@@ -1,0 +1,125 @@
+"""The real embedded API server, for tests of everything that talks to one.
+
+Without sockets on virtual time::
+
+    async with embedded_server() as embedded:
+        project_client = embedded.client("project/demo")
+        await project_client.create(...)
+
+and, in a test marked ``realtime``, over HTTPS with :meth:`EmbeddedServer.serve_https`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datum_compute.api import crds
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.env import Environment
+from datum_compute.platform.apiserver import access, routing
+from datum_compute.platform.apiserver.serve import serve
+from datum_compute.platform.apiserver.server import ApiServer
+from datum_compute.platform.apiserver.storage import Store
+from datum_compute.testing.environment import SimulatedEnvironment
+
+ADMIN = "admin"
+PROJECT = "demo"
+CELLS = ("dfw", "lhr")
+
+CrdsFor = Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a served server is, and how to get in as the administrator."""
+
+    base_url: str
+    ca_pem: bytes
+    token: str
+
+
+class EmbeddedServer:
+    """A running server with an administrator and the planes a test asked for."""
+
+    def __init__(self, server: ApiServer, store: Store, env: Environment) -> None:
+        self.server = server
+        self.store = store
+        self.env = env
+        self._tokens: dict[str, str] = {}
+
+    def client(self, plane: str, user: str = ADMIN) -> ApiClient:
+        """A client of a plane (``root``, ``hub``, ``project/demo``, ``cell/dfw``), in process.
+        Users other than the administrator are made on first use, and may do everything too."""
+        return ApiClient(
+            InProcessTransport(self.server.handle),
+            cluster=plane.rpartition("/")[2],
+            prefix=routing.plane_prefix(plane),
+            token=self.token(user),
+            user_agent=user,
+        )
+
+    def token(self, user: str = ADMIN, groups: Sequence[str] = (access.MASTERS,)) -> str:
+        """The user's bearer token; the user is made, in these groups, on first use."""
+        token = self._tokens.get(user)
+        if token is None:
+            token = self._tokens[user] = self.env.new_token()
+            self.server.add_user(user, groups, token)
+        return token
+
+    async def create_project(self, name: str) -> None:
+        """Make a Project, and with it its plane."""
+        owner = {"kind": "Organization", "name": "local"}
+        await self.client("root").create(
+            resourcemanager.PROJECTS, {"metadata": {"name": name}, "spec": {"ownerRef": owner}}
+        )
+
+    @asynccontextmanager
+    async def serve_https(self, port: int = 0) -> AsyncIterator[Address]:
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            async with serve(self.server, self.env, directory=directory, ports=[port]) as found:
+                ca_pem = (directory / "ca.crt").read_bytes()
+                yield Address(f"https://127.0.0.1:{found}", ca_pem, self.token())
+
+
+@asynccontextmanager
+async def embedded_server(
+    env: Environment | None = None,
+    path: Path | str | None = None,
+    *,
+    crds_for: CrdsFor = crds.crds_for,
+    cells: Sequence[str] = CELLS,
+    projects: Sequence[str] = (PROJECT,),
+) -> AsyncIterator[EmbeddedServer]:
+    """Root, hub, the cells and the projects on one store, with collection running.
+
+    Without a path the store is in memory. ``crds_for`` gives the definitions per plane type.
+    """
+    env = env or SimulatedEnvironment()
+    store = Store(env, str(path) if path is not None else ":memory:")
+    server = ApiServer(env, store, crds_for=crds_for)
+    embedded = EmbeddedServer(server, store, env)
+    for plane, plane_type in [
+        ("root", "root"),
+        ("hub", "hub"),
+        *((f"cell/{cell}", "cell") for cell in cells),
+    ]:
+        server.ensure_plane(plane, plane_type)
+    work = asyncio.create_task(server.run(), name="apiserver")
+    try:
+        for project in projects:
+            if store.planes.get(f"project/{project}") is None:
+                await embedded.create_project(project)
+        yield embedded
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        store.close()

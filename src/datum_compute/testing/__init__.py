@@ -1,6 +1,6 @@
 """The kit for tests, ours and those of provider authors; the product never imports it.
 
 ``loop`` and ``environment`` replace time, order and chance, ``server`` gives a real API
-server in the same process, and ``waiting`` waits for a state of the world instead of a
+server in the same process, and ``expectations`` waits for a state of the world instead of a
 span of time.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup, stop_tasks
+from datum_compute.testing import expectations
 from tests.unit.runtime.plane import Plane
 
 
@@ -43,3 +44,14 @@ async def engaged(plane: Plane, env: Environment) -> AsyncIterator[Cluster]:
         cluster = Cluster(plane.cluster, plane, env, tasks)
         yield cluster
         await cluster.stop()
+
+
+async def eventually(
+    holds: Callable[[], bool], what: str | Callable[[], object], *, within: float = 60.0
+) -> None:
+    """Return once ``holds``. ``what`` was expected, or is asked for what there is instead."""
+
+    async def look() -> str:
+        return "" if holds() else str(what() if callable(what) else what)
+
+    await expectations.eventually("waiting", look, within=within)

@@ -16,9 +16,8 @@ from datum_compute.runtime.mapping import controller_owner, itself
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Result, Terminal, Waiting, after
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.waiting import eventually
 from tests.unit.runtime.plane import PARTS, WIDGETS, Plane
-from tests.unit.runtime.running import managed
+from tests.unit.runtime.running import eventually, managed
 
 
 class Runs:

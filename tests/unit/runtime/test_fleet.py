@@ -18,9 +18,8 @@ from datum_compute.runtime.request import Request
 from datum_compute.runtime.tasks import TaskGroup, stop_tasks
 from datum_compute.testing import loop as virtual
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.waiting import eventually
 from tests.unit.runtime.plane import WIDGETS, Plane
-from tests.unit.runtime.running import managed, running
+from tests.unit.runtime.running import eventually, managed, running
 
 
 class OpenFleet(Fleet):

@@ -7,9 +7,8 @@ import asyncio
 from datum_compute.api.meta import Object
 from datum_compute.runtime.cache import Cache, CacheState
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.waiting import eventually
 from tests.unit.runtime.plane import WIDGETS, Plane
-from tests.unit.runtime.running import engaged
+from tests.unit.runtime.running import engaged, eventually
 
 
 def _names(cache: Cache) -> list[str]:

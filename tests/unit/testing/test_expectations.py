@@ -1,0 +1,28 @@
+"""Waiting for a state of the world."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from datum_compute.testing.expectations import eventually
+
+
+async def test_returns_when_nothing_is_missing() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def look() -> str:
+        return "" if loop.time() > 5 else "five seconds"
+
+    await eventually("time passes", look)
+
+    assert 5 < loop.time() < 6
+
+
+async def test_gives_up_with_what_was_missing() -> None:
+    async def look() -> str:
+        return "the moon"
+
+    with pytest.raises(AssertionError, match="a wish: after 10s still: the moon"):
+        await eventually("a wish", look, within=10)

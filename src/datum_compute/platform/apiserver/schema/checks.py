@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from datum_compute.api import fields
@@ -28,11 +31,13 @@ def combine(checks: list[Walk]) -> Walk | None:
     """All of them in order as one, or None where there is nothing to check."""
     if len(checks) < 2:
         return checks[0] if checks else None
-    every = tuple(checks)
+    first, *others = checks
+    rest = combine(others)
+    assert rest is not None  # there are at least two
 
     def check(value: Any, loc: Location, out: Outcome) -> None:
-        for one in every:
-            one(value, loc, out)
+        first(value, loc, out)
+        rest(value, loc, out)
 
     return check
 
@@ -45,37 +50,40 @@ def add_type_error(place: Place, wanted: str, value: Any, loc: Location, out: Ou
 
 def string_checks(schema: Mapping[str, Any], place: Place) -> list[Walk]:
     checks = enum_checks(schema, place)
-    if (longest := schema.get("maxLength")) is not None:
-        checks.append(_max_length(place, longest))
-    if shortest := schema.get("minLength"):
-        words = f"should be at least {shortest} chars long"
-        checks.append(_invalid(place, lambda value: len(value) < shortest, words))
+    if "maxLength" in schema or schema.get("minLength"):
+        checks.append(_length(place, schema.get("minLength", 0), schema.get("maxLength")))
     if (pattern := schema.get("pattern")) is not None:
-        search = compile_pattern(pattern).search
-        words = f"should match '{pattern}'"
-        checks.append(_invalid(place, lambda value: search(value) is None, words))
+        checks.append(_pattern(place, pattern))
     accepts = STRING_FORMATS.get(schema.get("format", ""))
     if accepts is not None:
         checks.append(_format(place, schema["format"], accepts))
+    if len(checks) > 1 and "enum" not in schema:
+        return [_at_once(schema, combine(checks))]
     return checks
+
+
+def _at_once(schema: Mapping[str, Any], closely: Walk | None) -> Walk:
+    """One call for the usual string, which passes; ``closely`` finds out what is wrong."""
+    assert closely is not None
+    shortest, longest = schema.get("minLength", 0), schema.get("maxLength", sys.maxsize)
+    search = compile_pattern(schema.get("pattern", "")).search
+    accepts = STRING_FORMATS.get(schema.get("format", ""), bool)
+
+    def check(value: Any, loc: Location, out: Outcome) -> None:
+        if not (
+            shortest <= len(value) <= longest and search(value) is not None and accepts(value)
+        ):
+            closely(value, loc, out)
+
+    return check
 
 
 def number_checks(schema: Mapping[str, Any], place: Place) -> list[Walk]:
     checks = enum_checks(schema, place)
-    if (least := schema.get("minimum")) is not None:
-        if schema.get("exclusiveMinimum"):
-            words = f"should be greater than {plain(least)}"
-            checks.append(_invalid(place, lambda value: value <= least, words))
-        else:
-            words = f"should be greater than or equal to {plain(least)}"
-            checks.append(_invalid(place, lambda value: value < least, words))
-    if (most := schema.get("maximum")) is not None:
-        if schema.get("exclusiveMaximum"):
-            words = f"should be less than {plain(most)}"
-            checks.append(_invalid(place, lambda value: value >= most, words))
-        else:
-            words = f"should be less than or equal to {plain(most)}"
-            checks.append(_invalid(place, lambda value: value > most, words))
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is not None or most is not None:
+        above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+        checks.append(_range(place, _Bound(least, bool(above)), _Bound(most, bool(below))))
     if step := schema.get("multipleOf"):
         words = f"should be a multiple of {plain(step)}"
         checks.append(_invalid(place, lambda value: not _is_multiple(value, step), words))
@@ -139,10 +147,57 @@ def _invalid(place: Place, fails: Fails, words: str) -> Walk:
     return check
 
 
-def _max_length(place: Place, longest: int) -> Walk:
+def _length(place: Place, shortest: int, longest: int | None) -> Walk:
+    most = sys.maxsize if longest is None else longest
+
     def check(value: Any, loc: Location, out: Outcome) -> None:
-        if len(value) > longest:
-            out.errors.append(fields.too_long(place.at(loc), value, longest))
+        if shortest <= len(value) <= most:
+            return
+        path = place.at(loc)
+        if len(value) > most:
+            out.errors.append(fields.too_long(path, value, most))
+        else:
+            detail = f"{path} in body should be at least {shortest} chars long"
+            out.errors.append(fields.invalid(path, value, detail))
+
+    return check
+
+
+def _pattern(place: Place, pattern: str) -> Walk:
+    search = compile_pattern(pattern).search
+
+    def check(value: Any, loc: Location, out: Outcome) -> None:
+        if search(value) is None:
+            path = place.at(loc)
+            out.errors.append(
+                fields.invalid(path, value, f"{path} in body should match '{pattern}'")
+            )
+
+    return check
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    value: float | None
+    exclusive: bool
+
+
+def _range(place: Place, lower: _Bound, upper: _Bound) -> Walk:
+    least = -inf if lower.value is None else lower.value
+    most = inf if upper.value is None else upper.value
+    not_least = lower.exclusive and lower.value is not None
+    not_most = upper.exclusive and upper.value is not None
+    at_least = f"should be greater than {'' if not_least else 'or equal to '}{plain(least)}"
+    at_most = f"should be less than {'' if not_most else 'or equal to '}{plain(most)}"
+
+    def check(value: Any, loc: Location, out: Outcome) -> None:
+        if least < value < most:
+            return
+        path = place.at(loc)
+        if value < least or (not_least and value == least):
+            out.errors.append(fields.invalid(path, value, f"{path} in body {at_least}"))
+        if value > most or (not_most and value == most):
+            out.errors.append(fields.invalid(path, value, f"{path} in body {at_most}"))
 
     return check
 
@@ -205,9 +260,10 @@ def _unique(place: Place) -> Walk:
 
 def _unique_by(place: Place, names: tuple[str, ...]) -> Walk:
     entry = place.entry()
+    only = names[0] if len(names) == 1 else None
 
     def check(value: Any, loc: Location, out: Outcome) -> None:
-        if len(value) < 2:
+        if len(value) < 2 or (only is not None and _differ_in(value, only)):
             return
         seen = set()
         for index, item in enumerate(value):
@@ -220,6 +276,15 @@ def _unique_by(place: Place, names: tuple[str, ...]) -> Walk:
             seen.add(key)
 
     return check
+
+
+def _differ_in(items: list[Any], name: str) -> bool:
+    """Whether all items surely differ in this one text; False where it takes a closer look."""
+    try:
+        texts = {item[name] for item in items}
+    except (KeyError, TypeError):
+        return False
+    return len(texts) == len(items) and all(type(text) is str for text in texts)
 
 
 def _all_differ(items: list[Any]) -> bool:

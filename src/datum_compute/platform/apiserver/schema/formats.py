@@ -16,10 +16,12 @@ INT_RANGES: Final = {
     "int64": (-(2**63), 2**63 - 1),
 }
 
-_TIME = re.compile(
-    r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([zZ]|[+-]\d{2}:\d{2})", re.ASCII
+_DATE = re.compile(r"\d\d\d\d-\d\d-\d\d", re.ASCII).fullmatch
+_DATE_TIME = re.compile(
+    r"\d\d\d\d-(?:0[1-9]|1[0-2])-[0-3]\d[tT]"
+    r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[zZ]|[+-]\d\d:\d\d)",
+    re.ASCII,
 ).fullmatch
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}").fullmatch
 _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}").fullmatch
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -30,17 +32,19 @@ _DURATION = re.compile(r"-?(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d|w)\s*)+|0").f
 
 
 def _is_date(text: str) -> bool:
-    if not _DATE(text):
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+    return _DATE(text) is not None and _is_in_calendar(text)
 
 
 def _is_date_time(text: str) -> bool:
-    return len(text) > 11 and text[10] in "Tt" and bool(_TIME(text, 11)) and _is_date(text[:10])
+    return _DATE_TIME(text) is not None and ("00" < text[8:10] < "29" or _is_in_calendar(text))
+
+
+def _is_in_calendar(text: str) -> bool:
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return False
+    return True
 
 
 def _is_base64(text: str) -> bool:

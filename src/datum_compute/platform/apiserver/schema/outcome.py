@@ -9,7 +9,7 @@ those holes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.fields import FieldError
@@ -17,13 +17,15 @@ from datum_compute.api.fields import FieldError
 Location = tuple[int | str, ...]
 
 
-@dataclass(slots=True)
 class Outcome:
     """What one walk found. The object itself was changed in place."""
 
-    unknown: list[str] = field(default_factory=list)
-    """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``."""
-    errors: list[FieldError] = field(default_factory=list)
+    __slots__ = ("errors", "unknown")
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``."""
+        self.errors: list[FieldError] = []
 
 
 Walk = Callable[[Any, Location, Outcome], None]

@@ -25,12 +25,16 @@ _POSIX = {
     "upper": "A-Z",
     "word": r"0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
+    "^digit": r"\D",
+    "^space": r"\S",
+    "^word": r"\W",
 }
+_MULTILINE = re.compile(r"\(\?[a-z]*m")
 _TOKEN = re.compile(
     r"""\\Q(?P<literal>.*?)(?:\\E|\Z)
       | \\(?P<escape>.)
       | (?P<look>\(\?(?:[=!]|<[=!]|P=|\())
-      | \[:(?P<posix>\w+):\]
+      | \[:(?P<posix>\^?\w+):\]
       | (?P<open>\[\^?\]?)
       | (?P<close>\])
       | (?P<end>\$)
@@ -50,7 +54,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 def _translate(pattern: str) -> str:
     parts: list[str] = []
-    multiline = "(?m" in pattern or "(?im" in pattern or "(?sm" in pattern
+    multiline = _MULTILINE.search(pattern) is not None
     in_class = False
     for token in _TOKEN.finditer(pattern):
         kind, text = token.lastgroup, token[0]

@@ -181,20 +181,18 @@ class _Compiler:
             *checks.enum_checks(schema, place),
             *self._composites(schema, place),
         ]
-        if schema.get("x-kubernetes-embedded-resource"):
+        if schema.get("x-kubernetes-embedded-resource") and place != Place():
             after.append(_embedded_check(place))
         if required := schema.get("required"):
             after.insert(0, _required_check(place, tuple(required)))
-        inner = self._entries_walk(schema, place)
-        return checks.combine([inner, *after] if inner is not None else after)
-
-    def _entries_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
+        last = checks.combine(after)
         additional = schema.get("additionalProperties")
-        if not additional:
-            return self._properties_walk(schema, place)
-        return _map_walk(self.node({} if additional is True else additional, place.entry()))
+        if additional:
+            entry = self.node({} if additional is True else additional, place.entry())
+            return checks.combine([_map_walk(entry), *([last] if last else [])])
+        return self._properties_walk(schema, place, last)
 
-    def _properties_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
+    def _properties_walk(self, schema: JsonSchema, place: Place, last: Walk | None) -> Walk | None:
         properties = schema.get("properties", {})
         nodes = {
             name: self.node(child, place.child(name))
@@ -211,8 +209,8 @@ class _Compiler:
                     defaults.append((name, make))
         prunes = self.keeping and not schema.get("x-kubernetes-preserve-unknown-fields")
         if not nodes and not prunes:
-            return None
-        return _fields_walk(nodes, defaults, place if prunes else None)
+            return last
+        return _fields_walk(nodes, defaults, place if prunes else None, last)
 
     def _array_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
         found = checks.size_checks(schema, place)
@@ -290,22 +288,21 @@ def _fields_walk(
     nodes: Mapping[str, Node],
     defaults: list[tuple[str, Callable[[], Any]]],
     prune_at: Place | None,
+    last: Walk | None,
 ) -> Walk:
-    find = nodes.get
-
     def walk(obj: Any, loc: Location, out: Outcome) -> None:
         for key, make in defaults:
             if key not in obj:
                 obj[key] = make()
         gone: list[str] | None = None
         for key, value in obj.items():
-            node = find(key)
-            if node is None:
+            try:
+                expected, child, admit = nodes[key]
+            except KeyError:
                 if prune_at is not None:
                     out.unknown.append(prune_at.child(key).at(loc))
                     gone = [*gone, key] if gone else [key]
                 continue
-            expected, child, admit = node
             if type(value) is expected:
                 if child is not None:
                     child(value, loc, out)
@@ -318,6 +315,8 @@ def _fields_walk(
         if gone is not None:
             for key in gone:
                 del obj[key]
+        if last is not None:
+            last(obj, loc, out)
 
     return walk
 
@@ -377,9 +376,6 @@ def _required_check(place: Place, names: tuple[str, ...]) -> Walk:
 
 
 def _embedded_check(place: Place) -> Walk:
-    if place == Place():  # the handler has already routed by them
-        return lambda obj, loc, out: None
-
     def check(obj: Any, loc: Location, out: Outcome) -> None:
         for name in ("apiVersion", "kind"):
             if not obj.get(name):

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import uvloop
+
 from bench import budgets
 from bench.load import Connection, Rate, Server, run_load
 from bench.report import Result
@@ -38,8 +40,9 @@ def measure() -> list[Result]:
     with (
         tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory,
         server_process(directory) as server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        creates, gets = asyncio.run(drive(server))
+        creates, gets = runner.run(drive(server))
     return [
         Result(budgets.CREATES, creates.per_second),
         Result(budgets.GETS, gets.per_second),

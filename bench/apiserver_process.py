@@ -23,10 +23,16 @@ async def serve(directory: Path) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     async with (
-        embedded_server(SystemEnvironment(), str(directory / "state.db")) as embedded,
+        embedded_server(
+            SystemEnvironment(), directory / "state.db", cells=(), projects=()
+        ) as embedded,
         embedded.serve_https() as served,
     ):
-        told = {"base_url": served.base_url, "ca_pem": served.ca_pem, "token": served.token}
+        told = {
+            "base_url": served.base_url,
+            "ca_pem": served.ca_pem.decode(),
+            "token": served.token,
+        }
         print(json.dumps(told), flush=True)
         gc.freeze()
         await ended.wait()

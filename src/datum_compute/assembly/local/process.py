@@ -16,9 +16,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import uvloop
 
+import datum_compute
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import (
     DEFAULT_PORT,
@@ -105,7 +107,7 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
     """Start a platform in a process of its own and return when it is ready."""
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "datum_compute.cli", "local", "up"]
-    command += ["--data-dir", str(state.path), "--ready-fd", str(writing)]
+    command += ["--data-dir", str(state.path.absolute()), "--ready-fd", str(writing)]
     command += ["--cities", ",".join(settings.cities), "--project", settings.project]
     command += ["--grant", ",".join(f"{k}={v}" for k, v in sorted(settings.grant.items()))]
     command += ["--port", str(settings.port)]
@@ -115,6 +117,9 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            # `-m` looks here first, so the child runs this same copy of the product, be it
+            # installed or unpacked; and the platform keeps nobody's directory busy.
+            cwd=Path(datum_compute.__file__).parents[1],
             pass_fds=(writing,),
             start_new_session=True,
         )

@@ -100,7 +100,7 @@ def check_type(kind: ServedKind, obj: dict[str, Any]) -> None:
 
 
 def check_metadata(obj: dict[str, Any]) -> list[str]:
-    """Types of metadata (400 when wrong). Drops what is null or unknown; names the latter."""
+    """Types of metadata (400 when wrong). Drops what is empty or unknown; names the latter."""
     metadata = obj.get("metadata")
     if metadata is None:
         obj["metadata"] = {}
@@ -111,8 +111,8 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
         message = f"the object's metadata cannot be read: {error}"
         raise status.bad_request(message.replace("`$", "`metadata").replace("`", '"')) from error
     unknown = [f"metadata.{key}" for key in metadata if key not in _KNOWN]
-    if unknown or None in metadata.values():
-        metadata = {k: v for k, v in metadata.items() if v is not None and k in _KNOWN}
+    if unknown or not all(metadata.values()):
+        metadata = {key: value for key, value in metadata.items() if value and key in _KNOWN}
         obj["metadata"] = metadata
     # Not kept: nothing here tracks who owns which field.
     metadata.pop("managedFields", None)

@@ -1,0 +1,86 @@
+"""A condition remembers since when, and says nothing new twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from datum_compute.api import conditions
+from datum_compute.api.conditions import Condition, Conditions
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+WHOLE = NOW.replace(microsecond=0)
+LATER = NOW + timedelta(minutes=5)
+
+
+def ready(status: str = "True", reason: str = "Available", now: datetime = NOW) -> Conditions:
+    return conditions.with_condition((), "Ready", status, reason, "said", now=now)
+
+
+def test_a_new_condition_begins_now_in_whole_seconds() -> None:
+    (condition,) = ready()
+
+    assert condition.last_transition_time == WHOLE
+
+
+def test_the_time_stays_while_the_status_stays() -> None:
+    changed = conditions.with_condition(
+        ready("False", "Pending"), "Ready", "False", "Crashing", "said", now=LATER
+    )
+
+    assert changed[0].reason == "Crashing"
+    assert changed[0].last_transition_time == WHOLE
+
+
+def test_the_time_moves_with_the_status() -> None:
+    changed = conditions.with_condition(
+        ready("False", "Pending"), "Ready", "True", "Available", "said", now=LATER
+    )
+
+    assert changed[0].last_transition_time == LATER.replace(microsecond=0)
+
+
+def test_saying_the_same_again_changes_nothing() -> None:
+    before = conditions.with_condition(
+        ready(), "Programmed", "True", "Programmed", "", now=NOW, observed_generation=2
+    )
+
+    after = conditions.with_condition(before, "Ready", "True", "Available", "said", now=LATER)
+
+    assert after == before
+
+
+def test_order_is_that_of_first_mention() -> None:
+    both = conditions.with_condition(ready(), "Programmed", "True", "Programmed", "", now=NOW)
+
+    again = conditions.with_condition(both, "Ready", "False", "Pending", "", now=LATER)
+
+    assert [condition.type for condition in again] == ["Ready", "Programmed"]
+
+
+def test_only_true_is_true() -> None:
+    for status in ("False", "Unknown"):
+        assert not conditions.is_true(ready(status), "Ready")
+    assert conditions.is_true(ready(), "Ready")
+    assert not conditions.is_true((), "Ready")
+
+
+def test_the_wire_form_is_complete() -> None:
+    unnamed = Condition(type="Ready")
+    numbered = Condition(type="Ready", observed_generation=0)
+
+    assert conditions.to_wire([unnamed]) == [
+        {
+            "type": "Ready",
+            "status": "Unknown",
+            "reason": "",
+            "message": "",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }
+    ]
+    assert conditions.to_wire([numbered])[0]["observedGeneration"] == 0
+
+
+def test_without_leaves_the_others() -> None:
+    both = conditions.merged(ready(), Condition(type="Scheduled"))
+
+    assert [each.type for each in conditions.without(both, "Ready")] == ["Scheduled"]

@@ -1,0 +1,140 @@
+"""Views read what is there and do without what is not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from datum_compute.api import conditions, core, karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+
+VIEWS = [
+    compute.Workload,
+    compute.WorkloadDeployment,
+    compute.Instance,
+    networking.Network,
+    networking.NetworkContext,
+    networking.NetworkBinding,
+    networking.SubnetClaim,
+    networking.Subnet,
+    networking.Location,
+    networking.LocationBinding,
+    quota.ResourceRegistration,
+    quota.ResourceGrant,
+    quota.AllowanceBucket,
+    quota.ResourceClaim,
+    resourcemanager.Project,
+    karmada.Cluster,
+    karmada.PropagationPolicy,
+    karmada.ResourceBinding,
+    karmada.Work,
+    karmada.InterpreterCustomization,
+    core.Namespace,
+    core.ConfigMap,
+    core.Secret,
+    core.Lease,
+]
+
+
+def decode(body: str) -> Object:
+    return Object.from_wire(body.encode())
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.__name__))
+def test_an_object_with_only_a_name_decodes(view: type[msgspec.Struct]) -> None:
+    obj = decode('{"metadata": {"name": "a"}, "spec": {}, "status": {}, "data": {}}')
+
+    assert obj.view(view).metadata.name == "a"  # type: ignore[attr-defined]
+
+
+def test_a_field_spelled_out_of_pattern_is_read() -> None:
+    instance = decode(
+        """{"spec": {"networkInterfaces": [{"network": {"name": "n"}, "networkPolicy": {
+              "ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}],
+                           "ports": [{"port": "http"}, {"port": 80}]}]}}]},
+            "status": {"networkInterfaces": [{"assignments": {
+              "networkIP": "10.128.0.2", "externalIP": "192.0.2.1"}}]}}"""
+    ).view(compute.Instance)
+
+    (rule,) = instance.spec.network_interfaces[0].network_policy.ingress  # type: ignore[union-attr]
+    assert rule.from_[0].ip_block.except_ == ("10.0.0.0/8",)  # type: ignore[union-attr]
+    assert [port.port for port in rule.ports] == ["http", 80]
+    assert instance.status.network_interfaces[0].assignments.network_ip == "10.128.0.2"
+    assert instance.status.network_interfaces[0].assignments.external_ip == "192.0.2.1"
+
+
+def test_gates_and_hashes_are_empty_without_a_controller() -> None:
+    instance = decode('{"spec": {}}').view(compute.Instance)
+
+    assert instance.gates == ()
+    assert instance.template_hash == ""
+    assert instance.observed_template_hash == ""
+    assert not instance.ready
+
+
+@pytest.mark.parametrize(
+    ("annotations", "generation"),
+    [
+        ('{"compute.datumapis.com/source-generation": "7"}', 7),
+        ("{}", 3),
+        ('{"compute.datumapis.com/source-generation": "x"}', 3),
+    ],
+    ids=["stamped", "absent", "unreadable"],
+)
+def test_the_source_generation_is_the_stamped_one(annotations: str, generation: int) -> None:
+    body = f'{{"metadata": {{"generation": 3, "annotations": {annotations}}}}}'
+
+    assert decode(body).view(compute.WorkloadDeployment).source_generation == generation
+
+
+def test_counters_are_written_even_at_zero() -> None:
+    deployment = compute.deployment_status_to_wire(compute.WorkloadDeploymentStatus())
+    workload = compute.workload_status_to_wire(
+        compute.WorkloadStatus(placements=(compute.PlacementStatus(name="default"),))
+    )
+
+    counters = {
+        "replicas": 0,
+        "currentReplicas": 0,
+        "updatedReplicas": 0,
+        "desiredReplicas": 0,
+        "readyReplicas": 0,
+    }
+    assert deployment.items() >= (counters | {"observedGeneration": 0}).items()
+    assert workload.items() >= (counters | {"observedGeneration": 0, "deployments": 0}).items()
+    assert workload["placements"][0].items() >= counters.items()
+
+
+def test_what_is_written_reads_back_the_same() -> None:
+    now = datetime(2026, 5, 4, 3, 2, 1, 999, tzinfo=UTC)
+    status = compute.WorkloadDeploymentStatus(
+        conditions=conditions.with_condition(
+            (), "Available", "True", "StableInstanceFound", "", now=now, observed_generation=2
+        ),
+        replicas=3,
+        observed_generation=2,
+    )
+
+    body = msgspec.json.encode({"status": compute.deployment_status_to_wire(status)})
+
+    assert Object.from_wire(body).view(compute.WorkloadDeployment).status == status
+
+
+def test_a_location_knows_its_city() -> None:
+    body = '{"spec": {"topology": {"topology.datum.net/city-code": "DFW"}}}'
+
+    assert decode(body).view(networking.Location).city_code == "DFW"
+    assert decode(body).view(networking.LocationBinding).city_code == "DFW"
+
+
+def test_karmada_names() -> None:
+    assert karmada.execution_namespace("dfw") == "karmada-es-dfw"
+    assert karmada.binding_name("web-default-dfw", "WorkloadDeployment") == (
+        "web-default-dfw-workloaddeployment"
+    )

@@ -71,6 +71,7 @@ class SimulatedEnvironment:
             return 0.0
         if isinstance(loop, VirtualLoop):
             return loop.time()
+        now = loop.time()
         if self._origin is None:
-            self._origin = loop.time()
-        return loop.time() - self._origin
+            self._origin = now
+        return now - self._origin

@@ -1,0 +1,26 @@
+"""Taking a scheduling gate off an Instance: each gate has one remover, the list has two."""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client.protocol import Client, merge
+from datum_compute.decisions import gates
+
+
+async def ensure_gate_removed(cell_client: Client, instance: Object, gate: str) -> Object:
+    """The Instance without this gate. The list is replaced whole, so the write is
+    conditional: ``Conflict`` when somebody took off another gate meanwhile."""
+    left = gates.gates_without(instance.view(compute.Instance), gate)
+    if left is None:
+        return instance
+    body = {
+        "metadata": {
+            "uid": instance.metadata.uid,
+            "resourceVersion": instance.metadata.resource_version,
+        },
+        "spec": {"controller": {"schedulingGates": left}},
+    }
+    return await cell_client.patch(
+        compute.INSTANCES, instance.name, merge(body), instance.namespace
+    )

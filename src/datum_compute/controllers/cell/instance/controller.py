@@ -1,0 +1,221 @@
+"""What wakes an Instance of the cell: itself, and everything that was taken for it elsewhere.
+
+Nothing of the hub or the projects is required: a cell starts, and goes on, without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from datum_compute.api import conditions, core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking_api
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.controllers.cell.instance.quota import QuotaDesk
+from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
+from datum_compute.controllers.cell.instance.tenancy import tenant_of
+from datum_compute.controllers.cell.instance.write_back import WriteBack
+from datum_compute.controllers.planes import SINGLE
+from datum_compute.controllers.predicates import beyond_status
+from datum_compute.decisions import names
+from datum_compute.decisions import quota as quota_decisions
+from datum_compute.decisions.gates import has_gate
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller, Read, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+
+INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
+DENIED_INSTANCES = "quota-denied"
+CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
+
+
+def instance_controller(
+    cell: Fleet,
+    env: Environment,
+    *,
+    hub: Fleet | None,
+    projects: Fleet | None,
+    cluster_name: str,
+    networking: bool = False,
+) -> Controller:
+    """``projects`` None means that quota is not enforced, ``hub`` None that nothing is
+    reported. ``networking`` says whether this cell serves the networking kinds."""
+    desk = QuotaDesk(projects, env, cluster_name)
+    write_back = WriteBack(cluster_name)
+    wiring = _Wiring(cell, projects, desk)
+    reconciler = InstanceReconciler(cell, hub, env, desk, write_back, networking=networking)
+    watches = wiring.cell_watches(networking=networking)
+    reads: list[Read] = []
+    if hub is not None:
+        watches += [
+            Watch(
+                hub,
+                compute.INSTANCES,
+                _to_single,
+                label_selector=write_back.selector,
+                required=False,
+            ),
+            Watch(
+                hub,
+                compute.WORKLOAD_DEPLOYMENTS,
+                wiring.from_deployment,
+                predicate=_came_or_went,
+                required=False,
+            ),
+        ]
+        reads.append(Read(hub, core.NAMESPACES, required=False))
+    if projects is not None:
+        watches += wiring.project_watches(projects)
+    return Controller("instance", cell, reconciler.reconcile, watches=watches, reads=reads)
+
+
+class _Wiring:
+    """The mappings that look things up."""
+
+    def __init__(self, cell: Fleet, projects: Fleet | None, desk: QuotaDesk) -> None:
+        self._cell = cell
+        self._projects = projects
+        self._desk = desk
+
+    def cell_watches(self, *, networking: bool) -> list[Watch]:
+        watches = [
+            Watch(
+                self._cell,
+                compute.INSTANCES,
+                itself,
+                indexes={
+                    INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
+                    DENIED_INSTANCES: _denied_in,
+                },
+            ),
+            Watch(
+                self._cell,
+                compute.WORKLOAD_DEPLOYMENTS,
+                self.claims_of_deployment,
+                predicate=beyond_status,
+            ),
+            Watch(self._cell, core.NAMESPACES, self.from_namespace, predicate=beyond_status),
+        ]
+        if networking:
+            watches.append(
+                Watch(self._cell, networking_api.NETWORK_BINDINGS, self.from_network_binding)
+            )
+        return watches
+
+    def project_watches(self, projects: Fleet) -> list[Watch]:
+        return [
+            Watch(
+                projects,
+                quota.RESOURCE_CLAIMS,
+                _from_claim,
+                label_selector=self._desk.selector,
+                indexes={CLAIMS_BY_INSTANCE_NAMESPACE: _instance_namespace_of},
+                required=False,
+            ),
+            Watch(
+                projects,
+                quota.ALLOWANCE_BUCKETS,
+                self.from_bucket,
+                predicate=_has_more_room,
+                required=False,
+            ),
+        ]
+
+    def from_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
+        """Its Instances: a hub deployment that appears lets their copies be made."""
+        return self._instances_of(deployment.namespace, deployment.name)
+
+    def from_network_binding(self, _: str, binding: Object) -> Iterable[Request]:
+        owner = binding.metadata.controller()
+        return self._instances_of(binding.namespace, owner.name) if owner else []
+
+    def from_namespace(self, _: str, namespace: Object) -> Iterable[Request]:
+        """Labels of a namespace may arrive after what lies in it."""
+        cell = self._cell_cluster()
+        held = cell.cache(compute.INSTANCES).list(namespace.name) if cell else []
+        return [Request(SINGLE, each.namespace, each.name) for each in held]
+
+    def claims_of_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
+        """Claims kept for a replacement that will no longer come."""
+        prefix = names.claim_name(f"{deployment.name}-")
+        return [
+            Request(SINGLE, deployment.namespace, names.instance_of_claim(claim.name))
+            for plane in (self._projects.clusters() if self._projects else [])
+            for claim in self._desk.claims_in(plane).by_index(
+                CLAIMS_BY_INSTANCE_NAMESPACE, deployment.namespace
+            )
+            if claim.name.startswith(prefix)
+        ]
+
+    def from_bucket(self, project: str, _: Object) -> Iterable[Request]:
+        """Instances that were denied and may ask again."""
+        cell = self._cell_cluster()
+        if cell is None:
+            return []
+        return [
+            Request(SINGLE, instance.namespace, instance.name)
+            for namespace in cell.cache(core.NAMESPACES).list()
+            if _is_of(cell, namespace.name, project)
+            for instance in cell.cache(compute.INSTANCES).by_index(DENIED_INSTANCES, namespace.name)
+        ]
+
+    def _instances_of(self, namespace: str, deployment: str) -> Iterable[Request]:
+        cell = self._cell_cluster()
+        if cell is None:
+            return []
+        cache = cell.cache(compute.INSTANCES)
+        found = cache.by_index(INSTANCES_BY_DEPLOYMENT_NAME, f"{namespace}/{deployment}")
+        return [Request(SINGLE, each.namespace, each.name) for each in found]
+
+    def _cell_cluster(self) -> Cluster | None:
+        return self._cell.get(SINGLE)
+
+
+def _to_single(_: str, obj: Object) -> Iterable[Request]:
+    return [Request(SINGLE, obj.namespace, obj.name)]
+
+
+def _from_claim(_: str, claim: Object) -> Iterable[Request]:
+    """The Instance a claim is for, on our own cluster whatever project it lies in."""
+    namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
+    instance = names.instance_of_claim(claim.name)
+    return [Request(SINGLE, namespace, instance)] if namespace and instance else []
+
+
+def _deployment_name_of(instance: Object) -> Iterable[str]:
+    name = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
+    return [f"{instance.namespace}/{name}"] if name else []
+
+
+def _denied_in(instance: Object) -> Iterable[str]:
+    view = instance.view(compute.Instance)
+    granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
+    waits = granted is not None and quota_decisions.is_denied(granted)
+    return [instance.namespace] if waits and has_gate(view, compute.GATE_QUOTA) else []
+
+
+def _instance_namespace_of(claim: Object) -> Iterable[str]:
+    namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
+    return [namespace] if namespace else []
+
+
+def _is_of(cell: Cluster, namespace: str, project: str) -> bool:
+    tenant = tenant_of(cell, namespace)
+    return tenant is not None and tenant.project == project
+
+
+def _came_or_went(old: Object | None, new: Object | None) -> bool:
+    return old is None or new is None or old.metadata.uid != new.metadata.uid
+
+
+def _has_more_room(old: Object | None, new: Object | None) -> bool:
+    if new is None:
+        return False
+    if old is None:
+        return True
+    before = old.view(quota.AllowanceBucket).status.available
+    return new.view(quota.AllowanceBucket).status.available > before

@@ -1,0 +1,229 @@
+"""The Instance's claim in its project, and what its answer means.
+
+A claim belongs to an ordinal of a deployment at a size: a replacement finds the claim of
+its predecessor and takes it over. It is made once and never changed. A claim that was
+denied is never looked at again by whoever denied it, and may hold part of what it asked
+for; so it is released at once, and made anew when the budget shows room.
+
+A grant is sticky. Once an Instance has it, no error and no missing claim takes it away; the
+claim is put back quietly. Errors are shown only on Instances that still wait at the gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client import errors
+from datum_compute.controllers.cell.instance.tenancy import Tenant, tenant_of
+from datum_compute.decisions import names
+from datum_compute.decisions import quota as decisions
+from datum_compute.decisions.quota import Size, Verdict
+from datum_compute.env import Environment
+from datum_compute.runtime import patch
+from datum_compute.runtime.cache import Cache
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+
+log = logging.getLogger(__name__)
+
+CALL_SECONDS = 5.0
+"""How long a project may take to answer before the pass goes on without it."""
+
+BLIND_RETRY_SECONDS = 60.0
+"""Where buckets cannot be read: how long a denied claim rests at the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    verdict: Verdict
+    fresh: bool = False
+    """The claim was made in this very pass, so that its answer is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One Instance's claim: where it lies and what it asks for."""
+
+    plane: Cluster
+    tenant: Tenant
+    name: str
+    size: Size
+
+
+class QuotaDesk:
+    def __init__(self, projects: Fleet | None, env: Environment, cluster_name: str) -> None:
+        self._projects = projects
+        self._env = env
+        self._cluster_name = cluster_name
+        self._blind_until: dict[str, float] = {}
+
+    @property
+    def enabled(self) -> bool:
+        return self._projects is not None
+
+    @property
+    def selector(self) -> str:
+        return f"{compute.LABEL_SOURCE_CLUSTER}={self._cluster_name}"
+
+    def claims_in(self, plane: Cluster) -> Cache:
+        """This cell's claims in a project, and no other's."""
+        return plane.cache(quota.RESOURCE_CLAIMS, label_selector=self.selector)
+
+    def plane_of(self, tenant: Tenant | None) -> Cluster | None:
+        if self._projects is None or tenant is None:
+            return None
+        return self._projects.get(tenant.project)
+
+    def is_ours(self, claim: Object, instance_namespace: str) -> bool:
+        labels = claim.metadata.labels
+        return (
+            labels.get(compute.LABEL_SOURCE_CLUSTER) == self._cluster_name
+            and labels.get(compute.LABEL_INSTANCE_NAMESPACE) == instance_namespace
+        )
+
+    async def evaluate(self, cell: Cluster, instance: Object) -> Answer:
+        """What QuotaGranted is to say now. Never raises for a project that does not answer:
+        that is an answer to show, and the requeue asks again."""
+        view = instance.view(compute.Instance)
+        previous = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
+        held = _as_verdict(previous)
+        if not self.enabled:
+            return Answer(held if held.status == conditions.TRUE else decisions.DISABLED)
+        tenant = tenant_of(cell, instance.namespace)
+        plane = self.plane_of(tenant)
+        if tenant is None or plane is None:
+            return Answer(held)  # not yet: its labels or its project are on their way
+        case = _Case(
+            plane, tenant, names.claim_name(instance.name), decisions.decide_size(view.spec)
+        )
+        if held.status == conditions.TRUE:
+            await self._restore(case, instance)
+            return Answer(held)
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await self._ask(case, instance, previous)
+        except (errors.ClientError, TimeoutError) as error:
+            return Answer(_failed(held, error, tenant))
+
+    async def _ask(
+        self, case: _Case, instance: Object, previous: conditions.Condition | None
+    ) -> Answer:
+        claim = await self._find(case)
+        if claim is None:
+            if _is_denied(previous) and not self._may_retry(case, instance):
+                return Answer(_as_verdict(previous))
+            claim = await self._create(case, instance)
+            if claim is None:
+                return Answer(_as_verdict(previous), fresh=True)
+        if not self.is_ours(claim, instance.namespace):
+            return Answer(_taken(claim))
+        if claim.metadata.deleting:
+            return Answer(_as_verdict(previous))
+        view = claim.view(quota.ResourceClaim)
+        if not decisions.claim_fits(view, case.size):
+            # The size has changed: what was set aside goes back before more is asked for.
+            await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
+            return Answer(_as_verdict(previous))
+        verdict = decisions.decide_verdict(view, previous)
+        if verdict.reason == compute.REASON_QUOTA_EXCEEDED and _says_exceeded(view):
+            await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
+        return Answer(verdict)
+
+    async def _find(self, case: _Case) -> Object | None:
+        cache = self.claims_in(case.plane)
+        if cache.synced:
+            return cache.get(case.name, case.tenant.namespace)
+        return await self.find_live(case.plane, case.name, case.tenant.namespace)
+
+    async def find_live(self, plane: Cluster, name: str, namespace: str) -> Object | None:
+        try:
+            return await plane.client.get(quota.RESOURCE_CLAIMS, name, namespace)
+        except errors.NotFound:
+            return None
+
+    async def _create(self, case: _Case, instance: Object) -> Object | None:
+        """None when it was made just now; otherwise the one that stands in the way."""
+        body = decisions.build_claim(
+            instance_name=instance.name,
+            instance_namespace=instance.namespace,
+            claim_namespace=case.tenant.namespace,
+            project=case.tenant.project,
+            source_cluster=self._cluster_name,
+            size=case.size,
+        )
+        try:
+            await case.plane.client.create(quota.RESOURCE_CLAIMS, body, case.tenant.namespace)
+        except errors.AlreadyExists:
+            return await self.find_live(case.plane, case.name, case.tenant.namespace)
+        return None
+
+    async def _restore(self, case: _Case, instance: Object) -> None:
+        """Put back the claim of an Instance that runs on its grant."""
+        cache = self.claims_in(case.plane)
+        if not cache.synced or cache.get(case.name, case.tenant.namespace) is not None:
+            return
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await self._create(case, instance)
+        except (errors.ClientError, TimeoutError) as error:
+            log.info(
+                "the claim of a granted Instance could not be put back",
+                extra={"fields": {"name": instance.name, "reason": str(error)}},
+            )
+
+    def _may_retry(self, case: _Case, instance: Object) -> bool:
+        """Whether asking anew after a denial can help."""
+        buckets = case.plane.cache(quota.ALLOWANCE_BUCKETS)
+        if buckets.synced:
+            views = [each.view(quota.AllowanceBucket) for each in buckets.list()]
+            return decisions.has_room(views, project=case.tenant.project, size=case.size)
+        now = asyncio.get_running_loop().time()
+        until = self._blind_until.get(instance.metadata.uid)
+        if until is None or now < until:
+            if until is None:
+                chance = self._env.random("controllers.instance.quota").random()
+                self._blind_until[instance.metadata.uid] = now + BLIND_RETRY_SECONDS * (1 + chance)
+            return False
+        del self._blind_until[instance.metadata.uid]
+        return True
+
+
+def _as_verdict(previous: conditions.Condition | None) -> Verdict:
+    if previous is None:
+        return decisions.PENDING
+    return Verdict(previous.status, previous.reason, previous.message)
+
+
+def _is_denied(previous: conditions.Condition | None) -> bool:
+    return previous is not None and decisions.is_denied(previous)
+
+
+def _says_exceeded(claim: quota.ResourceClaim) -> bool:
+    granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
+    return granted is not None and granted.reason == quota.REASON_QUOTA_EXCEEDED
+
+
+def _taken(claim: Object) -> Verdict:
+    holder = claim.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER, "somebody else")
+    return Verdict(
+        conditions.FALSE,
+        compute.REASON_QUOTA_MISCONFIGURED,
+        f"Claim {claim.namespace}/{claim.name} belongs to {holder}",
+    )
+
+
+def _failed(held: Verdict, error: Exception, tenant: Tenant) -> Verdict:
+    if decisions.is_denied(held):
+        return held  # only the answer to a new claim changes a denial
+    code = error.code if isinstance(error, errors.StatusError) else None
+    if isinstance(error, errors.NotServed):
+        code = None  # a plane without quota kinds says nothing about this namespace
+    reason = decisions.create_failure_reason(code, namespace=tenant.namespace)
+    text = str(error) or "no answer in time"
+    return Verdict(conditions.FALSE, reason, f"Quota of project {tenant.project}: {text}"[:1024])

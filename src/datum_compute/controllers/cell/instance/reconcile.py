@@ -1,0 +1,180 @@
+"""One Instance of a cell."""
+
+from __future__ import annotations
+
+import logging
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.client import errors
+from datum_compute.controllers.cell.gates import ensure_gate_removed
+from datum_compute.controllers.cell.instance.quota import QuotaDesk
+from datum_compute.controllers.cell.instance.removal import FINALIZERS, Removal, is_held_by_others
+from datum_compute.controllers.cell.instance.status import Outlook, decide_outlook
+from datum_compute.controllers.cell.instance.write_back import WriteBack
+from datum_compute.controllers.planes import HUB
+from datum_compute.decisions import names
+from datum_compute.decisions.quota import Verdict, pending_requeue
+from datum_compute.env import Environment
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, after
+
+log = logging.getLogger(__name__)
+
+FRESH_CLAIM_SECONDS = 0.1
+"""How long the report of a new Instance waits for the answer to its claim. Most answers
+come within this time, and then one report takes the place of two on every plane."""
+
+HUB_RETRY_SECONDS = 1.0
+"""How soon a hub that was not to be had is tried again."""
+
+
+class InstanceReconciler:
+    def __init__(
+        self,
+        cell: Fleet,
+        hub: Fleet | None,
+        env: Environment,
+        desk: QuotaDesk,
+        write_back: WriteBack,
+        *,
+        networking: bool,
+    ) -> None:
+        self._cell = cell
+        self._hub = hub
+        self._env = env
+        self._desk = desk
+        self._write_back = write_back
+        self._removal = Removal(desk, write_back)
+        self._networking = networking
+
+    async def reconcile(self, request: Request) -> Result:
+        cell = self._cell.get(request.cluster)
+        if cell is None:
+            return DONE
+        instance = cell.cache(compute.INSTANCES).get(request.name, request.namespace)
+        if instance is None:
+            await self._removal.sweep(cell, self._hub_cluster(), request)
+            return DONE
+        if instance.metadata.deleting:
+            return await self._end(cell, instance)
+        instance = await _ensure_finalizers(cell, instance)
+        answer = await self._desk.evaluate(cell, instance)
+        if answer.fresh:
+            # Nothing has been decided; the answer, or this delay, brings the whole pass.
+            return after(FRESH_CLAIM_SECONDS)
+        # Known before anything below can fail: a missed answer never strands an Instance.
+        requeue = self._safety_requeue(instance, answer.verdict)
+        try:
+            instance = await self._report(cell, instance, answer.verdict)
+            return _sooner(requeue, await self._tell_hub(instance))
+        except errors.Conflict:
+            if requeue is None:
+                raise
+            log.info("conflict while quota is pending", extra={"fields": {"name": instance.name}})
+            return after(requeue)
+
+    def _safety_requeue(self, instance: Object, verdict: Verdict) -> float | None:
+        if verdict.status == conditions.TRUE:
+            return None
+        return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
+
+    async def _report(self, cell: Cluster, instance: Object, verdict: Verdict) -> Object:
+        """One status write, and the gate in the same pass: a grant that is written but not
+        acted upon would have nobody to act upon it later."""
+        outlook = self._outlook(cell, instance, verdict)
+        instance = await self._write_status(cell, instance, outlook)
+        if outlook.clears_quota_gate:
+            self._env.fault("instance.before-gate")
+            instance = await ensure_gate_removed(cell.client, instance, compute.GATE_QUOTA)
+        return instance
+
+    def _outlook(self, cell: Cluster, instance: Object, verdict: Verdict) -> Outlook:
+        return decide_outlook(
+            instance.view(compute.Instance),
+            verdict,
+            now=self._env.now(),
+            network_failure=self._network_failure(cell, instance),
+        )
+
+    async def _write_status(self, cell: Cluster, instance: Object, outlook: Outlook) -> Object:
+        status = {
+            **patch.values(instance.status),
+            "conditions": conditions.to_wire(outlook.conditions),
+        }
+        return await patch.write_status(
+            cell.client, compute.INSTANCES, instance, status, shared=True
+        )
+
+    def _network_failure(self, cell: Cluster, instance: Object) -> str | None:
+        """The message of a binding of its deployment that failed for good."""
+        deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
+        if not self._networking or not deployment:
+            return None
+        bindings = cell.cache(networking.NETWORK_BINDINGS)
+        interfaces = instance.view(compute.Instance).spec.network_interfaces
+        for index in range(len(interfaces)):
+            name = names.binding_name(deployment, index)
+            binding = bindings.get(name, instance.namespace)
+            if binding is None:
+                continue
+            view = binding.view(networking.NetworkBinding)
+            ready = conditions.find(view.status.conditions, networking.CONDITION_READY)
+            if ready is None or ready.status != conditions.FALSE:
+                continue
+            if ready.reason == networking.REASON_NETWORK_FAILED_TO_CREATE:
+                return ready.message
+        return None
+
+    async def _tell_hub(self, instance: Object) -> float | None:
+        """The copy on the hub; seconds until another try when the hub was not to be had."""
+        hub = self._hub_cluster()
+        if hub is None:
+            return None if self._hub is None else HUB_RETRY_SECONDS
+        if not self._write_back.is_known(hub):
+            return HUB_RETRY_SECONDS
+        try:
+            await self._write_back.ensure_copy(hub, instance)
+        except errors.TransportFailure as error:
+            log.info("the hub is away", extra={"fields": {"reason": str(error)}})
+            return HUB_RETRY_SECONDS
+        return None
+
+    async def _end(self, cell: Cluster, instance: Object) -> Result:
+        if not any(name in FINALIZERS for name in instance.metadata.finalizers):
+            return DONE
+        if is_held_by_others(instance):
+            # Something of it may still run: go on telling how it is doing.
+            view = instance.view(compute.Instance)
+            granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
+            if granted is not None:
+                said = Verdict(granted.status, granted.reason, granted.message)
+                outlook = self._outlook(cell, instance, said)
+                instance = await self._write_status(cell, instance, outlook)
+            retry = await self._tell_hub(instance)
+            return DONE if retry is None else after(retry)
+        self._env.fault("instance.before-release")
+        await self._removal.give_back(cell, self._hub_cluster(), instance)
+        return DONE
+
+    def _hub_cluster(self) -> Cluster | None:
+        return self._hub.get(HUB) if self._hub is not None else None
+
+
+async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
+    """Ours are there from creation; a hand-made Instance gets them here."""
+    for finalizer in FINALIZERS:
+        instance = await patch.ensure_metadata(
+            cell.client, compute.INSTANCES, instance, finalizer=finalizer
+        )
+    return instance
+
+
+def _sooner(first: float | None, second: float | None) -> Result:
+    delays = [delay for delay in (first, second) if delay is not None]
+    return after(min(delays)) if delays else DONE

@@ -1,0 +1,80 @@
+"""The conditions of an Instance after a pass: quota's answer, and Ready from all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Conditions
+from datum_compute.decisions.gates import has_gate, may_clear_quota_gate
+from datum_compute.decisions.quota import Verdict
+from datum_compute.decisions.readiness import decide_conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    conditions: Conditions
+    clears_quota_gate: bool
+
+
+def decide_outlook(
+    instance: compute.Instance, verdict: Verdict, *, now: datetime, network_failure: str | None
+) -> Outlook:
+    """What the status is to say, and whether the Quota gate goes in this pass. Ready is
+    told as it will be without that gate, so that clearing it needs no second report."""
+    current = _with_quota(instance, verdict, now)
+    instance = _with_conditions(instance, current)
+    clears = may_clear_quota_gate(instance, current)
+    decided = decide_conditions(instance, now=now, network_failure=network_failure)
+    if clears:
+        instance = _without_quota_gate(_with_conditions(instance, decided))
+        decided = decide_conditions(instance, now=now, network_failure=network_failure)
+    return Outlook(_settled(current, decided), clears)
+
+
+def _with_quota(instance: compute.Instance, verdict: Verdict, now: datetime) -> Conditions:
+    current = instance.status.conditions
+    previous = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
+    if not has_gate(instance, compute.GATE_QUOTA) and previous is not None:
+        said = Verdict(previous.status, previous.reason, previous.message)
+        if said == verdict:
+            return current  # of an older generation, and true all the same
+    return conditions.with_condition(
+        current,
+        compute.CONDITION_QUOTA_GRANTED,
+        verdict.status,
+        verdict.reason,
+        verdict.message,
+        now=now,
+        observed_generation=instance.metadata.generation,
+    )
+
+
+def _settled(before: Conditions, after: Conditions) -> Conditions:
+    """Ready as it was where only the generation it was decided on has moved: clearing a
+    gate moves that, and tells nobody anything."""
+    was = conditions.find(before, compute.CONDITION_READY)
+    ready = conditions.find(after, compute.CONDITION_READY)
+    if was is None or ready is None:
+        return after
+    same = (was.status, was.reason, was.message) == (ready.status, ready.reason, ready.message)
+    return conditions.merged(after, was) if same else after
+
+
+def _with_conditions(instance: compute.Instance, current: Conditions) -> compute.Instance:
+    status = msgspec.structs.replace(instance.status, conditions=current)
+    return msgspec.structs.replace(instance, status=status)
+
+
+def _without_quota_gate(instance: compute.Instance) -> compute.Instance:
+    controller = instance.spec.controller
+    if controller is None:
+        return instance
+    left = tuple(gate for gate in controller.scheduling_gates if gate.name != compute.GATE_QUOTA)
+    controller = msgspec.structs.replace(controller, scheduling_gates=left)
+    spec = msgspec.structs.replace(instance.spec, controller=controller)
+    return msgspec.structs.replace(instance, spec=spec)

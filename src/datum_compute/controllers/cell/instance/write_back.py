@@ -1,0 +1,163 @@
+"""The Instance's copy on the hub, from which management shows it in the project.
+
+Written on every pass, compared first. A copy belongs to the hub's WorkloadDeployment: it
+goes with it, and without it none is made. A cell touches only copies that carry its own
+name.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object, owner_reference
+from datum_compute.client import errors
+from datum_compute.controllers.copies import SpecCopies
+from datum_compute.controllers.ownership import ensure_owner
+from datum_compute.decisions import names
+from datum_compute.runtime import patch
+from datum_compute.runtime.cache import Cache
+from datum_compute.runtime.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+COPIED_LABELS = (
+    compute.LABEL_WORKLOAD_UID,
+    compute.LABEL_WORKLOAD_DEPLOYMENT_UID,
+    compute.LABEL_INSTANCE_INDEX,
+    compute.LABEL_WORKLOAD_DEPLOYMENT_NAME,
+    compute.LABEL_CITY_CODE,
+    compute.LABEL_WORKLOAD_NAME,
+    compute.LABEL_PLACEMENT_NAME,
+)
+
+
+class WriteBack:
+    def __init__(self, cluster_name: str) -> None:
+        self._cluster_name = cluster_name
+        self._copies = SpecCopies()
+
+    def copies_on(self, hub: Cluster) -> Cache:
+        """This cell's copies, and no other's."""
+        return hub.cache(compute.INSTANCES, label_selector=self.selector)
+
+    @property
+    def selector(self) -> str:
+        return f"{compute.LABEL_SOURCE_CLUSTER}={self._cluster_name}"
+
+    def is_known(self, hub: Cluster) -> bool:
+        """Whether enough of the hub has been seen to compare with."""
+        return (
+            self.copies_on(hub).synced
+            and hub.cache(compute.WORKLOAD_DEPLOYMENTS).synced
+            and hub.cache(core.NAMESPACES).synced
+        )
+
+    async def ensure_copy(self, hub: Cluster, instance: Object) -> None:
+        """Raises what the client raises; the caller knows that the hub may be away."""
+        owner = self._owner(hub, instance)
+        if owner is None:
+            return
+        copy = self.copies_on(hub).get(instance.name, instance.namespace)
+        if copy is not None and _is_of_another(copy, instance):
+            # The same name, another Instance: its age must be its own.
+            await self.remove_copy(hub, copy)
+            copy = None
+        if copy is None:
+            copy = await self._create(hub, instance, owner)
+            if copy is None:
+                return
+        elif copy.metadata.deleting:
+            return
+        else:
+            copy = await self._correct(hub, instance, owner, copy)
+        if instance.status:
+            status = patch.values(instance.status)
+            await patch.write_status(hub.client, compute.INSTANCES, copy, status, shared=False)
+
+    async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
+        """The copy if it is there and ours, asked of the hub itself."""
+        try:
+            copy = await hub.client.get(compute.INSTANCES, name, namespace)
+        except errors.NotFound:
+            return None
+        source = copy.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER)
+        return copy if source == self._cluster_name else None
+
+    async def remove_copy(self, hub: Cluster, copy: Object) -> None:
+        await patch.delete_if_present(hub.client, compute.INSTANCES, copy)
+        self._copies.forget(copy.metadata.uid)
+
+    def _owner(self, hub: Cluster, instance: Object) -> Object | None:
+        name = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
+        if not name:
+            log.warning(
+                "an Instance without its linking labels is not reported to the hub",
+                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
+            )
+            return None
+        owner = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(name, instance.namespace)
+        return owner if owner is not None and not owner.metadata.deleting else None
+
+    async def _create(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
+        body = {
+            "metadata": {
+                "name": instance.name,
+                "namespace": instance.namespace,
+                "labels": self._labels(hub, instance),
+                "annotations": _annotations(instance),
+                "ownerReferences": [owner_reference(owner, controller=True)],
+            },
+            "spec": instance.spec,
+        }
+        try:
+            return await hub.client.create(compute.INSTANCES, body, instance.namespace)
+        except errors.AlreadyExists:
+            # Not among ours: another cell's, or one of ours the cache has yet to see.
+            log.warning(
+                "the hub holds an Instance of this name that is not this cell's",
+                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
+            )
+            return None
+
+    async def _correct(self, hub: Cluster, instance: Object, owner: Object, copy: Object) -> Object:
+        copy = await ensure_owner(hub.client, compute.INSTANCES, copy, owner, controller=True)
+        spec = self._copies.change(copy, instance.spec)
+        written = await patch.ensure_metadata(
+            hub.client,
+            compute.INSTANCES,
+            copy,
+            labels=self._labels(hub, instance),
+            annotations=_annotations(instance),
+            spec=spec,
+        )
+        if spec:
+            self._copies.written(written, instance.spec)
+        return written
+
+    def _labels(self, hub: Cluster, instance: Object) -> dict[str, str]:
+        labels = {
+            key: instance.metadata.labels[key]
+            for key in COPIED_LABELS
+            if key in instance.metadata.labels
+        }
+        labels[compute.LABEL_SOURCE_CLUSTER] = self._cluster_name
+        namespace = hub.cache(core.NAMESPACES).get(instance.namespace)
+        upstream = namespace.metadata.labels if namespace is not None else {}
+        labels[compute.LABEL_UPSTREAM_CLUSTER_NAME] = upstream.get(
+            compute.LABEL_UPSTREAM_CLUSTER_NAME, names.encode_cluster(self._cluster_name)
+        )
+        labels[compute.LABEL_UPSTREAM_NAMESPACE] = upstream.get(
+            compute.LABEL_UPSTREAM_NAMESPACE, instance.namespace
+        )
+        return labels
+
+
+def _annotations(instance: Object) -> dict[str, str]:
+    return {compute.ANNOTATION_INSTANCE_UID: instance.metadata.uid}
+
+
+def _is_of_another(copy: Object, instance: Object) -> bool:
+    shown = copy.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+    return bool(shown) and shown != instance.metadata.uid

@@ -1,0 +1,93 @@
+"""What wakes a deployment of the cell: itself, its Instances, and the network beneath them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.controllers.cell.workload_deployment import instances, networks
+from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
+from datum_compute.controllers.predicates import beyond_status
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.mapping import controller_owner, itself
+from datum_compute.runtime.request import Request
+
+DEPLOYMENTS_BY_CITY = "city"
+
+
+def workload_deployment_controller(
+    cell: Fleet, env: Environment, *, networking: bool
+) -> Controller:
+    """Without ``networking`` none of its kinds is watched: a cell may not serve them."""
+    to_deployment = controller_owner(compute.WORKLOAD_DEPLOYMENTS.kind, group=compute.GROUP)
+    watches = [
+        Watch(
+            cell,
+            compute.WORKLOAD_DEPLOYMENTS,
+            itself,
+            predicate=beyond_status,
+            indexes={DEPLOYMENTS_BY_CITY: _city_of},
+        ),
+        Watch(
+            cell,
+            compute.INSTANCES,
+            to_deployment,
+            indexes={instances.INSTANCES_BY_DEPLOYMENT: instances.deployment_uid_of},
+        ),
+    ]
+    if networking:
+        watches += _network_watches(cell)
+    reconciler = DeploymentReconciler(cell, env, networking=networking)
+    return Controller("workload-deployment", cell, reconciler.reconcile, watches=watches)
+
+
+def _network_watches(cell: Fleet) -> list[Watch]:
+    def in_city(cluster: str, city: str) -> Iterable[Request]:
+        found = cell.get(cluster)
+        if found is None:
+            return []
+        deployments = found.cache(compute.WORKLOAD_DEPLOYMENTS)
+        return [
+            Request(cluster, deployment.namespace, deployment.name)
+            for deployment in deployments.by_index(DEPLOYMENTS_BY_CITY, city)
+        ]
+
+    def from_location(cluster: str, location: Object) -> Iterable[Request]:
+        return [
+            request
+            for city in networks.city_of_location(location)
+            for request in in_city(cluster, city)
+        ]
+
+    def from_located(cluster: str, obj: Object) -> Iterable[Request]:
+        # Contexts, claims and subnets name the Location they are at, and it names the city.
+        found = cell.get(cluster)
+        name = networks.location_name(obj)
+        location = found.cache(networking.LOCATIONS).get(name) if found and name else None
+        return from_location(cluster, location) if location is not None else []
+
+    return [
+        Watch(
+            cell,
+            networking.LOCATIONS,
+            from_location,
+            indexes={networks.LOCATIONS_BY_CITY: networks.city_of_location},
+        ),
+        Watch(
+            cell,
+            networking.NETWORK_BINDINGS,
+            controller_owner(compute.WORKLOAD_DEPLOYMENTS.kind, group=compute.GROUP),
+        ),
+        Watch(cell, networking.NETWORK_CONTEXTS, from_located),
+        Watch(cell, networking.SUBNET_CLAIMS, from_located),
+        Watch(cell, networking.SUBNETS, from_located),
+    ]
+
+
+def _city_of(deployment: Object) -> Iterable[str]:
+    city = deployment.view(compute.WorkloadDeployment).spec.city_code
+    return [city.upper()] if city else []

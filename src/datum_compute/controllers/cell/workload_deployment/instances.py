@@ -1,0 +1,124 @@
+"""Carrying out what was decided about a deployment's Instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object, owner_reference
+from datum_compute.api.references import LocationReference
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.decisions import plan
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.patch import values
+from datum_compute.runtime.result import Waiting
+
+INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
+
+
+def deployment_uid_of(instance: Object) -> list[str]:
+    """The deployment an Instance belongs to, as an index key."""
+    uid = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_UID)
+    return [f"{instance.namespace}/{uid}"] if uid else []
+
+
+def instances_of(cell: Cluster, deployment: Object) -> list[Object]:
+    key = f"{deployment.namespace}/{deployment.metadata.uid}"
+    return cell.cache(compute.INSTANCES).by_index(INSTANCES_BY_DEPLOYMENT, key)
+
+
+def controller_labels(deployment: Object, ordinal: int) -> dict[str, str]:
+    """The labels by which Instances are found on every plane."""
+    spec = deployment.view(compute.WorkloadDeployment).spec
+    return {
+        compute.LABEL_WORKLOAD_UID: spec.workload_ref.uid,
+        compute.LABEL_WORKLOAD_DEPLOYMENT_UID: deployment.metadata.uid,
+        compute.LABEL_INSTANCE_INDEX: str(ordinal),
+        compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: deployment.name,
+        compute.LABEL_CITY_CODE: spec.city_code,
+        compute.LABEL_WORKLOAD_NAME: spec.workload_ref.name,
+        compute.LABEL_PLACEMENT_NAME: spec.placement_name,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Mould:
+    """What every Instance made in this pass has in common."""
+
+    deployment: Object
+    template_hash: str
+    location: LocationReference | None
+    gates: tuple[str, ...]
+
+
+def build_instance(mould: Mould, ordinal: int, name: str) -> dict[str, Any]:
+    deployment = mould.deployment
+    template = values(deployment.spec).get("template") or {}
+    metadata = template.get("metadata") or {}
+    spec: dict[str, Any] = dict(template.get("spec") or {})
+    if mould.location is not None:
+        spec["location"] = {"name": mould.location.name, "namespace": mould.location.namespace}
+    spec["controller"] = {
+        "templateHash": mould.template_hash,
+        "schedulingGates": [{"name": gate} for gate in mould.gates],
+    }
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": deployment.namespace,
+            "labels": {**(metadata.get("labels") or {}), **controller_labels(deployment, ordinal)},
+            "annotations": dict(metadata.get("annotations") or {}),
+            # With both from the start, no pass can fall between creation and cleanup.
+            "finalizers": [compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM],
+            "ownerReferences": [owner_reference(deployment, controller=True)],
+        },
+        "spec": spec,
+    }
+
+
+async def carry_out(
+    cell: Cluster,
+    env: Environment,
+    mould: Mould,
+    actions: Sequence[plan.Action],
+) -> None:
+    """In order; the first failure ends it, and the next pass decides anew."""
+    namespace = mould.deployment.namespace
+    for action in actions:
+        env.fault("workload-deployment.action")
+        if isinstance(action, plan.Create):
+            await _create(cell, mould, action)
+        elif isinstance(action, plan.Delete):
+            await _delete(cell, namespace, action)
+        elif isinstance(action, plan.PatchLabels):
+            await _label(cell, namespace, action)
+
+
+async def _create(cell: Cluster, mould: Mould, action: plan.Create) -> None:
+    body = build_instance(mould, action.ordinal, action.name)
+    namespace = mould.deployment.namespace
+    try:
+        await cell.client.create(compute.INSTANCES, body, namespace)
+    except errors.AlreadyExists as error:
+        # Not in our list, so it is another deployment's, or the cache is behind.
+        raise Waiting(f"the name {namespace}/{action.name} is still taken", 1.0) from error
+
+
+async def _delete(cell: Cluster, namespace: str, action: plan.Delete) -> None:
+    try:
+        await cell.client.delete(compute.INSTANCES, action.name, namespace, uid=action.uid)
+    except (errors.NotFound, errors.Conflict):
+        pass  # gone, or replaced by another of its name
+
+
+async def _label(cell: Cluster, namespace: str, action: plan.PatchLabels) -> None:
+    labels: Mapping[str, str] = action.labels
+    body = {"metadata": {"uid": action.uid, "labels": dict(labels)}}
+    try:
+        await cell.client.patch(compute.INSTANCES, action.name, merge(body), namespace)
+    except errors.NotFound:
+        pass

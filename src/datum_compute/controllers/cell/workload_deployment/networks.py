@@ -1,0 +1,175 @@
+"""What an Instance needs of the network, from its deployment's city to a subnet.
+
+Per interface a NetworkBinding asks for its Network at this Location; the network service
+answers with a NetworkContext; in it a SubnetClaim asks for addresses and gets a Subnet.
+Each stage is asked for once the one before it is ready, and each answer wakes us. All of
+it is shared by the deployments of a city: names are fixed, so that two that ask at once
+ask for the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object, owner_reference
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.references import LocationReference
+from datum_compute.client import errors
+from datum_compute.decisions import names
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.patch import values
+
+READY = networking.CONDITION_READY
+SUBNET_CLASS = "private"
+IP_FAMILY = "IPv4"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkState:
+    ready: bool
+    location: LocationReference | None
+    """Where this city is, if the cell knows."""
+    located: bool
+    """False when networks wait for a Location that nobody has declared."""
+
+
+INTEGRATION_OFF = NetworkState(ready=True, location=None, located=True)
+"""Without the integration networks are somebody else's matter and hold nothing back."""
+
+
+LOCATIONS_BY_CITY = "city"
+
+
+def find_location(cell: Cluster, city: str) -> Object | None:
+    """The Location of this city; the first by name where several claim it."""
+    key = city.upper()
+    found = cell.cache(networking.LOCATIONS).by_index(LOCATIONS_BY_CITY, key)
+    return found[0] if found else None
+
+
+def city_of_location(location: Object) -> list[str]:
+    """The city a Location stands for, as an index key."""
+    city = location.view(networking.Location).city_code
+    return [city.upper()] if city else []
+
+
+def location_name(obj: Object) -> str:
+    """The Location that a NetworkContext, SubnetClaim or Subnet says it is at."""
+    location = values(obj.spec).get("location")
+    return str(location.get("name") or "") if isinstance(location, dict) else ""
+
+
+async def ensure_networks(cell: Cluster, deployment: Object) -> NetworkState:
+    spec = deployment.view(compute.WorkloadDeployment).spec
+    found = find_location(cell, spec.city_code)
+    if found is None:
+        return NetworkState(ready=False, location=None, located=False)
+    location = LocationReference(name=found.name, namespace=found.namespace)
+    contexts = []
+    for index, interface in enumerate(spec.template.spec.network_interfaces):
+        binding = await _ensure_binding(cell, deployment, index, interface.network.name, location)
+        contexts.append(_context_of(cell, binding))
+    ready = True
+    for context in _unique(contexts):
+        ready = context is not None and await _has_subnet(cell, context, location) and ready
+    return NetworkState(ready=ready, location=location, located=True)
+
+
+async def _ensure_binding(
+    cell: Cluster, deployment: Object, index: int, network: str, location: LocationReference
+) -> Object:
+    name = names.binding_name(deployment.name, index)
+    binding = cell.cache(networking.NETWORK_BINDINGS).get(name, deployment.namespace)
+    if binding is not None:
+        return binding
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": deployment.namespace,
+            "ownerReferences": [owner_reference(deployment, controller=True)],
+        },
+        "spec": {
+            # A workload uses networks of its own namespace only, and that is this one here.
+            "network": {"name": network, "namespace": deployment.namespace},
+            "location": _to_wire(location),
+        },
+    }
+    try:
+        return await cell.client.create(networking.NETWORK_BINDINGS, body, deployment.namespace)
+    except errors.AlreadyExists:
+        return await cell.client.get(networking.NETWORK_BINDINGS, name, deployment.namespace)
+
+
+def _context_of(cell: Cluster, binding: Object) -> Object | None:
+    """The ready context a ready binding points to."""
+    status = binding.view(networking.NetworkBinding).status
+    reference = status.network_context_ref
+    if reference is None or not conditions.is_true(status.conditions, READY):
+        return None
+    namespace = reference.namespace or binding.namespace
+    context = cell.cache(networking.NETWORK_CONTEXTS).get(reference.name, namespace)
+    if context is None:
+        return None
+    view = context.view(networking.NetworkContext)
+    return context if conditions.is_true(view.status.conditions, READY) else None
+
+
+def _unique(contexts: list[Object | None]) -> list[Object | None]:
+    """Two interfaces may be on one network; its context is asked for once."""
+    seen: dict[str, Object | None] = {}
+    for context in contexts:
+        seen[context.metadata.uid if context else ""] = context
+    return list(seen.values())
+
+
+async def _has_subnet(cell: Cluster, context: Object, location: LocationReference) -> bool:
+    claim = _find_claim(cell, context, location)
+    if claim is None:
+        await _create_claim(cell, context, location)
+        return False
+    status = claim.view(networking.SubnetClaim).status
+    if not conditions.is_true(status.conditions, READY) or status.subnet_ref is None:
+        return False
+    subnet = cell.cache(networking.SUBNETS).get(status.subnet_ref.name, claim.namespace)
+    if subnet is None:
+        return False
+    return conditions.is_true(subnet.view(networking.Subnet).status.conditions, READY)
+
+
+def _find_claim(cell: Cluster, context: Object, location: LocationReference) -> Object | None:
+    for claim in cell.cache(networking.SUBNET_CLAIMS).list(context.namespace):
+        spec = claim.view(networking.SubnetClaim).spec
+        if (
+            spec.subnet_class == SUBNET_CLASS
+            and spec.ip_family == IP_FAMILY
+            and spec.network_context.name == context.name
+            and spec.location.name == location.name
+        ):
+            return claim
+    return None
+
+
+async def _create_claim(cell: Cluster, context: Object, location: LocationReference) -> None:
+    body = {
+        "metadata": {
+            "name": names.subnet_claim_name(context.name),
+            "namespace": context.namespace,
+            "ownerReferences": [owner_reference(context, controller=False)],
+        },
+        "spec": {
+            "subnetClass": SUBNET_CLASS,
+            "networkContext": {"name": context.name},
+            "location": _to_wire(location),
+            "ipFamily": IP_FAMILY,
+        },
+    }
+    try:
+        await cell.client.create(networking.SUBNET_CLAIMS, body, context.namespace)
+    except errors.AlreadyExists:
+        pass  # another deployment of this city asked first, for the same
+
+
+def _to_wire(location: LocationReference) -> dict[str, str]:
+    return {"name": location.name, "namespace": location.namespace}

@@ -1,0 +1,161 @@
+"""One WorkloadDeployment of a cell."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.controllers.cell.gates import ensure_gate_removed
+from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
+from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
+from datum_compute.controllers.pacing import Pace
+from datum_compute.decisions.gates import gates_for_new, has_gate
+from datum_compute.decisions.hashing import template_hash
+from datum_compute.decisions.instances import UnknownPolicy, decide_instances
+from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
+from datum_compute.env import Environment
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
+
+_Failure = errors.ClientError | Waiting | Terminal
+
+
+class DeploymentReconciler:
+    def __init__(self, cell: Fleet, env: Environment, *, networking: bool) -> None:
+        self._cell = cell
+        self._env = env
+        self._networking = networking
+        self._pace = Pace()
+
+    async def reconcile(self, request: Request) -> Result:
+        cell = self._cell.get(request.cluster)
+        if cell is None:
+            return DONE
+        cache = cell.cache(compute.WORKLOAD_DEPLOYMENTS)
+        deployment = cache.get(request.name, request.namespace)
+        if deployment is None:
+            return DONE
+        if deployment.metadata.deleting:
+            return await self._remove(cell, deployment)
+        # On with the returned object: an event about a finalizer alone may never come.
+        deployment = await patch.ensure_metadata(
+            cell.client,
+            compute.WORKLOAD_DEPLOYMENTS,
+            deployment,
+            finalizer=compute.FINALIZER_WORKLOAD_DEPLOYMENT,
+        )
+        return await self._keep(cell, deployment)
+
+    async def _keep(self, cell: Cluster, deployment: Object) -> Result:
+        """Every step is tried and the report is always written; then the first failure,
+        if any, says when to come back."""
+        failures: list[_Failure] = []
+        state = NetworkState(ready=False, location=None, located=True)
+        try:
+            state = await self._network_state(cell, deployment)
+        except errors.ClientError as error:
+            failures.append(error)
+        found = instances.instances_of(cell, deployment)
+        revision = _revision(deployment)
+        try:
+            await self._control(cell, deployment, found, revision, state)
+            if state.ready:
+                await _open_network_gates(cell, found)
+        except (errors.ClientError, Waiting, Terminal) as error:
+            failures.append(error)
+        result = await self._report(cell, deployment, found, revision, state)
+        if failures:
+            raise failures[0]
+        return result
+
+    async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:
+        if not self._networking:
+            return networks.INTEGRATION_OFF
+        return await networks.ensure_networks(cell, deployment)
+
+    async def _control(
+        self,
+        cell: Cluster,
+        deployment: Object,
+        found: list[Object],
+        revision: str,
+        state: NetworkState,
+    ) -> None:
+        view = deployment.view(compute.WorkloadDeployment)
+        try:
+            plan = decide_instances(
+                deployment_name=deployment.name,
+                desired=view.spec.scale_settings.min_replicas,
+                template_hash=revision,
+                labels_for=partial(instances.controller_labels, deployment),
+                instances=[each.view(compute.Instance) for each in found],
+                policy=view.spec.scale_settings.instance_management_policy,
+            )
+        except UnknownPolicy as error:
+            raise Terminal(str(error)) from error
+        mould = instances.Mould(
+            deployment,
+            revision,
+            state.location or view.status.location,
+            gates_for_new(networks_ready=state.ready),
+        )
+        await instances.carry_out(cell, self._env, mould, plan.now)
+
+    async def _report(
+        self,
+        cell: Cluster,
+        deployment: Object,
+        found: list[Object],
+        revision: str,
+        state: NetworkState,
+    ) -> Result:
+        status = compute.deployment_status_to_wire(
+            decide_deployment_status(
+                deployment.view(compute.WorkloadDeployment),
+                [each.view(compute.Instance) for each in found],
+                template_hash=revision,
+                surroundings=Surroundings(
+                    location=state.location,
+                    location_needed=not state.located,
+                    networks_ready=state.ready,
+                ),
+                now=self._env.now(),
+            )
+        )
+        if not patch.difference(patch.values(deployment.status), status):
+            return DONE
+        left = self._pace.left(deployment.metadata.uid)
+        if left > 0:
+            return after(left)
+        self._pace.spend(deployment.metadata.uid)
+        # Ours alone in a cell; in a single-cluster topology as well, as no federator runs.
+        await patch.write_status(
+            cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status, shared=False
+        )
+        return DONE
+
+    async def _remove(self, cell: Cluster, deployment: Object) -> Result:
+        if compute.FINALIZER_WORKLOAD_DEPLOYMENT not in deployment.metadata.finalizers:
+            return DONE
+        found = await removal.remove(cell, deployment)
+        if not found:
+            return DONE
+        return await self._report(
+            cell, deployment, found, _revision(deployment), networks.INTEGRATION_OFF
+        )
+
+
+def _revision(deployment: Object) -> str:
+    return template_hash(patch.values(deployment.spec).get("template") or {})
+
+
+async def _open_network_gates(cell: Cluster, found: list[Object]) -> None:
+    for instance in found:
+        view = instance.view(compute.Instance)
+        if has_gate(view, compute.GATE_NETWORK) and not view.metadata.deleting:
+            await ensure_gate_removed(cell.client, instance, compute.GATE_NETWORK)

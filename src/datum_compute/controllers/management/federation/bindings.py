@@ -1,0 +1,38 @@
+"""Where Karmada keeps what it does for a deployment: its binding and its Works."""
+
+from __future__ import annotations
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.runtime.cluster import Cluster
+
+WORKS_BY_BINDING = "binding"
+
+_SUFFIX = karmada.binding_name("", compute.WORKLOAD_DEPLOYMENTS.kind)
+
+
+def binding_name(deployment_name: str) -> str:
+    return karmada.binding_name(deployment_name, compute.WORKLOAD_DEPLOYMENTS.kind)
+
+
+def deployment_of_binding(name: str) -> str:
+    """The deployment a binding of this name is for; empty when it is for another kind."""
+    return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else ""
+
+
+def binding_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object | None:
+    return hub.cache(karmada.RESOURCE_BINDINGS).get(binding_name(deployment_name), hub_namespace)
+
+
+def works_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> list[Object]:
+    key = f"{hub_namespace}/{binding_name(deployment_name)}"
+    return hub.cache(karmada.WORKS).by_index(WORKS_BY_BINDING, key)
+
+
+def binding_key_of_work(work: Object) -> list[str]:
+    """``namespace/name`` of the binding a Work was made for, as an index key."""
+    notes = work.metadata.annotations
+    namespace = notes.get(karmada.ANNOTATION_BINDING_NAMESPACE)
+    name = notes.get(karmada.ANNOTATION_BINDING_NAME)
+    return [f"{namespace}/{name}"] if namespace and name else []

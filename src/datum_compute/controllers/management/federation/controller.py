@@ -1,0 +1,123 @@
+"""What wakes the federator: the deployment on either side, and all Karmada does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from datum_compute.api import conditions, core, karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.controllers.management.federation import bindings
+from datum_compute.controllers.management.federation.reconcile import Federator
+from datum_compute.controllers.planes import hub_of, project_request
+from datum_compute.controllers.predicates import beyond_status
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller, Read, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+
+BINDINGS_BY_CELL = "cell"
+
+
+def federator(projects: Fleet, hub: Fleet, env: Environment) -> Controller:
+    """Requests carry the project, its namespace and the deployment's name, wherever the
+    event was seen: a hub object is led back to its project by its namespace's labels."""
+
+    def of(hub_namespace: str, deployment_name: str) -> Iterable[Request]:
+        namespace = hub_of(hub).cache(core.NAMESPACES).get(hub_namespace)
+        if namespace is None or not deployment_name:
+            return []
+        return project_request(namespace.metadata.labels, deployment_name)
+
+    def from_hub_deployment(_: str, hub_deployment: Object) -> Iterable[Request]:
+        return of(hub_deployment.namespace, hub_deployment.name)
+
+    def from_hub_namespace(_: str, namespace: Object) -> Iterable[Request]:
+        # A deployment's event may arrive before its namespace is known here.
+        held = hub_of(hub).cache(compute.WORKLOAD_DEPLOYMENTS).list(namespace.name)
+        return [
+            request
+            for hub_deployment in held
+            for request in project_request(namespace.metadata.labels, hub_deployment.name)
+        ]
+
+    def from_policy(_: str, policy: Object) -> Iterable[Request]:
+        held = hub_of(hub).cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
+        return [request for each in held for request in of(each.namespace, each.name)]
+
+    def from_binding(_: str, binding: Object) -> Iterable[Request]:
+        return of(binding.namespace, bindings.deployment_of_binding(binding.name))
+
+    def from_work(_: str, work: Object) -> Iterable[Request]:
+        return [
+            request
+            for key in bindings.binding_key_of_work(work)
+            for namespace, _, name in [key.partition("/")]
+            for request in of(namespace, bindings.deployment_of_binding(name))
+        ]
+
+    def from_cell(_: str, cell: Object) -> Iterable[Request]:
+        bound = hub_of(hub).cache(karmada.RESOURCE_BINDINGS).by_index(BINDINGS_BY_CELL, cell.name)
+        return [request for binding in bound for request in from_binding("", binding)]
+
+    return Controller(
+        "federator",
+        projects,
+        Federator(projects, hub, env).reconcile,
+        watches=[
+            Watch(projects, compute.WORKLOAD_DEPLOYMENTS, itself, predicate=beyond_status),
+            Watch(hub, compute.WORKLOAD_DEPLOYMENTS, from_hub_deployment),
+            Watch(hub, core.NAMESPACES, from_hub_namespace),
+            Watch(hub, karmada.PROPAGATION_POLICIES, from_policy, predicate=beyond_status),
+            Watch(
+                hub,
+                karmada.RESOURCE_BINDINGS,
+                from_binding,
+                predicate=_routing_changed,
+                indexes={BINDINGS_BY_CELL: _cells_of},
+            ),
+            Watch(
+                hub,
+                karmada.WORKS,
+                from_work,
+                predicate=_came_or_went,
+                indexes={bindings.WORKS_BY_BINDING: bindings.binding_key_of_work},
+            ),
+            Watch(hub, karmada.CLUSTERS, from_cell, predicate=_readiness_changed),
+        ],
+        reads=[Read(projects, core.NAMESPACES)],
+    )
+
+
+def _cells_of(binding: Object) -> Iterable[str]:
+    return [target.name for target in binding.view(karmada.ResourceBinding).spec.clusters]
+
+
+def _routing_changed(old: Object | None, new: Object | None) -> bool:
+    """The aggregated status of a binding changes with every report, and comes to us with
+    the hub deployment anyway."""
+    if old is None or new is None:
+        return True
+    return _routing(old) != _routing(new)
+
+
+def _routing(binding: Object) -> tuple[object, ...]:
+    view = binding.view(karmada.ResourceBinding)
+    scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
+    return view.spec.clusters, scheduled, binding.metadata.deleting
+
+
+def _came_or_went(old: Object | None, new: Object | None) -> bool:
+    return old is None or new is None
+
+
+def _readiness_changed(old: Object | None, new: Object | None) -> bool:
+    if old is None or new is None:
+        return True
+    return _readiness(old) != _readiness(new)
+
+
+def _readiness(cell: Object) -> object:
+    ready = conditions.find(cell.view(karmada.Cluster).status.conditions, karmada.CONDITION_READY)
+    return (ready.status, ready.last_transition_time) if ready else None

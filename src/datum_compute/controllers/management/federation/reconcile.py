@@ -1,0 +1,126 @@
+"""One WorkloadDeployment of a project, and its copy on the hub."""
+
+from __future__ import annotations
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.controllers.copies import SpecCopies
+from datum_compute.controllers.management.federation import bindings, draining, placing, status
+from datum_compute.controllers.planes import hub_of
+from datum_compute.decisions import names
+from datum_compute.env import Environment
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, after
+
+GONE_RETRY_SECONDS = 5.0
+"""The floor while the hub clears up behind a deleted copy; its events come sooner."""
+
+
+class Federator:
+    def __init__(self, projects: Fleet, hub: Fleet, env: Environment) -> None:
+        self._projects = projects
+        self._hub = hub
+        self._env = env
+        self._copies = SpecCopies()
+
+    async def reconcile(self, request: Request) -> Result:
+        if not request.cluster:
+            return DONE
+        project = self._projects.get(request.cluster)
+        if project is None:
+            return DONE
+        deployments = project.cache(compute.WORKLOAD_DEPLOYMENTS)
+        deployment = deployments.get(request.name, request.namespace)
+        if deployment is None:
+            return DONE
+        hub = hub_of(self._hub)
+        if deployment.metadata.deleting:
+            return await self._end(project, hub, deployment)
+        return await self._federate(project, hub, deployment)
+
+    async def _federate(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
+        hub_namespace = await _hub_namespace(project, deployment)
+        deployment = await patch.ensure_metadata(
+            project.client,
+            compute.WORKLOAD_DEPLOYMENTS,
+            deployment,
+            finalizer=compute.FINALIZER_FEDERATOR,
+            annotations={compute.ANNOTATION_FEDERATION_NAMESPACE: hub_namespace},
+        )
+        self._env.fault("federation.before-hub-write")
+        await placing.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
+        await placing.ensure_policy(hub, hub_namespace, placing.city_of(deployment))
+        hub_deployment = await placing.ensure_deployment(
+            hub.client,
+            self._copies,
+            deployment,
+            hub_namespace,
+            hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace),
+        )
+        route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
+        await self._mirror(project, deployment, hub_deployment, route)
+        return DONE
+
+    async def _mirror(
+        self,
+        project: Cluster,
+        deployment: Object,
+        hub_deployment: Object | None,
+        route: status.Route,
+    ) -> None:
+        wanted = status.build_status(deployment, hub_deployment, route, self._env.now())
+        if wanted is not None:
+            await patch.write_status(
+                project.client, compute.WORKLOAD_DEPLOYMENTS, deployment, wanted, shared=False
+            )
+
+    async def _end(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
+        if compute.FINALIZER_FEDERATOR not in deployment.metadata.finalizers:
+            return DONE
+        hub_namespace = await _hub_namespace(project, deployment)
+        cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
+        route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
+        if cached is not None and not cached.metadata.deleting:
+            await self._mirror(project, deployment, cached, route)
+            now = self._env.now()
+            if not await draining.ensure_drained(hub.client, deployment, cached, route, now):
+                return after(max(1.0, draining.seconds_left(deployment, now)))
+            await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
+            self._copies.forget(cached.metadata.uid)
+        if not await draining.is_gone(hub, hub_namespace, deployment):
+            return after(GONE_RETRY_SECONDS)
+        await draining.ensure_policy_removed(hub, hub_namespace, placing.city_of(deployment))
+        self._env.fault("federation.before-release")
+        await patch.release_finalizer(
+            project.client,
+            compute.WORKLOAD_DEPLOYMENTS,
+            deployment,
+            compute.FINALIZER_FEDERATOR,
+        )
+        return DONE
+
+
+async def _hub_namespace(project: Cluster, deployment: Object) -> str:
+    """As recorded on the deployment; before that, from the uid of its namespace."""
+    recorded = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
+    if recorded:
+        return recorded
+    namespace = project.cache(core.NAMESPACES).get(deployment.namespace)
+    if namespace is None:
+        try:
+            namespace = await project.client.get(core.NAMESPACES, deployment.namespace)
+        except errors.NotFound as error:
+            raise NamespaceMissing(
+                f"{project.name}/{deployment.namespace}/{deployment.name} lies in a namespace"
+                " the project does not have, so its place on the hub cannot be told"
+            ) from error
+    return names.federation_namespace(namespace.metadata.uid)
+
+
+class NamespaceMissing(Exception):
+    """A deployment without a namespace: retried, and never taken for "nothing to clean up"."""

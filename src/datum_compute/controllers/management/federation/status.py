@@ -1,0 +1,161 @@
+"""What the project is told: the cell's report as the hub holds it, and who can hear it.
+
+The report comes up unchanged. The federator adds what only the hub knows: whether some
+cell took the deployment, and whether that cell still answers. While no cell took it there
+is no report at all, so the federator says why nothing is available.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import conditions, karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import FALSE, TRUE, Condition, Conditions
+from datum_compute.api.meta import Object
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.patch import values
+
+OWN = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
+SILENT = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)
+"""Conditions of the cell that the federator answers for while no cell can."""
+
+_NO_CELL = (karmada.REASON_NO_CLUSTER_FIT, "Unschedulable")
+"""Reasons of a binding that mean: no cluster serves this city. Others are faults of the
+scheduler, which say nothing about cities."""
+
+_COUNTERS = ("replicas", "currentReplicas", "updatedReplicas", "desiredReplicas", "readyReplicas")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where Karmada has taken a deployment."""
+
+    bound: bool
+    """Whether Karmada has made a binding for it."""
+    cells: tuple[str, ...]
+    scheduled: Condition | None
+    reachable: bool | None
+    """None while nothing is known: no cell yet, or its Cluster has not been probed."""
+    unreachable_since: datetime | None
+
+    @property
+    def sole_cell(self) -> str:
+        return self.cells[0] if len(self.cells) == 1 else ""
+
+
+def route_of(hub: Cluster, binding: Object | None) -> Route:
+    if binding is None:
+        return Route(False, (), None, None, None)
+    view = binding.view(karmada.ResourceBinding)
+    cells = tuple(cluster.name for cluster in view.spec.clusters)
+    scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
+    reachable, since = _reachable(hub, cells)
+    return Route(True, cells, scheduled, reachable, since)
+
+
+def _reachable(hub: Cluster, cells: tuple[str, ...]) -> tuple[bool | None, datetime | None]:
+    if not cells:
+        return None, None
+    cluster = hub.cache(karmada.CLUSTERS).get(cells[0])
+    if cluster is None:
+        return False, None
+    ready = conditions.find(
+        cluster.view(karmada.Cluster).status.conditions, karmada.CONDITION_READY
+    )
+    if ready is None:
+        return None, None
+    return ready.status == TRUE, ready.last_transition_time
+
+
+def build_status(
+    deployment: Object, hub_deployment: Object | None, route: Route, now: datetime
+) -> dict[str, Any] | None:
+    """The status the project's deployment should have; None while there is nothing to say."""
+    report = values(hub_deployment.status) if hub_deployment is not None else {}
+    present = deployment.view(compute.WorkloadDeployment).status.conditions
+    reported = _report_conditions(report)
+    merged = conditions.without(reported, *OWN)
+    for type_ in OWN:
+        # What we said stays until we know better; the report's place for it is not ours.
+        own = conditions.find(present, type_)
+        merged = conditions.merged(merged, own) if own else merged
+    merged = _with_own(merged, present, deployment, route, now)
+    if not report and not merged:
+        return None
+    counters = dict.fromkeys(_COUNTERS, 0)
+    return {**counters, **report, "conditions": conditions.to_wire(merged)}
+
+
+def _with_own(
+    merged: Conditions, present: Conditions, deployment: Object, route: Route, now: datetime
+) -> Conditions:
+    generation = deployment.metadata.generation
+
+    def say(into: Conditions, type_: str, status: str, reason: str, message: str) -> Conditions:
+        # Transition times go by what the project showed, not by what the report carried.
+        shown = conditions.find(present, type_)
+        base = conditions.without(into, type_) + ((shown,) if shown else ())
+        stated = conditions.with_condition(
+            base, type_, status, reason, message, now=now, observed_generation=generation
+        )
+        ours = conditions.find(stated, type_)
+        return conditions.merged(into, ours) if ours else into
+
+    verdict = _scheduling(deployment, route)
+    if verdict is not None:
+        status, reason, message = verdict
+        merged = say(merged, compute.CONDITION_SCHEDULED, status, reason, message)
+        if status == FALSE:
+            for type_ in SILENT:
+                merged = say(merged, type_, FALSE, reason, message)
+    if route.reachable:
+        cell = route.cells[0]
+        merged = say(
+            merged,
+            compute.CONDITION_CELL_REACHABLE,
+            TRUE,
+            compute.REASON_CELL_READY,
+            f"Cell {cell} answers",
+        )
+    elif route.reachable is False:
+        merged = say(
+            merged,
+            compute.CONDITION_CELL_REACHABLE,
+            FALSE,
+            compute.REASON_CELL_UNREACHABLE,
+            _unreachable_message(route),
+        )
+    return merged
+
+
+def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None:
+    """Whether exactly one cell has the deployment; None while that is open."""
+    city = deployment.view(compute.WorkloadDeployment).spec.city_code
+    if len(route.cells) > 1:
+        listed = ", ".join(sorted(route.cells))
+        message = f"City {city} is served by more than one cell: {listed}"
+        return FALSE, compute.REASON_AMBIGUOUS_CELL, message
+    if route.sole_cell:
+        message = f"Cell {route.sole_cell} runs this deployment"
+        return TRUE, compute.REASON_SCHEDULED, message
+    scheduled = route.scheduled
+    if scheduled is not None and scheduled.status == FALSE and scheduled.reason in _NO_CELL:
+        return FALSE, compute.REASON_NO_CELL_FOR_CITY, f"No cell serves city {city}"
+    return None
+
+
+def _unreachable_message(route: Route) -> str:
+    cell = route.cells[0]
+    if route.unreachable_since is None:
+        return f"Cell {cell} is not registered with the hub"
+    since = conditions.wire_time(route.unreachable_since)
+    return f"Cell {cell} has not answered since {since}; what it reported last is shown"
+
+
+def _report_conditions(report: dict[str, Any]) -> Conditions:
+    return msgspec.convert(report.get("conditions") or [], Conditions)

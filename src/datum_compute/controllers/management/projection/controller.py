@@ -1,0 +1,66 @@
+"""What wakes the projector: hub Instances, their projections, and the owners they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.controllers.management.projection.reconcile import Projector, deployment_name
+from datum_compute.controllers.planes import hub_of, project_request
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller, Read, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+
+HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
+
+
+def projector(projects: Fleet, hub: Fleet, env: Environment) -> Controller:
+    """Requests carry the project, the project's namespace and the Instance's name."""
+
+    def from_hub(_: str, hub_instance: Object) -> Iterable[Request]:
+        return project_request(hub_instance.metadata.labels, hub_instance.name)
+
+    def from_deployment(project: str, deployment: Object) -> Iterable[Request]:
+        # An owner that has appeared lets its Instances be shown at once.
+        namespace = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
+        if not namespace:
+            return []
+        key = f"{namespace}/{deployment.name}"
+        cache = hub_of(hub).cache(compute.INSTANCES)
+        hub_instances = cache.by_index(HUB_INSTANCES_BY_DEPLOYMENT, key)
+        return [Request(project, deployment.namespace, each.name) for each in hub_instances]
+
+    return Controller(
+        "projector",
+        projects,
+        Projector(projects, hub).reconcile,
+        watches=[
+            Watch(
+                hub,
+                compute.INSTANCES,
+                from_hub,
+                indexes={HUB_INSTANCES_BY_DEPLOYMENT: _deployment_of},
+            ),
+            Watch(projects, compute.INSTANCES, itself),
+            Watch(projects, compute.WORKLOAD_DEPLOYMENTS, from_deployment, predicate=_came_or_went),
+        ],
+        reads=[Read(projects, core.NAMESPACES)],
+    )
+
+
+def _deployment_of(hub_instance: Object) -> Iterable[str]:
+    name = deployment_name(hub_instance)
+    return [f"{hub_instance.namespace}/{name}"] if name else []
+
+
+def _came_or_went(old: Object | None, new: Object | None) -> bool:
+    if old is None or new is None:
+        return True
+    key = compute.ANNOTATION_FEDERATION_NAMESPACE
+    return old.metadata.uid != new.metadata.uid or (
+        old.metadata.annotations.get(key) != new.metadata.annotations.get(key)
+    )

@@ -1,0 +1,99 @@
+"""The projection itself: what it takes from the hub copy, and what it takes from its owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object, owner_reference
+from datum_compute.client.protocol import Client
+from datum_compute.controllers.copies import SpecCopies
+from datum_compute.controllers.ownership import ensure_owner
+from datum_compute.runtime import patch
+
+
+def is_projection(instance: Object) -> bool:
+    """Whether we made it; whatever else lies in a project plane is left alone."""
+    return (
+        compute.ANNOTATION_INSTANCE_UID in instance.metadata.annotations
+        or compute.LABEL_WORKLOAD_DEPLOYMENT_NAME in instance.metadata.labels
+    )
+
+
+def is_of_another(projection: Object, hub_instance: Object) -> bool:
+    """Whether it shows a predecessor of the same name. Where one of the two carries no
+    instance-uid nothing is known, and the projection is corrected in place."""
+    shown = projection.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+    wanted = hub_instance.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+    return bool(shown and wanted and shown != wanted)
+
+
+async def ensure_projection(
+    project_client: Client,
+    copies: SpecCopies,
+    hub_instance: Object,
+    owner: Object,
+    projection: Object | None,
+) -> None:
+    """Spec and metadata first, then status: an Instance is shown before its health is."""
+    if projection is None:
+        projection = await project_client.create(
+            compute.INSTANCES, _build(hub_instance, owner), owner.namespace
+        )
+    else:
+        projection = await _correct(project_client, copies, hub_instance, owner, projection)
+    if hub_instance.status:
+        status = patch.values(hub_instance.status)
+        await patch.write_status(
+            project_client, compute.INSTANCES, projection, status, shared=False
+        )
+
+
+def _build(hub_instance: Object, owner: Object) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": hub_instance.name,
+            "namespace": owner.namespace,
+            "labels": _labels(hub_instance, owner),
+            "annotations": _annotations(hub_instance),
+            "ownerReferences": [owner_reference(owner, controller=False)],
+        },
+        "spec": hub_instance.spec,
+    }
+
+
+async def _correct(
+    project_client: Client,
+    copies: SpecCopies,
+    hub_instance: Object,
+    owner: Object,
+    projection: Object,
+) -> Object:
+    # An ownerless projection, or one of an earlier owner, is healed here.
+    projection = await ensure_owner(
+        project_client, compute.INSTANCES, projection, owner, controller=False
+    )
+    spec = copies.change(projection, hub_instance.spec)
+    corrected = await patch.ensure_metadata(
+        project_client,
+        compute.INSTANCES,
+        projection,
+        labels=_labels(hub_instance, owner),
+        annotations=_annotations(hub_instance),
+        spec=spec,
+    )
+    if spec:
+        copies.written(corrected, hub_instance.spec)
+    return corrected
+
+
+def _labels(hub_instance: Object, owner: Object) -> dict[str, str]:
+    # The hub's uid of the deployment says nothing here; the project's own does.
+    own = {compute.LABEL_WORKLOAD_DEPLOYMENT_UID: owner.metadata.uid}
+    return {**hub_instance.metadata.labels, **own}
+
+
+def _annotations(hub_instance: Object) -> dict[str, str]:
+    key = compute.ANNOTATION_INSTANCE_UID
+    uid = hub_instance.metadata.annotations.get(key)
+    return {key: uid} if uid else {}

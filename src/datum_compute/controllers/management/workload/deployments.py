@@ -1,0 +1,112 @@
+"""A Workload's deployments: made, corrected, and taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object, owner_reference
+from datum_compute.client import errors
+from datum_compute.controllers.copies import SpecCopies
+from datum_compute.decisions.placement import (
+    PlacementPlan,
+    WantedDeployment,
+    build_deployment_spec,
+)
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.result import Waiting
+
+DEPLOYMENTS_BY_WORKLOAD = "workload-uid"
+
+
+def workload_uid_of(deployment: Object) -> list[str]:
+    """The Workload a deployment was made for, as an index key."""
+    uid = deployment.view(compute.WorkloadDeployment).spec.workload_ref.uid
+    return [uid] if uid else []
+
+
+def deployments_of(project: Cluster, workload: Object) -> list[Object]:
+    cache = project.cache(compute.WORKLOAD_DEPLOYMENTS)
+    found = cache.by_index(DEPLOYMENTS_BY_WORKLOAD, workload.metadata.uid)
+    return [each for each in found if each.namespace == workload.namespace]
+
+
+async def ensure_deployments(
+    project: Cluster, copies: SpecCopies, workload: Object, plan: PlacementPlan
+) -> None:
+    cache = project.cache(compute.WORKLOAD_DEPLOYMENTS)
+    for wanted in plan.wanted:
+        existing = cache.get(wanted.name, workload.namespace)
+        if existing is None:
+            await _create(project, workload, wanted)
+        else:
+            await _correct(project, copies, workload, wanted, existing)
+    for orphan in plan.orphans:
+        if not orphan.metadata.deleting:
+            await _delete(project, orphan.metadata.name, workload.namespace, orphan.metadata.uid)
+
+
+async def ensure_removed(project: Cluster, deployments: Sequence[Object]) -> None:
+    for deployment in deployments:
+        if not deployment.metadata.deleting:
+            await patch.delete_if_present(project.client, compute.WORKLOAD_DEPLOYMENTS, deployment)
+
+
+async def _create(project: Cluster, workload: Object, wanted: WantedDeployment) -> None:
+    body = {
+        "metadata": {
+            "name": wanted.name,
+            "namespace": workload.namespace,
+            "labels": _labels(workload),
+            "ownerReferences": [owner_reference(workload, controller=True)],
+        },
+        "spec": build_deployment_spec(
+            workload_name=workload.name,
+            workload_uid=workload.metadata.uid,
+            workload_spec=bytes(workload.spec),
+            wanted=wanted,
+        ),
+    }
+    try:
+        await project.client.create(compute.WORKLOAD_DEPLOYMENTS, body, workload.namespace)
+    except errors.AlreadyExists as error:
+        # Somebody's, or ours and not seen yet: the next pass will see whose it is.
+        raise Waiting(f"the name {wanted.name} is taken", 1.0) from error
+
+
+async def _correct(
+    project: Cluster,
+    copies: SpecCopies,
+    workload: Object,
+    wanted: WantedDeployment,
+    existing: Object,
+) -> None:
+    spec = build_deployment_spec(
+        workload_name=workload.name,
+        workload_uid=workload.metadata.uid,
+        workload_spec=bytes(workload.spec),
+        wanted=wanted,
+        existing_spec=bytes(existing.spec),
+    )
+    change = copies.change(existing, spec)
+    corrected = await patch.ensure_metadata(
+        project.client,
+        compute.WORKLOAD_DEPLOYMENTS,
+        existing,
+        labels=_labels(workload),
+        spec=change,
+    )
+    if change:
+        copies.written(corrected, spec)
+
+
+async def _delete(project: Cluster, name: str, namespace: str, uid: str) -> None:
+    try:
+        await project.client.delete(compute.WORKLOAD_DEPLOYMENTS, name, namespace, uid=uid)
+    except (errors.NotFound, errors.Conflict):
+        pass
+
+
+def _labels(workload: Object) -> dict[str, str]:
+    return {compute.LABEL_WORKLOAD_UID: workload.metadata.uid}

@@ -1,0 +1,109 @@
+"""One Workload of a project."""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.controllers.copies import SpecCopies
+from datum_compute.controllers.management.workload import deployments
+from datum_compute.controllers.pacing import Pace
+from datum_compute.decisions.placement import PlacementPlan, decide_placement
+from datum_compute.decisions.workload_status import decide_workload_status
+from datum_compute.env import Environment
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, after
+
+
+class WorkloadReconciler:
+    def __init__(self, projects: Fleet, env: Environment) -> None:
+        self._projects = projects
+        self._env = env
+        self._copies = SpecCopies()
+        self._pace = Pace()
+
+    async def reconcile(self, request: Request) -> Result:
+        project = self._projects.get(request.cluster)
+        if project is None:
+            return DONE
+        workload = project.cache(compute.WORKLOADS).get(request.name, request.namespace)
+        if workload is None:
+            return DONE
+        if workload.metadata.deleting:
+            return await self._remove(project, workload)
+        workload = await patch.ensure_metadata(
+            project.client, compute.WORKLOADS, workload, finalizer=compute.FINALIZER_WORKLOAD
+        )
+        missing = _missing_networks(project, workload)
+        plan = _plan(project, workload)
+        if not missing:
+            await deployments.ensure_deployments(project, self._copies, workload, plan)
+        return await self._report(project, workload, plan, missing)
+
+    async def _report(
+        self, project: Cluster, workload: Object, plan: PlacementPlan, missing: list[str]
+    ) -> Result:
+        found = deployments.deployments_of(project, workload)
+        status = compute.workload_status_to_wire(
+            decide_workload_status(
+                workload.view(compute.Workload),
+                [each.view(compute.WorkloadDeployment) for each in found],
+                plan=plan,
+                now=self._env.now(),
+                missing_networks=missing,
+            )
+        )
+        if not patch.difference(patch.values(workload.status), status):
+            return DONE
+        left = self._pace.left(workload.metadata.uid)
+        if left > 0:
+            return after(left)
+        self._pace.spend(workload.metadata.uid)
+        await patch.write_status(project.client, compute.WORKLOADS, workload, status, shared=False)
+        return DONE
+
+    async def _remove(self, project: Cluster, workload: Object) -> Result:
+        if compute.FINALIZER_WORKLOAD not in workload.metadata.finalizers:
+            return DONE
+        found = deployments.deployments_of(project, workload)
+        await deployments.ensure_removed(project, found)
+        if found:
+            return await self._report(project, workload, _plan(project, workload), [])
+        if await _live_deployments(project, workload):
+            return after(1.0)
+        self._env.fault("workload.before-release")
+        await patch.release_finalizer(
+            project.client, compute.WORKLOADS, workload, compute.FINALIZER_WORKLOAD
+        )
+        return DONE
+
+
+def _missing_networks(project: Cluster, workload: Object) -> list[str]:
+    networks = project.cache(networking.NETWORKS)
+    interfaces = workload.view(compute.Workload).spec.template.spec.network_interfaces
+    wanted = sorted({interface.network.name for interface in interfaces})
+    return [name for name in wanted if networks.get(name, workload.namespace) is None]
+
+
+def _plan(project: Cluster, workload: Object) -> PlacementPlan:
+    bindings = project.cache(networking.LOCATION_BINDINGS).list()
+    neighbours = project.cache(compute.WORKLOAD_DEPLOYMENTS).list(workload.namespace)
+    return decide_placement(
+        workload=workload.view(compute.Workload),
+        bindings=[each.view(networking.LocationBinding) for each in bindings],
+        deployments=[each.view(compute.WorkloadDeployment) for each in neighbours],
+    )
+
+
+async def _live_deployments(project: Cluster, workload: Object) -> bool:
+    """A cache that shows none may only be late."""
+    found = await project.client.list(
+        compute.WORKLOAD_DEPLOYMENTS,
+        workload.namespace,
+        label_selector=f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}",
+        limit=1,
+    )
+    return bool(found.items)

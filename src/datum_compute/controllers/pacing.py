@@ -1,0 +1,31 @@
+"""Not too often: reports that change with every child are written at a bounded pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+
+COUNTER_SECONDS = 0.1
+"""The shortest time between two reports on one object. The first change is told at once;
+what follows within this time is told together."""
+
+
+class Pace:
+    """Remembers when each key last had its turn, for as long as that matters."""
+
+    def __init__(self, seconds: float = COUNTER_SECONDS) -> None:
+        self._seconds = seconds
+        self._free_at: dict[Hashable, float] = {}
+        self._tidy_at = 1024
+
+    def left(self, key: Hashable) -> float:
+        """Seconds until it is this key's turn again; 0 when it is."""
+        return max(0.0, self._free_at.get(key, 0.0) - asyncio.get_running_loop().time())
+
+    def spend(self, key: Hashable) -> None:
+        """The key has had its turn."""
+        now = asyncio.get_running_loop().time()
+        self._free_at[key] = now + self._seconds
+        if len(self._free_at) > self._tidy_at:
+            self._free_at = {each: free for each, free in self._free_at.items() if free > now}
+            self._tidy_at = max(1024, 2 * len(self._free_at))

@@ -20,6 +20,7 @@ from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
 from datum_compute.assembly.local import bootstrap
 from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
@@ -33,6 +34,7 @@ from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.fleets.tenants import TenantFleet
+from datum_compute.platform.apiserver import access, routing
 from datum_compute.platform.apiserver.server import ApiServer
 from datum_compute.platform.apiserver.storage import Store
 from datum_compute.platform.network import network_controllers, network_mirror_controllers
@@ -43,17 +45,7 @@ from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
 
-MASTERS = "system:masters"
 ADMIN = "local-admin"
-PROJECT_PREFIX = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
-
-
-def plane_prefix(plane: str) -> str:
-    """The path below which a plane is served: ``root``, ``hub``, ``project/P``, ``cell/C``."""
-    kind, _, name = plane.partition("/")
-    if kind == "root":
-        return ""
-    return PROJECT_PREFIX.format(name) if kind == "project" else f"/clusters/{name or kind}"
 
 
 async def _wait_ready(client: Client, resource: Resource, names: set[str]) -> None:
@@ -97,9 +89,10 @@ class LocalPlatform:
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
         store = self._store = Store(self.env, self._database)
         try:
-            self._server = ApiServer(self.env, store, crds_for=crds.crds_for)
+            verbs = LocalVerbs(self.env, self.settings, lambda: sorted(store.planes))
+            self._server = ApiServer(self.env, store, crds_for=crds.crds_for, local=verbs.handle)
             self._tokens = {ADMIN: admin_token}
-            self._server.add_user(ADMIN, (MASTERS,), admin_token)
+            self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
             for plane, kind in self._planes():
                 self._server.ensure_plane(plane, kind)
             async with TaskGroup("local platform") as tasks:
@@ -130,11 +123,11 @@ class LocalPlatform:
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()
-            self.server.add_user(user, (MASTERS,), token)
+            self.server.add_user(user, (access.MASTERS,), token)
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=plane.rpartition("/")[2],
-            prefix=plane_prefix(plane),
+            prefix=routing.plane_prefix(plane),
             token=token,
             user_agent=user,
             field_manager=user,

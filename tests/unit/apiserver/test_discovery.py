@@ -25,7 +25,7 @@ def crd(group: str, plural: str, kind: str, *versions: str, **version: Any) -> d
     }
 
 
-SUBRESOURCES = {"status": {}, "scale": {}}
+SUBRESOURCES: dict[str, Any] = {"status": {}, "scale": {}}
 SERVED = [
     *kinds.from_crd(crd("zoo.example", "widgets", "Widget", "v1", subresources=SUBRESOURCES)),
     *kinds.from_crd(crd("an.example", "things", "Thing", "v1alpha", "v1beta2", "v2", "v10")),

@@ -97,7 +97,7 @@ def object_schemas(draw: st.DrawFn, inner: st.SearchStrategy[dict[str, Json]]) -
     properties = draw(st.dictionaries(st.sampled_from(NAMES), inner, max_size=3))
     schema: dict[str, Json] = {"type": "object", "properties": properties}
     known = sorted(properties)
-    if known and draw(st.booleans()):
+    if draw(st.booleans()) and known:
         schema["required"] = draw(st.lists(st.sampled_from(known), min_size=1, unique=True))
     if known and draw(st.integers(0, 2)) == 0:
         composite = draw(st.sampled_from(["allOf", "anyOf", "oneOf"]))
@@ -149,7 +149,9 @@ def values_for(draw: st.DrawFn, schema: dict[str, Json]) -> Json:
         return draw(st.lists(values_for(schema["items"]), max_size=4))
     if "enum" in schema and draw(st.booleans()):
         return draw(st.sampled_from(schema["enum"]))
-    return draw({"string": texts, "boolean": st.booleans()}.get(kind or "", numbers))
+    if kind == "string":
+        return draw(texts)
+    return draw(st.booleans() if kind == "boolean" else numbers)
 
 
 _LIKELY = st.sampled_from([True, True, True, False])

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 5.0
 """How long a project may take to answer before the pass goes on without it."""
 
+FRESH_SECONDS = 0.1
+"""How long the report on a new Instance waits for the answer to the claim just made. Most
+answers come within this time, and then one report takes the place of two on every plane."""
+
 BLIND_RETRY_SECONDS = 60.0
 """Where buckets cannot be read: how long a denied claim rests at the least."""
 
@@ -42,8 +46,8 @@ BLIND_RETRY_SECONDS = 60.0
 @dataclass(frozen=True, slots=True)
 class Answer:
     verdict: Verdict
-    fresh: bool = False
-    """The claim was made in this very pass, so that its answer is on its way."""
+    due_in: float = 0.0
+    """Seconds for which the answer to a claim just made is worth waiting for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class QuotaDesk:
         self._env = env
         self._cluster_name = cluster_name
         self._blind_until: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}  # when each open claim of ours was made
 
     @property
     def enabled(self) -> bool:
@@ -120,7 +125,8 @@ class QuotaDesk:
                 return Answer(_as_verdict(previous))
             claim = await self._create(case, instance)
             if claim is None:
-                return Answer(_as_verdict(previous), fresh=True)
+                self._asked_at[instance.metadata.uid] = asyncio.get_running_loop().time()
+                return Answer(_as_verdict(previous), due_in=FRESH_SECONDS)
         if not self.is_ours(claim, instance.namespace):
             return Answer(_taken(claim))
         if claim.metadata.deleting:
@@ -130,10 +136,31 @@ class QuotaDesk:
             # The size has changed: what was set aside goes back before more is asked for.
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return Answer(_as_verdict(previous))
+        due_in = self._due_in(instance, view)
+        if due_in > 0:
+            return Answer(_as_verdict(previous), due_in=due_in)
         verdict = decisions.decide_verdict(view, previous)
         if verdict.reason == compute.REASON_QUOTA_EXCEEDED and _says_exceeded(view):
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
         return Answer(verdict)
+
+    def _due_in(self, instance: Object, claim: quota.ResourceClaim) -> float:
+        """Whether a claim we have just made is still being looked at. Not remembered over a
+        restart: then the Instance is simply reported as pending."""
+        asked_at = self._asked_at.get(instance.metadata.uid)
+        if asked_at is None:
+            return 0.0
+        granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
+        left = asked_at + FRESH_SECONDS - asyncio.get_running_loop().time()
+        waits = granted is None or granted.reason == quota.REASON_PENDING_EVALUATION
+        if waits and left > 0:
+            return left
+        del self._asked_at[instance.metadata.uid]
+        return 0.0
+
+    def forget(self, uid: str) -> None:
+        self._asked_at.pop(uid, None)
+        self._blind_until.pop(uid, None)
 
     async def _find(self, case: _Case) -> Object | None:
         cache = self.claims_in(case.plane)

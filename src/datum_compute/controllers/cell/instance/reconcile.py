@@ -26,10 +26,6 @@ from datum_compute.runtime.result import DONE, Result, after
 
 log = logging.getLogger(__name__)
 
-FRESH_CLAIM_SECONDS = 0.1
-"""How long the report of a new Instance waits for the answer to its claim. Most answers
-come within this time, and then one report takes the place of two on every plane."""
-
 HUB_RETRY_SECONDS = 1.0
 """How soon a hub that was not to be had is tried again."""
 
@@ -65,9 +61,9 @@ class InstanceReconciler:
             return await self._end(cell, instance)
         instance = await _ensure_finalizers(cell, instance)
         answer = await self._desk.evaluate(cell, instance)
-        if answer.fresh:
+        if answer.due_in > 0:
             # Nothing has been decided; the answer, or this delay, brings the whole pass.
-            return after(FRESH_CLAIM_SECONDS)
+            return after(answer.due_in)
         # Known before anything below can fail: a missed answer never strands an Instance.
         requeue = self._safety_requeue(instance, answer.verdict)
         try:
@@ -160,6 +156,7 @@ class InstanceReconciler:
             return DONE if retry is None else after(retry)
         self._env.fault("instance.before-release")
         await self._removal.give_back(cell, self._hub_cluster(), instance)
+        self._desk.forget(instance.metadata.uid)
         return DONE
 
     def _hub_cluster(self) -> Cluster | None:

@@ -206,7 +206,9 @@ def _served(plane: Plane, target: Target, verb: str) -> ServedKind:
     if subresource:
         is_finalize = subresource == "finalize" and resource.kind == "Namespace" and kind.builtin
         if not is_finalize and not (subresource == "status" and kind.has_status):
-            raise status.PathUnknown
+            if kind.builtin:
+                raise status.PathUnknown
+            raise status.not_found(resource, target.name)  # as if the object were missing
     elif verb not in kind.verbs:
         raise status.method_not_allowed(
             "the server does not allow this method on the requested resource"

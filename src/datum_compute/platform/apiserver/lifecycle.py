@@ -275,10 +275,13 @@ _CARRIED = (
 
 def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.FieldError]:
     """What a client may not change stays as it was, whatever the body says."""
+    marked = new.get("deletionTimestamp")
     for key in _CARRIED:
         _copy_key(old, new, key)
     if "deletionTimestamp" not in old:
-        return []
+        if not marked:
+            return []
+        return [fields.invalid("metadata.deletionTimestamp", marked, "field is immutable")]
     held = old.get("finalizers") or ()
     added = [one for one in new.get("finalizers") or () if one not in held]
     if not added:

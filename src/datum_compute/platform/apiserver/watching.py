@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from datum_compute.api import fields
 from datum_compute.client.transport import Response
 from datum_compute.env import Environment
@@ -39,13 +41,19 @@ _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 Line = Callable[[str, Stored, dict[Any, bytes]], bytes]
 """Event type and object to one line of the stream."""
 
+Value = Callable[[Stored], bytes]
+"""The bytes of any version of an object."""
+
 
 class Watcher:
     """One open watch. Iterating gives chunks; each chunk holds whole lines."""
 
-    def __init__(self, call: Call, selection: Selection, line: Line, after: int) -> None:
+    def __init__(
+        self, call: Call, selection: Selection, line: Line, value: Value, after: int
+    ) -> None:
         self._table = call.table
         self._selection = selection
+        self._value = value
         self._line = line
         self._after = after
         self._chunks: deque[bytes] = deque()
@@ -60,7 +68,7 @@ class Watcher:
             return
         kind = event_type(event, self._selection)
         if kind:
-            self.push(self._line(kind, event.after, shared))
+            self.push(self._line(kind, shown(kind, event, self._value, shared), shared))
 
     def push(self, chunk: bytes) -> None:
         if self._ended:
@@ -126,13 +134,13 @@ def watch(call: Call, renderer: Renderer, store: Store, env: Environment) -> Res
     plane = call.plane.store
     line = _line_maker(call, renderer, store)
     revision = call.number("resourceVersion") or 0
-    watcher = Watcher(call, selection, line, max(revision, plane.revision))
+    watcher = Watcher(call, selection, line, store.value, max(revision, plane.revision))
     if revision and revision < plane.compacted and not call.flag("sendInitialEvents"):
         error = f"too old resource version: {revision} ({plane.compacted})"
         watcher.admit_first(error_line(status.expired(error)))
         watcher.end()
     else:
-        watcher.admit_first(_first_chunk(call, selection, line, revision))
+        watcher.admit_first(_first_chunk(call, selection, line, store.value, revision))
         _Clock(call, watcher, env).start()
     return Response(200, status.JSON, stream=watcher)
 
@@ -146,7 +154,9 @@ def _check_options(call: Call) -> None:
         raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
 
 
-def _first_chunk(call: Call, selection: Selection, line: Line, revision: int) -> bytes:
+def _first_chunk(
+    call: Call, selection: Selection, line: Line, value: Value, revision: int
+) -> bytes:
     lines: list[bytes] = []
     plane = call.plane.store
     if call.flag("sendInitialEvents") or not revision:
@@ -159,7 +169,7 @@ def _first_chunk(call: Call, selection: Selection, line: Line, revision: int) ->
         for event in call.table.since(revision):
             kind = event_type(event, selection)
             if kind:
-                lines.append(line(kind, event.after, {}))
+                lines.append(line(kind, shown(kind, event, value, {}), {}))
     return b"".join(lines)
 
 
@@ -170,6 +180,23 @@ def event_type(event: Event, selection: Selection) -> str:
     if after:
         return "MODIFIED" if before else "ADDED"
     return "DELETED" if before else ""
+
+
+_DEPARTED = "departed"
+
+
+def shown(kind: str, event: Event, value: Value, shared: dict[Any, bytes]) -> Stored:
+    """The version an event carries: the new one, except that an object which left the
+    selection is shown as it was inside, at the revision at which it left."""
+    before = event.before
+    if kind != "DELETED" or event.deleted or before is None:
+        return event.after
+    raw = shared.get(_DEPARTED)
+    if raw is None:
+        obj = decode_json(value(before))
+        obj["metadata"]["resourceVersion"] = str(event.revision)
+        raw = shared[_DEPARTED] = encode_json(obj)
+    return msgspec.structs.replace(before, revision=event.revision, raw=raw)
 
 
 def _line_maker(call: Call, renderer: Renderer, store: Store) -> Line:

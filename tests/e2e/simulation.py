@@ -9,6 +9,8 @@ after ``kill -9``.
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -54,6 +56,16 @@ class Life:
 
     def run(self, story: Story) -> bool:
         """Whether the story came to its end."""
+        try:
+            self._run(story)
+        except PowerCut:
+            self.platform.abandon()
+        else:
+            return True
+        self._bury()
+        return False
+
+    def _run(self, story: Story) -> None:
         env = SimulatedEnvironment(self.seed, START + timedelta(hours=self.number))
         point = "store.after-commit" if self.cut_after_commit else "store.before-commit"
         env.on_fault(point, self._count)
@@ -61,14 +73,20 @@ class Life:
         loop = VirtualLoop(self.seed)
         try:
             loop.run_until_complete(self._live(story))
-        except PowerCut:
-            self.platform.abandon()
-            loop.unhandled.clear()
-            return False
         finally:
             asyncio.set_event_loop(None)
             loop.close()
-        return True
+
+    def _bury(self) -> None:
+        """Free what the dead process held. Its coroutines complain at their end that nobody
+        lets them finish; a dead process has nobody to complain to."""
+        complain = sys.unraisablehook
+        sys.unraisablehook = lambda _: None
+        try:
+            del self.platform
+            gc.collect()
+        finally:
+            sys.unraisablehook = complain
 
     async def _live(self, story: Story) -> None:
         async with self.platform.run(admin_token="simulated-admin"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import select
 import signal
@@ -29,6 +28,7 @@ from datum_compute.assembly.local.state import (
     RunningPlatform,
     StateDirectory,
 )
+from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver.serve import serve
 
@@ -53,9 +53,7 @@ def run_in_foreground(
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
     """Run a platform until SIGTERM or Ctrl-C."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    log_to_stderr()
     gc.set_threshold(*GC_THRESHOLDS)
 
     def ready(running: RunningPlatform) -> None:

@@ -1,0 +1,261 @@
+"""Instance control, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.instances import UnknownPolicy, decide_instances
+from datum_compute.decisions.plan import (
+    Create,
+    Delete,
+    DeleteReason,
+    PatchLabels,
+    Plan,
+    Step,
+    Wait,
+    WaitReason,
+)
+from tests.decisions.builders import DEPLOYMENT, instance
+
+
+def index_label(ordinal: int) -> dict[str, str]:
+    return {compute.LABEL_INSTANCE_INDEX: str(ordinal)}
+
+
+def decide(
+    desired: int, *instances: compute.Instance, hold_rolls: str = "", policy: str = "OrderedReady"
+) -> Plan:
+    return decide_instances(
+        deployment_name=DEPLOYMENT,
+        desired=desired,
+        template_hash="new",
+        labels_for=index_label,
+        instances=instances,
+        policy=policy,
+        hold_rolls=hold_rolls,
+    )
+
+
+def create(ordinal: int) -> Create:
+    return Create(ordinal, f"{DEPLOYMENT}-{ordinal}")
+
+
+def delete(ordinal: int | None, reason: DeleteReason, name: str = "") -> Delete:
+    name = name or f"{DEPLOYMENT}-{ordinal}"
+    return Delete(name, f"uid-of-{name}", ordinal, reason)
+
+
+def wait(ordinal: int, reason: WaitReason = WaitReason.NOT_READY) -> Wait:
+    return Wait(f"{DEPLOYMENT}-{ordinal}", ordinal, reason)
+
+
+def held(plan: Plan) -> list[Step]:
+    return [each.step for each in plan.held_back]
+
+
+GONE_SOON = WaitReason.BEING_DELETED
+
+
+@pytest.mark.parametrize(
+    ("desired", "world", "first"),
+    [
+        pytest.param(3, [], create(0), id="an empty world begins at 0"),
+        pytest.param(3, [instance(0, ready=False)], wait(0), id="no 1 before 0 is ready"),
+        pytest.param(3, [instance(0)], create(1), id="1 once 0 is ready"),
+        pytest.param(3, [instance(0), instance(2)], create(1), id="a gap is filled"),
+        pytest.param(
+            2,
+            [instance(0, deleting=True), instance(1)],
+            wait(0, GONE_SOON),
+            id="a slot is held until its Instance is gone",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2, hash="old")],
+            delete(2, DeleteReason.RECREATE),
+            id="a roll begins at the top",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2, ready=False)],
+            wait(2),
+            id="a roll waits for the replacement",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2)],
+            delete(1, DeleteReason.RECREATE),
+            id="a roll goes down",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old", ready=False), instance(1, hash="old"), instance(2)],
+            delete(0, DeleteReason.REPLACE_UNREADY),
+            id="stale and unready goes before stale and ready",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old", ready=False)],
+            delete(0, DeleteReason.REPLACE_UNREADY),
+            id="a bad first one is replaced before the second is created",
+        ),
+        pytest.param(
+            2,
+            [instance(0, hash="old", ready=False), instance(1, hash="old", deleting=True)],
+            wait(1, GONE_SOON),
+            id="unready ones too go one at a time",
+        ),
+        pytest.param(
+            1, [instance(0, hash=None)], delete(0, DeleteReason.RECREATE), id="no hash is stale"
+        ),
+        pytest.param(
+            4,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2, hash="old")],
+            create(3),
+            id="growing during a roll creates first",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(1), instance(2)],
+            delete(2, DeleteReason.SCALE_DOWN),
+            id="shrinking begins at the top",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(1), instance(2, deleting=True)],
+            wait(2, GONE_SOON),
+            id="shrinking waits until one is gone",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(1, deleting=True), instance(2)],
+            wait(1, GONE_SOON),
+            id="a removal under way is finished first",
+        ),
+        pytest.param(
+            1,
+            [instance(0, ready=False), instance(1)],
+            wait(0),
+            id="no shrinking while what stays is not ready",
+        ),
+        pytest.param(
+            1,
+            [instance(0, hash="old"), instance(1, hash="old")],
+            delete(0, DeleteReason.RECREATE),
+            id="no shrinking while what stays is stale",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(None, name="web-default-dfw-x")],
+            delete(None, DeleteReason.STRAY, "web-default-dfw-x"),
+            id="one without an ordinal is a stray",
+        ),
+        pytest.param(
+            2,
+            [instance(1, name="web-default-dfw-0")],
+            delete(1, DeleteReason.STRAY, "web-default-dfw-0"),
+            id="one under the name of another ordinal is a stray",
+        ),
+        pytest.param(
+            2,
+            [instance(0, hash="old", ready=False), instance(None, name="who", labels={})],
+            delete(None, DeleteReason.STRAY, "who"),
+            id="strays go before all else",
+        ),
+        pytest.param(
+            1,
+            [instance(None, name="web-default-dfw-0", labels={}, ready=False)],
+            wait(0),
+            id="the name tells the ordinal where the label does not",
+        ),
+    ],
+)
+def test_the_first_step(desired: int, world: Sequence[compute.Instance], first: Step) -> None:
+    plan = decide(desired, *world)
+
+    assert [step for step in plan.now if not isinstance(step, PatchLabels)] == [first]
+
+
+def test_a_settled_world_needs_nothing() -> None:
+    plan = decide(2, instance(1), instance(0))
+
+    assert plan == Plan()
+    assert plan.settled
+
+
+def test_what_waits_says_for_whom() -> None:
+    plan = decide(3, instance(0, ready=False))
+
+    assert held(plan) == [create(1), create(2)]
+    assert {each.reason for each in plan.held_back} == {f"{DEPLOYMENT}-0 is not ready yet"}
+    assert not plan.settled
+
+
+def test_a_roll_shows_all_that_is_still_to_come() -> None:
+    plan = decide(2, *(instance(ordinal, hash="old") for ordinal in range(4)))
+
+    assert plan.now == (delete(1, DeleteReason.RECREATE),)
+    assert held(plan) == [
+        delete(0, DeleteReason.RECREATE),
+        delete(3, DeleteReason.SCALE_DOWN),
+        delete(2, DeleteReason.SCALE_DOWN),
+    ]
+
+
+def test_at_zero_all_go_at_once() -> None:
+    stray = instance(None, name="who")
+
+    plan = decide(0, instance(0, ready=False), instance(1, deleting=True), instance(2), stray)
+
+    assert plan.now == (
+        delete(0, DeleteReason.DRAIN),
+        wait(1, GONE_SOON),
+        delete(2, DeleteReason.DRAIN),
+        delete(None, DeleteReason.DRAIN, "who"),
+    )
+    assert plan.held_back == ()
+
+
+def test_labels_are_put_right_beside_the_line() -> None:
+    plan = decide(
+        3,
+        instance(0, ready=False, labels={"mine": "kept"}, name=f"{DEPLOYMENT}-0"),
+        instance(1, labels={}, name=f"{DEPLOYMENT}-1"),
+        instance(2, deleting=True, labels={}, name=f"{DEPLOYMENT}-2"),
+    )
+
+    assert plan.now == (
+        wait(0),
+        PatchLabels(f"{DEPLOYMENT}-0", f"uid-of-{DEPLOYMENT}-0", index_label(0)),
+        PatchLabels(f"{DEPLOYMENT}-1", f"uid-of-{DEPLOYMENT}-1", index_label(1)),
+    )
+
+
+def test_labels_out_of_range_are_left_alone() -> None:
+    plan = decide(1, instance(0), instance(None, name=f"{DEPLOYMENT}-1", labels={}))
+
+    assert plan.now == (delete(1, DeleteReason.SCALE_DOWN),)
+
+
+def test_a_held_roll_lets_the_rest_go_on() -> None:
+    world = [instance(0, hash="old"), instance(1, hash="old", ready=False), instance(2)]
+
+    plan = decide(2, *world, hold_rolls="CellDisconnected")
+
+    assert plan.now == (delete(2, DeleteReason.SCALE_DOWN),)
+    assert [(each.step, each.reason) for each in plan.held_back] == [
+        (delete(1, DeleteReason.REPLACE_UNREADY), "CellDisconnected"),
+        (delete(0, DeleteReason.RECREATE), "CellDisconnected"),
+    ]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(UnknownPolicy, match="Parallel"):
+        decide(1, policy="Parallel")
+
+
+def test_no_policy_is_the_default_policy() -> None:
+    assert decide(1, policy="").now == (create(0),)

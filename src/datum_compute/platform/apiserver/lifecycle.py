@@ -66,7 +66,7 @@ class Writer:
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
             raise status.bad_request("resourceVersion should not be set on objects to be created")
-        objects.generate_name(metadata, self._env.random("apiserver.names"))
+        objects.generate_name(metadata, self._env)
         self._set_birth(kind, metadata)
         if kind.has_status:
             obj.pop("status", None)

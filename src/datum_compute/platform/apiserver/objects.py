@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from random import Random
 from typing import Any
 
 import msgspec
 
 from datum_compute.api import fields
 from datum_compute.api.fields import FieldError
+from datum_compute.env import Environment
 from datum_compute.platform.apiserver import status
 from datum_compute.platform.apiserver.kinds import ServedKind
 
@@ -148,10 +148,11 @@ def check_name(obj: dict[str, Any], name: str) -> None:
     metadata["name"] = name
 
 
-def generate_name(metadata: dict[str, Any], chance: Random) -> None:
+def generate_name(metadata: dict[str, Any], env: Environment) -> None:
     """Fill in the name from ``generateName`` where only that is given."""
     base = metadata.get("generateName")
     if base and not metadata.get("name"):
+        chance = env.random("apiserver.names")
         tail = "".join(chance.choices(_GENERATED_FROM, k=_GENERATED_LENGTH))
         metadata["name"] = base[:_GENERATE_NAME_LIMIT] + tail
 

@@ -48,7 +48,8 @@ class Queue(Generic[K]):
         self._due: dict[K, tuple[float, int]] = {}  # when, and the number of the push
         self._heap: list[tuple[float, int, K]] = []  # may hold pushes that do not count any more
         self._pushes = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # uvloop's handle does not tell it for very short delays
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._failures: dict[K, int] = {}
         self._adds = 0
@@ -155,9 +156,10 @@ class Queue(Generic[K]):
             return
         soonest = self._heap[0][0]
         if self._timer is not None:
-            if self._timer.when() <= soonest:
+            if self._timer_at <= soonest:
                 return
             self._timer.cancel()
+        self._timer_at = soonest
         self._timer = self._loop.call_at(soonest, self._fire)
 
     def _fire(self) -> None:

@@ -47,7 +47,7 @@ class Context:
         if getattr(self.args, "yes", False):
             return
         if not self.streams.interactive:
-            raise usage(f"{question} needs an answer, and there is no terminal to ask on", flag)
+            raise usage(f"there is no terminal to ask on: {question}", f"add {flag} to say yes")
         print(f"{question} [y/N] ", end="", file=self.streams.stderr, flush=True)
         if self.streams.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")

@@ -90,9 +90,10 @@ def from_client(failure: client.ClientError) -> CommandError:
         return CommandError(str(failure), exit_code=Exit.NOT_FOUND, code="NotFound")
     if isinstance(failure, client.NotServed):
         return CommandError(
-            f"this server does not offer compute: {failure}",
+            f"nothing is served there, neither compute nor maybe the project: {failure}",
             exit_code=Exit.UNAVAILABLE,
             code="NotServed",
+            hint="check --project and --server",
         )
     if isinstance(failure, client.Invalid) and failure.causes:
         faults = "".join(f"\n  {c.field}: {c.message}" for c in failure.causes)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
 NAMESPACE = "default"
+USER_AGENT = "datumctl-compute"
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,16 @@ class Target:
         return kubeconfig.reader_for(self.connection, cluster=self.project)
 
     def client(self) -> ApiClient:
-        """For commands that write or wait; its ``close`` is awaited by whoever asks."""
-        return kubeconfig.client_for(self.connection, cluster=self.project)
+        """For commands that write or wait; its ``close`` is awaited by whoever asks.
+
+        What a person mistyped is refused, never dropped: hence strict."""
+        return kubeconfig.client_for(
+            self.connection,
+            cluster=self.project,
+            user_agent=USER_AGENT,
+            field_manager=USER_AGENT,
+            field_validation="Strict",
+        )
 
 
 def find_target(env: Environment, args: Namespace) -> Target:

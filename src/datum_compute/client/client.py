@@ -15,7 +15,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -35,6 +35,9 @@ REQUEST_TIMEOUT = 30.0
 A list may take twice as long, which is how long a Kubernetes API server works at one."""
 WATCH_GRACE = 30.0
 """Seconds past a watch's own end after which a silent server counts as gone."""
+FieldValidation = Literal["", "Strict", "Warn", "Ignore"]
+"""What the server does about fields it does not know; empty leaves that to the server."""
+
 MAX_EVENT_BYTES = 16 * 2**20
 """No object is near this size (servers refuse 3 MiB), so a longer line is not an event."""
 
@@ -51,6 +54,7 @@ class ApiClient:
         token: Callable[[], str] | str = "",
         user_agent: str = USER_AGENT,
         field_manager: str = "datum-compute",
+        field_validation: FieldValidation = "",
         request_timeout: float = REQUEST_TIMEOUT,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
@@ -60,6 +64,7 @@ class ApiClient:
         self._token = token
         self._user_agent = user_agent
         self._field_manager = field_manager
+        self._field_validation = field_validation
         self._timeout = request_timeout
         self._on_warning = on_warning
 
@@ -286,7 +291,11 @@ class ApiClient:
         return headers
 
     def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
-        return _query(fieldManager=self._field_manager, dryRun="All" if dry_run else "")
+        return _query(
+            fieldManager=self._field_manager,
+            fieldValidation=self._field_validation,
+            dryRun="All" if dry_run else "",
+        )
 
 
 class _WireEvent(msgspec.Struct):

@@ -139,8 +139,9 @@ def transport_for(connection: Connection) -> HttpTransport:
     )
 
 
-def client_for(connection: Connection, *, cluster: str = "") -> ApiClient:
-    """A client with a transport of its own; its ``close`` closes both."""
+def client_for(connection: Connection, *, cluster: str = "", **options: Any) -> ApiClient:
+    """A client with a transport of its own; its ``close`` closes both. ``options`` are
+    those of :class:`~datum_compute.client.client.ApiClient`."""
     from datum_compute.client.client import ApiClient
 
     return ApiClient(
@@ -148,6 +149,7 @@ def client_for(connection: Connection, *, cluster: str = "") -> ApiClient:
         cluster=cluster or connection.name,
         prefix=connection.prefix,
         token=connection.token,
+        **options,
     )
 
 

@@ -1,0 +1,1 @@
+"""The network-services API, one package per version."""

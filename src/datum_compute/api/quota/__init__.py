@@ -1,0 +1,1 @@
+"""Milo's quota API, one package per version."""

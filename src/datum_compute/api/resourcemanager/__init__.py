@@ -1,0 +1,1 @@
+"""Milo's resource manager API, one package per version."""

@@ -1,0 +1,235 @@
+"""What an Instance asks for, and what it makes of the answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.quota import v1alpha1 as quota_api
+from datum_compute.decisions import quota
+from datum_compute.decisions.quota import Size
+from tests.decisions.builders import NOW, condition
+
+TYPE = "datumcloud/d1-standard-2"
+BOTH = {"cpu": "500m", "memory": "256Mi"}
+
+
+def spec(
+    *limits: dict[str, Any], requests: dict[str, Any] | None = None, type: str = TYPE
+) -> compute.InstanceSpec:
+    return msgspec.convert(
+        {
+            "runtime": {
+                "resources": {"instanceType": type, "requests": requests or {}},
+                "sandbox": {
+                    "containers": [
+                        {"name": f"c{n}", "resources": {"limits": each}}
+                        for n, each in enumerate(limits)
+                    ]
+                },
+            }
+        },
+        compute.InstanceSpec,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        (spec(BOTH), Size(500, 256)),
+        (spec(BOTH, {"cpu": 1, "memory": "1Gi"}), Size(1500, 1280)),
+        (spec(BOTH, {"cpu": 1}), Size(1000, 2048)),
+        (spec(BOTH, {}, requests={"cpu": 4, "memory": "8Gi"}), Size(4000, 8192)),
+        (spec({"cpu": "lots", "memory": "1Gi"}), Size(1000, 2048)),
+        (spec(requests={"cpu": 4}), Size(1000, 2048)),
+        (spec(), Size(1000, 2048)),
+        (spec(type="other/type"), Size()),
+        (compute.InstanceSpec(), Size()),
+    ],
+)
+def test_size(given: compute.InstanceSpec, size: Size) -> None:
+    assert quota.decide_size(given) == size
+
+
+def test_an_unknown_size_is_counted_only() -> None:
+    assert Size().requests() == {"compute.datumapis.com/instances": 1}
+    assert Size(0, 256).requests() == {
+        "compute.datumapis.com/instances": 1,
+        "compute.datumapis.com/memory": 256,
+    }
+
+
+def build() -> dict[str, Any]:
+    return quota.build_claim(
+        instance_name="web-default-dfw-0",
+        instance_namespace="ns-1",
+        claim_namespace="default",
+        project="demo",
+        source_cluster="dfw",
+        size=Size(1000, 2048),
+    )
+
+
+def test_a_claim_speaks_for_the_project() -> None:
+    project = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": "demo"}
+
+    assert build() == {
+        "apiVersion": "quota.miloapis.com/v1alpha1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": "instance-web-default-dfw-0",
+            "namespace": "default",
+            "labels": {
+                "compute.datumapis.com/source-cluster": "dfw",
+                "compute.datumapis.com/instance-namespace": "ns-1",
+            },
+        },
+        "spec": {
+            "consumerRef": project,
+            "resourceRef": project,
+            "requests": [
+                {"resourceType": "compute.datumapis.com/instances", "amount": 1},
+                {"resourceType": "compute.datumapis.com/vcpus", "amount": 1000},
+                {"resourceType": "compute.datumapis.com/memory", "amount": 2048},
+            ],
+        },
+    }
+
+
+def claim(status: str = "", reason: str = "", message: str = "") -> quota_api.ResourceClaim:
+    said = (condition("Granted", status, reason, message),) if status else ()
+    return quota_api.ResourceClaim(
+        spec=msgspec.convert(build()["spec"], quota_api.ResourceClaimSpec),
+        status=quota_api.ResourceClaimStatus(conditions=said),
+    )
+
+
+def test_a_claim_fits_its_size_alone() -> None:
+    assert quota.claim_fits(claim(), Size(1000, 2048))
+    assert not quota.claim_fits(claim(), Size(2000, 2048))
+    assert not quota.claim_fits(claim(), Size())
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "desired", "wanted", "kept"),
+    [
+        (0, 1, Size(1, 1), True),
+        (1, 1, Size(1, 1), False),
+        (0, 0, Size(1, 1), False),
+        (0, 1, Size(2, 1), False),
+        (None, 1, Size(1, 1), False),
+    ],
+)
+def test_a_claim_is_kept_for_a_replacement_alone(
+    ordinal: int | None, desired: int, wanted: Size, kept: bool
+) -> None:
+    found = quota.keeps_claim(ordinal=ordinal, desired=desired, size=Size(1, 1), wanted=wanted)
+
+    assert found is kept
+
+
+UNEVALUATED = condition("QuotaGranted", "Unknown", "PendingEvaluation")
+DENIED = condition("QuotaGranted", "False", "QuotaExceeded", "full")
+GRANTED = condition("QuotaGranted", "True", "QuotaAvailable", "yes")
+UNAVAILABLE = condition("QuotaGranted", "False", "QuotaBackendUnavailable", "no answer")
+
+
+@pytest.mark.parametrize(
+    ("answer", "previous", "verdict"),
+    [
+        (None, None, ("Unknown", "PendingEvaluation")),
+        (None, UNEVALUATED, ("Unknown", "PendingEvaluation")),
+        (claim(), UNEVALUATED, ("Unknown", "PendingEvaluation")),
+        (claim("False", "PendingEvaluation"), UNEVALUATED, ("Unknown", "QuotaNoBudget")),
+        (claim("True", "QuotaAvailable"), UNEVALUATED, ("True", "QuotaAvailable")),
+        (claim("False", "QuotaExceeded"), UNEVALUATED, ("False", "QuotaExceeded")),
+        (claim("False", "SomethingElse"), UNEVALUATED, ("False", "QuotaExceeded")),
+        (claim("False", "ValidationFailed"), UNEVALUATED, ("False", "ValidationFailed")),
+        # A released claim is still a no until a new one is answered.
+        (None, DENIED, ("False", "QuotaExceeded")),
+        (claim("False", "PendingEvaluation"), DENIED, ("False", "QuotaExceeded")),
+        (claim("True", "QuotaAvailable"), DENIED, ("True", "QuotaAvailable")),
+        # Nobody having answered is not a no.
+        (None, UNAVAILABLE, ("Unknown", "PendingEvaluation")),
+        (claim("True", "QuotaAvailable"), UNAVAILABLE, ("True", "QuotaAvailable")),
+        # A grant stays, whatever becomes of the claim.
+        (None, GRANTED, ("True", "QuotaAvailable")),
+        (claim("False", "QuotaExceeded"), GRANTED, ("True", "QuotaAvailable")),
+    ],
+)
+def test_what_a_claim_means(answer: Any, previous: Any, verdict: tuple[str, str]) -> None:
+    found = quota.decide_verdict(answer, previous)
+
+    assert (found.status, found.reason) == verdict
+
+
+def test_only_an_answer_is_a_denial() -> None:
+    assert quota.is_denied(DENIED)
+    assert not quota.is_denied(UNAVAILABLE)
+    assert not quota.is_denied(UNEVALUATED)
+
+
+@pytest.mark.parametrize(
+    ("code", "namespace", "reason"),
+    [
+        (404, "default", "QuotaNamespaceNotFound"),
+        (404, "", "QuotaProjectNotFound"),
+        (403, "default", "QuotaMisconfigured"),
+        (422, "default", "QuotaMisconfigured"),
+        (500, "default", "QuotaBackendUnavailable"),
+        (None, "default", "QuotaBackendUnavailable"),
+    ],
+)
+def test_why_a_claim_could_not_be_made(code: int | None, namespace: str, reason: str) -> None:
+    assert quota.create_failure_reason(code, namespace=namespace) == reason
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [(0, 1), (59, 1), (60, 15), (299, 15), (300, 60), (599, 60), (600, 300), (90000, 300)],
+)
+def test_a_pending_instance_is_looked_at_ever_more_seldom(age: int, seconds: float) -> None:
+    assert quota.pending_requeue(NOW - timedelta(seconds=age), NOW) == seconds
+
+
+def test_an_instance_without_an_age_is_new() -> None:
+    assert quota.pending_requeue(None, NOW) == 1.0
+
+
+def bucket(resource: str, available: int, project: str = "demo") -> quota_api.AllowanceBucket:
+    return quota_api.AllowanceBucket(
+        metadata=ObjectMeta(name=f"bucket-{resource}"),
+        spec=quota_api.AllowanceBucketSpec(
+            consumer_ref=quota_api.ConsumerReference(kind="Project", name=project),
+            resource_type=f"compute.datumapis.com/{resource}",
+        ),
+        status=quota_api.AllowanceBucketStatus(available=available),
+    )
+
+
+@pytest.mark.parametrize(
+    ("buckets", "room"),
+    [
+        ([bucket("instances", 1), bucket("vcpus", 1000), bucket("memory", 2048)], True),
+        ([bucket("instances", 1), bucket("vcpus", 999), bucket("memory", 2048)], False),
+        ([bucket("instances", 1), bucket("vcpus", 1000)], False),
+        ([], False),
+        (
+            [
+                bucket("instances", 9, "other"),
+                bucket("vcpus", 9000, "other"),
+                bucket("memory", 9000, "other"),
+            ],
+            False,
+        ),
+    ],
+)
+def test_asking_again_needs_room_in_every_bucket(
+    buckets: list[quota_api.AllowanceBucket], room: bool
+) -> None:
+    assert quota.has_room(buckets, project="demo", size=Size(1000, 2048)) is room

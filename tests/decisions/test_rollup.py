@@ -1,0 +1,183 @@
+"""From Instances to a deployment's counters and conditions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.references import LocationReference
+from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
+from tests.decisions.builders import NOW, condition, deployment, instance
+
+HERE = LocationReference(name="dfw")
+
+
+def decide(
+    *instances: compute.Instance,
+    of: compute.WorkloadDeployment | None = None,
+    around: Surroundings | None = None,
+) -> compute.WorkloadDeploymentStatus:
+    return decide_deployment_status(
+        of or deployment(minimum=2),
+        instances,
+        template_hash="new",
+        surroundings=around or Surroundings(),
+        now=NOW,
+    )
+
+
+def said(status: compute.WorkloadDeploymentStatus, type: str) -> tuple[str, str, str]:
+    found = conditions.find(status.conditions, type)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def unready(ordinal: int, reason: str, message: str = "", **more: Any) -> compute.Instance:
+    return instance(ordinal, conditions=[condition("Ready", "False", reason, message)], **more)
+
+
+def test_counters() -> None:
+    programmed = condition("Programmed", "True")
+    ready = condition("Ready", "True")
+
+    status = decide(
+        instance(0, observed="new", conditions=[programmed, ready]),
+        instance(1, observed="new", conditions=[ready]),
+        instance(2, observed="old", conditions=[programmed, ready]),
+        instance(3, observed=None, conditions=[programmed]),
+        of=deployment(minimum=5),
+    )
+
+    assert (status.replicas, status.desired_replicas) == (4, 5)
+    assert (status.updated_replicas, status.current_replicas) == (2, 1)
+    assert status.ready_replicas == 3
+
+
+def test_nothing_is_wanted_of_a_deployment_being_deleted() -> None:
+    status = decide(instance(0), of=deployment(minimum=2, deleting=True))
+
+    assert status.desired_replicas == 0
+
+
+def test_the_report_is_on_the_projects_generation() -> None:
+    stamped = deployment(generation=9, annotations={compute.ANNOTATION_SOURCE_GENERATION: "4"})
+
+    status = decide(of=stamped)
+
+    assert status.observed_generation == 4
+    assert {each.observed_generation for each in status.conditions} == {4}
+
+
+@pytest.mark.parametrize(
+    ("instances", "around", "reason"),
+    [
+        ([instance(0)], Surroundings(location_needed=True), "StableInstanceFound"),
+        ([], Surroundings(location_needed=True, networks_ready=False), "NoMatchingLocation"),
+        ([unready(0, "Pending")], Surroundings(HERE, True, False), "ProvisioningNetwork"),
+        ([unready(0, "Pending")], Surroundings(HERE, True, True), "ProvisioningInstances"),
+        ([], Surroundings(), "ProvisioningInstances"),
+    ],
+)
+def test_available(instances: list[compute.Instance], around: Surroundings, reason: str) -> None:
+    status, found, _ = said(decide(*instances, around=around), "Available")
+
+    assert found == reason
+    assert status == ("True" if reason == "StableInstanceFound" else "False")
+
+
+@pytest.mark.parametrize(
+    ("instances", "around", "reason", "message"),
+    [
+        ([instance(0), instance(1)], Surroundings(), "ReplicasAvailable", None),
+        ([instance(0)], Surroundings(), "ProvisioningInstances", "1 of 2 instances are ready"),
+        ([unready(0, "PendingProgramming", "m")], Surroundings(), "PendingProgramming", "m"),
+        (
+            [unready(0, "Pending"), unready(1, "ImageUnavailable", "none")],
+            Surroundings(),
+            "ImageUnavailable",
+            "none",
+        ),
+        (
+            [unready(10, "InstanceCrashing", "ten"), unready(9, "ImageUnavailable", "nine")],
+            Surroundings(),
+            "ImageUnavailable",
+            "nine",
+        ),
+        (
+            [unready(0, "SchedulingGatesPresent")],
+            Surroundings(HERE, True, networks_ready=False),
+            "ProvisioningNetwork",
+            None,
+        ),
+        (
+            [unready(0, "NetworkFailedToCreate", "no room")],
+            Surroundings(HERE, True, networks_ready=False),
+            "NetworkFailedToCreate",
+            "no room",
+        ),
+        ([], Surroundings(location_needed=True), "NoMatchingLocation", None),
+    ],
+)
+def test_replicas_ready_tells_the_cause(
+    instances: list[compute.Instance], around: Surroundings, reason: str, message: str | None
+) -> None:
+    status, found, told = said(decide(*instances, around=around), "ReplicasReady")
+
+    assert found == reason
+    assert status == ("True" if reason == "ReplicasAvailable" else "False")
+    assert message is None or told == message
+
+
+def test_denied_quota_is_told_by_its_own_reason() -> None:
+    denied = instance(
+        0,
+        gates=["Quota"],
+        conditions=[
+            condition("Ready", "False", "PendingQuota", "full"),
+            condition("QuotaGranted", "False", "ValidationFailed", "not registered"),
+        ],
+    )
+
+    assert said(decide(denied), "ReplicasReady") == ("False", "ValidationFailed", "not registered")
+
+
+def test_an_instance_about_to_be_replaced_is_not_blamed_on_the_new_template() -> None:
+    stale = unready(0, "ImageUnavailable", "of the old template", hash="old")
+    leaving = unready(1, "InstanceCrashing", "on its way out", deleting=True)
+
+    assert said(decide(stale, leaving), "ReplicasReady")[1] == "ProvisioningInstances"
+
+
+def test_available_can_be_true_while_replicas_are_missing() -> None:
+    status = decide(instance(0), unready(1, "InstanceCrashing", "exit 1"))
+
+    assert said(status, "Available")[0] == "True"
+    assert said(status, "ReplicasReady") == ("False", "InstanceCrashing", "exit 1")
+
+
+def test_a_location_once_found_stays() -> None:
+    before = deployment(location=HERE)
+
+    assert decide(of=before).location == HERE
+
+
+def test_conditions_of_others_stay_and_nothing_new_changes_nothing() -> None:
+    foreign = condition("Custom", "True")
+    first = decide(instance(0), instance(1), of=deployment(minimum=2, conditions=[foreign]))
+
+    again = decide_deployment_status(
+        compute.WorkloadDeployment(
+            metadata=deployment().metadata, spec=deployment(minimum=2).spec, status=first
+        ),
+        [instance(0), instance(1)],
+        template_hash="new",
+        surroundings=Surroundings(),
+        now=NOW + timedelta(hours=1),
+    )
+
+    assert first.conditions[0] == foreign
+    assert again == first

@@ -1,0 +1,199 @@
+"""From deployments to placements and the workload: one read says why."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Condition
+from datum_compute.decisions.placement import PlacementPlan, UnservedCity, WantedDeployment
+from datum_compute.decisions.workload_status import decide_workload_status
+from tests.decisions.builders import NOW, condition, deployment, workload
+
+UP = condition("Available", "True", "StableInstanceFound")
+DOWN = condition("Available", "False", "ProvisioningInstances")
+
+
+def behind(reason: str, message: str) -> Condition:
+    return condition("ReplicasReady", "False", reason, message)
+
+
+def decide(
+    *deployments: compute.WorkloadDeployment,
+    of: compute.Workload | None = None,
+    plan: PlacementPlan | None = None,
+    missing_networks: tuple[str, ...] = (),
+) -> compute.WorkloadStatus:
+    return decide_workload_status(
+        of or workload(default=["DFW", "IAD"]),
+        deployments,
+        plan=plan or PlacementPlan(),
+        now=NOW,
+        missing_networks=missing_networks,
+    )
+
+
+def said(found: tuple[Condition, ...]) -> tuple[str, str, str]:
+    one = conditions.find(found, "Available")
+    assert one is not None
+    return one.status, one.reason, one.message
+
+
+def test_counters_add_up() -> None:
+    status = decide(
+        deployment(
+            "DFW",
+            replicas=2,
+            updated_replicas=1,
+            current_replicas=1,
+            desired_replicas=2,
+            ready_replicas=2,
+            observed_generation=1,
+        ),
+        deployment(
+            "LHR",
+            placement="backup",
+            replicas=1,
+            updated_replicas=1,
+            desired_replicas=1,
+            ready_replicas=1,
+            observed_generation=1,
+        ),
+        of=workload(default=["DFW"], backup=["LHR"], generation=7),
+    )
+
+    assert status.deployments == 2
+    assert (status.replicas, status.desired_replicas, status.ready_replicas) == (3, 3, 3)
+    assert (status.updated_replicas, status.current_replicas) == (2, 1)
+    assert status.observed_generation == 7
+    assert [(each.name, each.replicas) for each in status.placements] == [
+        ("backup", 1),
+        ("default", 2),
+    ]
+
+
+def test_a_report_that_is_behind_counts_nothing_as_updated() -> None:
+    late = deployment(
+        "DFW",
+        generation=2,
+        observed_generation=1,
+        replicas=3,
+        updated_replicas=3,
+        ready_replicas=3,
+    )
+
+    status = decide(late)
+
+    assert status.updated_replicas == 0
+    assert status.ready_replicas == 3
+
+
+def test_one_available_deployment_makes_it_available_and_the_rest_is_told() -> None:
+    status = decide(
+        deployment("DFW", conditions=[UP]),
+        deployment("IAD", conditions=[DOWN, behind("QuotaExceeded", "10 of 10 used")]),
+    )
+
+    told = "Available in DFW; IAD: 10 of 10 used (QuotaExceeded)"
+    assert said(status.placements[0].conditions) == ("True", "AvailableDeploymentFound", told)
+    assert said(status.conditions) == ("True", "AvailablePlacementFound", f"default: {told}")
+
+
+def test_nothing_available_says_why() -> None:
+    status = decide(deployment("DFW", conditions=[DOWN, behind("ImageUnavailable", "no image")]))
+
+    told = "DFW: no image (ImageUnavailable)"
+    assert said(status.placements[0].conditions) == ("False", "NoAvailableDeployments", told)
+    assert said(status.conditions) == ("False", "NoAvailablePlacements", f"default: {told}")
+
+
+def test_a_placement_without_deployments_is_reported() -> None:
+    status = decide()
+
+    assert [each.name for each in status.placements] == ["default"]
+    assert said(status.conditions)[1] == "NoAvailablePlacements"
+
+
+def test_a_city_that_none_serves_is_the_reason() -> None:
+    plan = PlacementPlan(unserved=(UnservedCity("default", "SYD"),))
+
+    status = decide(plan=plan)
+
+    assert said(status.placements[0].conditions)[:2] == ("False", "NoMatchingLocation")
+    assert said(status.conditions) == (
+        "False",
+        "NoMatchingLocation",
+        "default: No available location serves SYD",
+    )
+
+
+def test_a_city_that_none_serves_is_told_even_when_others_are_up() -> None:
+    plan = PlacementPlan(unserved=(UnservedCity("default", "SYD"),))
+
+    status = decide(deployment("DFW", conditions=[UP]), plan=plan)
+
+    assert said(status.conditions)[:2] == ("True", "AvailablePlacementFound")
+    assert "SYD" in said(status.conditions)[2]
+
+
+def test_a_predecessor_on_its_way_out_is_the_reason() -> None:
+    plan = PlacementPlan(blocked=(WantedDeployment("web-default-dfw", "default", "DFW"),))
+
+    status = decide(plan=plan)
+
+    assert said(status.conditions)[1] == "PreviousDeploymentTerminating"
+    assert "web-default-dfw" in said(status.conditions)[2]
+
+
+def test_a_city_no_cell_serves_is_the_reason() -> None:
+    unscheduled = condition("Scheduled", "False", "NoCellForCity", "no cell serves DFW")
+
+    status = decide(deployment("DFW", conditions=[DOWN, unscheduled]))
+
+    assert said(status.conditions)[1] == "NoCellForCity"
+
+
+def test_an_unreachable_cell_is_named_with_the_age_of_its_report() -> None:
+    away = condition("CellReachable", "False", "CellUnreachable", "")
+
+    status = decide(deployment("DFW", conditions=[UP, away]))
+
+    assert said(status.conditions)[0] == "True"
+    assert (
+        "DFW: the cell has been unreachable since 2026-03-04T05:06:07Z"
+        in (said(status.conditions)[2])
+    )
+
+
+def test_a_missing_network_stops_all() -> None:
+    status = decide(deployment("DFW", conditions=[UP]), missing_networks=("b", "a"))
+
+    assert said(status.conditions) == ("False", "NetworkNotFound", "Networks not found: a, b")
+
+
+def test_orphans_count_until_they_are_gone() -> None:
+    orphan = deployment("LHR", placement="gone", replicas=2, deleting=True)
+
+    status = decide(deployment("DFW", conditions=[UP]), orphan)
+
+    assert status.deployments == 2
+    assert [(each.name, each.replicas) for each in status.placements] == [
+        ("default", 0),
+        ("gone", 2),
+    ]
+
+
+def test_nothing_new_changes_nothing() -> None:
+    first = decide(deployment("DFW", conditions=[UP]))
+
+    again = decide_workload_status(
+        compute.Workload(
+            metadata=workload().metadata, spec=workload(default=["DFW", "IAD"]).spec, status=first
+        ),
+        [deployment("DFW", conditions=[UP])],
+        plan=PlacementPlan(),
+        now=NOW + timedelta(hours=1),
+    )
+
+    assert again == first

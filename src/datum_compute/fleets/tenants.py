@@ -44,14 +44,22 @@ class TenantFleet(Fleet):
         presence = _Presence(changes)
         unlisten = self._cell_fleet.listen(presence.engaged, presence.disengaged)
         try:
-            await self._cell_fleet.wait_discovered()
-            for cluster in self._cell_fleet.clusters():
-                for cache in _caches(cluster):
-                    await cache.wait_synced()
+            await self._wait_known()
             await follow(self, changes, presence.wanted, self._client_for)
         finally:
             unlisten()
             presence.stop()
+
+    async def _wait_known(self) -> None:
+        await self._cell_fleet.wait_discovered()
+        while unsynced := self._unsynced():
+            await unsynced[0].wait_synced()
+            # A cluster may have been engaged anew while its caches were waited for.
+            await self._cell_fleet.wait_discovered()
+
+    def _unsynced(self) -> list[Cache]:
+        caches = [cache for cluster in self._cell_fleet.clusters() for cache in _caches(cluster)]
+        return [cache for cache in caches if not cache.synced]
 
 
 class _Presence:

@@ -118,13 +118,15 @@ class Cache:
         return partial(self._subscribers.pop, number, None)
 
     async def wait_synced(self) -> None:
-        if not self.synced:
+        """Until ``synced``, or until the cluster is disengaged."""
+        if not self.synced and self.state is not CacheState.CLOSED:
             event = asyncio.Event()
             self.when_synced(event.set)
             await event.wait()
 
     def when_synced(self, callback: Callable[[], None]) -> None:
-        if self.synced:
+        """Call back once, when ``wait_synced`` would return."""
+        if self.synced or self.state is CacheState.CLOSED:
             callback()
         else:
             self._on_synced.append(callback)
@@ -182,9 +184,7 @@ class Cache:
         self._advance(resource_version)
         if not self.synced:
             self.synced = True
-            callbacks, self._on_synced = self._on_synced, []
-            for callback in callbacks:
-                callback()
+            self._announce_synced()
 
     def apply(self, event: WatchEvent) -> None:
         obj = event.object
@@ -216,7 +216,7 @@ class Cache:
     def close(self) -> None:
         self.state = CacheState.CLOSED
         self._subscribers.clear()
-        self._on_synced.clear()
+        self._announce_synced()
         self._announce_seen()
 
     def _in(self, namespace: str) -> Objects:
@@ -259,6 +259,11 @@ class Cache:
         self.revision = revision_of(resource_version)
         if self._awaited:
             self._announce_seen()
+
+    def _announce_synced(self) -> None:
+        callbacks, self._on_synced = self._on_synced, []
+        for callback in callbacks:
+            callback()
 
     def _announce_seen(self) -> None:
         awaited, self._awaited = self._awaited, []

@@ -53,10 +53,14 @@ class Cluster:
         """In the order in which they were asked for, to report on."""
         return list(self._caches.values())
 
-    async def stop(self) -> None:
-        """End all watches; for the fleet that disengages."""
+    def close(self) -> None:
+        """Let nobody wait for these caches any more; for the fleet that disengages."""
         for cache in self._caches.values():
             cache.close()
+
+    async def stop(self) -> None:
+        """End all watches."""
+        self.close()
         await self._tasks.stop(*self._watching)
 
     def _caches_of(self, resource: Resource) -> list[Cache]:

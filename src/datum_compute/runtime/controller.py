@@ -150,8 +150,9 @@ class Controller:
                     await self._run(queue, request)
             finally:
                 queue.done(request)
-            # A reconcile that only reads caches never waits; let the others have a turn.
-            await asyncio.sleep(0)
+            if len(queue):
+                # A reconcile that only reads caches never waits; let the others have a turn.
+                await asyncio.sleep(0)
 
     async def _run(self, queue: Queue[Request], request: Request) -> None:
         self._counts["runs"] += 1

@@ -68,8 +68,8 @@ class Fleet:
             finally:
                 self.discovered = False
                 for name in sorted(self._clusters, reverse=True):
-                    await self.disengage(name)
-                self._tasks = None
+                    self._release(name)
+                self._tasks = None  # which now ends the watches
 
     async def discover(self, tasks: TaskGroup) -> None:
         """Engage and disengage for ever, and say ``mark_discovered`` after the first round.
@@ -120,13 +120,18 @@ class Fleet:
 
     async def disengage(self, name: str) -> None:
         """Returns when the watches of the cluster have ended."""
+        cluster = self._release(name)
+        if cluster is not None:
+            await cluster.stop()
+
+    def _release(self, name: str) -> Cluster | None:
         cluster = self._clusters.pop(name, None)
-        if cluster is None:
-            return
-        self._log("cluster disengaged", name)
-        for listener in list(self._listeners.values()):
-            listener.disengaged(cluster)
-        await cluster.stop()
+        if cluster is not None:
+            self._log("cluster disengaged", name)
+            for listener in list(self._listeners.values()):
+                listener.disengaged(cluster)
+            cluster.close()
+        return cluster
 
     def _log(self, message: str, cluster: str) -> None:
         logger.info(message, extra={"fields": {"fleet": self.name, "cluster": cluster}})

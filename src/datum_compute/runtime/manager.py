@@ -23,6 +23,7 @@ class Manager:
         self._env = env
         self._controllers: list[Controller] = []
         self._started = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def add(self, *controllers: Controller) -> None:
         if self._started.is_set():
@@ -32,16 +33,31 @@ class Manager:
     async def run(self) -> None:
         if not self._controllers:
             raise RuntimeError(f"manager {self.name!r} has no controllers and would do nothing")
-        async with TaskGroup(f"manager {self.name}") as tasks:
-            # Stopped in reverse: no reconcile runs any more when its clusters go.
-            for fleet in self.fleets():
-                tasks.start(fleet.run(), name=f"{self.name} fleet {fleet.name}")
-            for controller in self._controllers:
-                tasks.start(controller.run(self._env), name=f"{self.name} {controller.name}")
-            self._started.set()
+        try:
+            async with TaskGroup(f"manager {self.name}") as tasks:
+                # Stopped in reverse: no reconcile runs any more when its clusters go.
+                for fleet in self.fleets():
+                    tasks.start(fleet.run(), name=f"{self.name} fleet {fleet.name}")
+                for controller in self._controllers:
+                    tasks.start(controller.run(self._env), name=f"{self.name} {controller.name}")
+                self._started.set()
+        finally:
+            self._ended.set()
 
     async def wait_ready(self) -> None:
-        """Until the fleets have discovered and the required caches are synced."""
+        """Until the fleets have discovered and the required caches are synced.
+
+        Raises RuntimeError when the manager ends before that; ``run`` has the reason.
+        """
+        async with TaskGroup(f"manager {self.name} ready") as tasks:
+            ready = tasks.start(self._wait_ready(), name=f"{self.name} ready")
+            ended = tasks.start(self._ended.wait(), name=f"{self.name} ended")
+            await asyncio.wait([ready, ended], return_when=asyncio.FIRST_COMPLETED)
+            await tasks.stop(ready, ended)
+        if ready.cancelled():
+            raise RuntimeError(f"manager {self.name!r} ended before it was ready")
+
+    async def _wait_ready(self) -> None:
         await self._started.wait()
         for controller in self._controllers:
             await controller.wait_ready()

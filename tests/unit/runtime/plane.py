@@ -34,10 +34,11 @@ class Plane:
         self.open_watches = 0
         self.calls: list[str] = []
         """The verbs of all calls, reads included."""
-        self._down = False
-        self._lagging = False
+        self._down = 0  # how many blocks hold it down, or back
+        self._lagging = 0
         self._objects: dict[tuple[str, str, str], Wire] = {}
         self._history: list[tuple[int, str, EventType, Wire]] = []
+        self._forgotten = 0  # entries no longer in the history, and the last revision of them
         self._compacted = 0
         self._uids = 0
         self._wakers: list[asyncio.Future[None]] = []
@@ -72,25 +73,26 @@ class Plane:
     def forget_history(self) -> None:
         """Compaction: watches from before now are told that they have expired."""
         self._compacted = self.revision
+        self._forgotten += len(self._history)
         self._history.clear()
 
     @contextmanager
     def down(self) -> Iterator[None]:
-        self._down = True
+        self._down += 1
         self._wake()
         try:
             yield
         finally:
-            self._down = False
+            self._down -= 1
 
     @contextmanager
     def lagging(self) -> Iterator[None]:
         """Writes happen, watches do not tell of them."""
-        self._lagging = True
+        self._lagging += 1
         try:
             yield
         finally:
-            self._lagging = False
+            self._lagging -= 1
             self._wake()
 
     def wire(self, name: str, resource: Resource = WIDGETS, namespace: str = "default") -> Wire:
@@ -237,8 +239,7 @@ class Plane:
 
     def _happened(self, plural: str, event: EventType, wire: Wire) -> None:
         self._history.append((self.revision, plural, event, json.loads(json.dumps(wire))))
-        if not self._lagging:
-            self._wake()
+        self._wake()
 
     def _wake(self) -> None:
         wakers, self._wakers = self._wakers, []
@@ -249,21 +250,24 @@ class Plane:
     async def _events(
         self, plural: str, revision: int, matches: Any, timeout_seconds: int
     ) -> AsyncIterator[WatchEvent]:
-        if revision < self._compacted:
-            raise errors.Expired(410, "Expired", "too old")
-        sent: set[int] = set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_seconds
+        if revision < self._compacted:
+            raise errors.Expired(410, "Expired", "too old")
+        number = self._forgotten
         while loop.time() < deadline:
             self._check_up()
-            for number, (at, kind, event, wire) in enumerate(list(self._history)):
-                known = at <= revision and event is not EventType.BOOKMARK
-                if kind != plural or known or number in sent:
+            while not self._lagging and number < self._forgotten + len(self._history):
+                if number < self._forgotten:
+                    raise errors.Expired(410, "Expired", "forgotten before it was sent")
+                at, kind, event, wire = self._history[number - self._forgotten]
+                number += 1
+                if kind != plural or at <= revision:
                     continue
-                sent.add(number)
                 labels = wire["metadata"].get("labels", {})
                 if event is EventType.BOOKMARK or matches(labels):
                     yield WatchEvent(event, _decoded(wire))
+                    self._check_up()
             waker = loop.create_future()
             self._wakers.append(waker)
             try:

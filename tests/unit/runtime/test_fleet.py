@@ -204,6 +204,20 @@ async def test_a_fleet_that_fails_ends_its_manager_with_the_reason() -> None:
         await manager.run()
 
 
+async def test_waiting_for_a_manager_that_has_ended_is_an_error() -> None:
+    env, plane = SimulatedEnvironment(), Plane()
+    manager = Manager("m", env)
+    manager.add(_recorder([], StaticFleet("fleet", {"one": plane}, env)))
+
+    with plane.down():
+        async with running(manager):
+            waiting = asyncio.get_running_loop().create_task(manager.wait_ready())
+            await asyncio.sleep(10)
+            assert not waiting.done()
+        with pytest.raises(RuntimeError, match="'m' ended before it was ready"):
+            await waiting
+
+
 async def test_a_manager_without_controllers_says_so() -> None:
     with pytest.raises(RuntimeError, match="'empty' has no controllers"):
         await Manager("empty", SimulatedEnvironment()).run()

@@ -1,0 +1,131 @@
+"""The simulated provider passes the kit, with and without networking, and is not its excuse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.providers import conformance
+from datum_compute.providers.conformance import Bench, Check, Failed
+from datum_compute.providers.controller import provider_controller
+from datum_compute.providers.protocol import AVAILABLE, PROGRAMMED, Provider, Report, Subject
+from datum_compute.providers.simulated import SimulatedProvider, simulated_provider
+from datum_compute.providers.simulated.behaviour import FAIL
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.manager import Manager
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import EmbeddedServer, embedded_server
+
+
+class Runner:
+    """One provider on one cell, which can be stopped and started anew."""
+
+    def __init__(self, embedded: EmbeddedServer, env: SimulatedEnvironment) -> None:
+        self._embedded = embedded
+        self._env = env
+        self._task: asyncio.Task[None] | None = None
+
+    def controllers(self, cell: SingleFleet) -> list[Controller]:
+        return simulated_provider(cell, self._env)
+
+    async def start(self) -> None:
+        client = self._embedded.client("cell/dfw", "provider-dfw")
+        cell = SingleFleet("cell", "single", client, self._env)
+        manager = Manager("provider", self._env)
+        manager.add(*self.controllers(cell))
+        self._task = asyncio.create_task(manager.run())
+        await manager.wait_ready()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+
+class NoNetworking(Runner):
+    def controllers(self, cell: SingleFleet) -> list[Controller]:
+        return simulated_provider(cell, self._env, networking_enabled=False)
+
+
+class Careless:
+    """Ignores what it started before, and never says that it failed."""
+
+    name = "simulated"
+
+    async def ensure(self, subject: Subject) -> Report:
+        return Report(PROGRAMMED, AVAILABLE)
+
+    async def remove(self, subject: Subject) -> None:
+        return None
+
+
+class CarelessRunner(Runner):
+    def controllers(self, cell: SingleFleet) -> list[Controller]:
+        return [provider_controller(cell, Careless(), self._env)]
+
+
+@asynccontextmanager
+async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[Bench]:
+    env = SimulatedEnvironment()
+    async with embedded_server(env, cells=("dfw",)) as embedded:
+        runner = runner_type(embedded, env)
+        await runner.start()
+        try:
+            yield Bench(
+                embedded.client("cell/dfw"),
+                "simulated",
+                runner.restart,
+                broken={reason: {FAIL: reason} for reason in conformance.FAILURES},
+            )
+        finally:
+            await runner.stop()
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.title)
+async def test_it_keeps_the_contract(check: Check) -> None:
+    async with bench() as found:
+        await check(found)
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.title)
+async def test_it_keeps_the_contract_in_a_cell_without_networking(check: Check) -> None:
+    async with bench(NoNetworking) as found:
+        await check(found)
+
+
+async def test_the_kit_notices_a_provider_that_hides_failures() -> None:
+    async with bench(CarelessRunner) as found:
+        with pytest.raises(Failed, match="does not say"):
+            await conformance.a_failure_is_told_with_a_declared_reason(found)
+
+
+async def test_the_kit_notices_when_nobody_is_at_work() -> None:
+    env = SimulatedEnvironment()
+    async with embedded_server(env, cells=("dfw",)) as embedded:
+        idle = Runner(embedded, env)
+        found = Bench(embedded.client("cell/dfw"), "simulated", idle.stop)
+        with pytest.raises(Failed, match="not Available"):
+            await conformance.the_last_gate_starts_it(found)
+
+
+def test_the_simulated_provider_has_the_shape_of_the_protocol() -> None:
+    env = SimulatedEnvironment()
+
+    async def make() -> Provider:
+        return SimulatedProvider(
+            SingleFleet("cell", "single", None, env),  # type: ignore[arg-type]  # never asked
+            env,
+            networking_enabled=False,
+        )
+
+    assert asyncio.run(make()).name == "simulated"
+    assert compute.provider_finalizer("simulated") == "simulated.compute.datumapis.com/finalizer"

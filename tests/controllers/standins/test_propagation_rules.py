@@ -1,0 +1,107 @@
+"""Scheduling, health and naming, as pure rules."""
+
+from __future__ import annotations
+
+from datum_compute.platform.propagation import names, schedule
+from datum_compute.platform.propagation.health import Health, decide_health
+from datum_compute.platform.propagation.schedule import Member, decide_clusters
+
+CITY = "topology.datum.net/city-code"
+ONE_IN_DFW = schedule.parse_placement(
+    {
+        "clusterAffinity": {"labelSelector": {"matchLabels": {CITY: "DFW"}}},
+        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+    }
+)
+ALL_IN_DFW = schedule.parse_placement(
+    {"clusterAffinity": {"labelSelector": {"matchLabels": {CITY: "DFW"}}}}
+)
+
+
+def member(name: str, city: str = "DFW", *, ready: bool = True, deleting: bool = False) -> Member:
+    return Member(name, {CITY: city}, ready, deleting)
+
+
+def test_only_ready_members_with_the_label_fit() -> None:
+    members = [member("dfw"), member("lhr", "LHR"), member("dfw2", ready=False)]
+
+    assert decide_clusters(ALL_IN_DFW, members, ()) == ("dfw",)
+
+
+def test_without_a_constraint_all_that_fit_are_taken() -> None:
+    assert decide_clusters(ALL_IN_DFW, [member("b"), member("a")], ()) == ("a", "b")
+
+
+def test_a_constraint_of_one_takes_one_and_sticks_to_it() -> None:
+    members = [member("a"), member("b")]
+
+    assert decide_clusters(ONE_IN_DFW, members, ()) == ("a",)
+    assert decide_clusters(ONE_IN_DFW, members, ("b",)) == ("b",)
+
+
+def test_a_member_that_has_it_keeps_it_while_it_is_not_ready() -> None:
+    members = [member("a"), member("b", ready=False)]
+
+    assert decide_clusters(ONE_IN_DFW, members, ("b",)) == ("b",)
+
+
+def test_a_member_on_its_way_out_or_relabelled_loses_it() -> None:
+    assert decide_clusters(ONE_IN_DFW, [member("a", deleting=True)], ("a",)) == ()
+    assert decide_clusters(ONE_IN_DFW, [member("a", "LHR")], ("a",)) == ()
+
+
+def test_fewer_members_than_asked_for_is_no_fit() -> None:
+    two = schedule.parse_placement(
+        {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]}
+    )
+
+    assert decide_clusters(two, [member("a")], ()) == ()
+
+
+def probes(*answers: tuple[float, bool]) -> Health:
+    health: Health | None = None
+    for at, good in answers:
+        health = decide_health(health, good=good, at=at)
+    assert health is not None
+    return health
+
+
+def test_a_new_member_is_ready_at_its_first_good_probe() -> None:
+    assert probes((0, True)).ready
+    assert not probes((0, False)).ready
+    assert probes((0, False), (1, True)).ready
+
+
+def test_a_ready_member_must_fail_for_thirty_seconds() -> None:
+    assert probes((0, True), (10, False), (20, False), (30, False)).ready
+    assert not probes((0, True), (10, False), (20, False), (30, False), (40, False)).ready
+
+
+def test_a_good_probe_in_between_starts_the_count_anew() -> None:
+    assert probes((0, True), (10, False), (20, True), (30, False), (50, False)).ready
+
+
+def test_a_lost_member_must_succeed_for_thirty_seconds() -> None:
+    lost = ((0, True), (10, False), (40, False))
+
+    assert not probes(*lost).ready
+    assert not probes(*lost, (50, True), (70, True)).ready
+    assert probes(*lost, (50, True), (70, True), (80, True)).ready
+
+
+def test_a_work_name_is_readable_and_depends_on_the_whole_identity() -> None:
+    plain = names.work_name("WorkloadDeployment", "app-web-dfw", "ns-1")
+
+    assert plain.startswith("app-web-dfw-")
+    assert plain == names.work_name("WorkloadDeployment", "app-web-dfw", "ns-1")
+    assert plain != names.work_name("WorkloadDeployment", "app-web-dfw", "ns-2")
+    assert plain != names.work_name("Instance", "app-web-dfw", "ns-1")
+
+
+def test_reserved_namespaces_are_karmadas_and_kubernetes_own() -> None:
+    reserved = ["karmada-system", "karmada-cluster", "karmada-es-dfw", "kube-system"]
+
+    assert all(names.is_reserved(namespace) for namespace in reserved)
+    assert not names.is_reserved("ns-1234")
+    assert names.cluster_of("karmada-es-dfw") == "dfw"
+    assert names.cluster_of("ns-1234") == ""

@@ -1,16 +1,18 @@
-"""The embedded server as a target, in process or over HTTPS."""
+"""The embedded server as a target: in process, or over HTTPS from a thread of its own."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http import HttpTransport
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.transport import Transport
-from datum_compute.testing.server import EmbeddedServer, embedded_server
+from datum_compute.testing.server import Address, EmbeddedServer, embedded_server
 from tests.conformance.client.world import Target
 
 PREFIX = "/clusters/hub"
@@ -19,17 +21,68 @@ PREFIX = "/clusters/hub"
 @asynccontextmanager
 async def in_process() -> AsyncIterator[Target]:
     async with _small_server() as embedded:
-        yield _target(embedded, InProcessTransport(embedded.server.handle))
+
+        async def forget_history() -> None:
+            _forget(embedded)
+
+        transport = InProcessTransport(embedded.server.handle)
+        powerless = embedded.token("powerless", groups=())
+        yield _target(transport, embedded.token(), powerless, forget_history)
 
 
-@asynccontextmanager
-async def over_https() -> AsyncIterator[Target]:
-    async with _small_server() as embedded, embedded.serve_https() as address:
-        transport = HttpTransport(address.base_url, ca_pem=address.ca_pem)
+class HttpsServer:
+    """A server on its own loop in its own thread, as another process would be."""
+
+    def __init__(self, embedded: EmbeddedServer, address: Address) -> None:
+        self.address = address
+        self.powerless_token = embedded.token("powerless", groups=())
+        self._embedded = embedded
+        self._loop = asyncio.get_running_loop()
+
+    @asynccontextmanager
+    async def target(self) -> AsyncIterator[Target]:
+        async def forget_history() -> None:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._forget(), self._loop))
+
+        transport = HttpTransport(self.address.base_url, ca_pem=self.address.ca_pem)
         try:
-            yield _target(embedded, transport)
+            yield _target(transport, self.address.token, self.powerless_token, forget_history)
         finally:
             await transport.close()
+
+    async def _forget(self) -> None:
+        _forget(self._embedded)
+
+
+@contextmanager
+def https_server() -> Iterator[HttpsServer]:
+    started: list[HttpsServer] = []
+    ready = threading.Event()
+    stop: list[Callable[[], object]] = []
+
+    async def serve() -> None:
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        stop.append(lambda: loop.call_soon_threadsafe(done.set))
+        async with _small_server() as embedded, embedded.serve_https() as address:
+            started.append(HttpsServer(embedded, address))
+            ready.set()
+            await done.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        finally:
+            ready.set()  # a failed start must not leave the test waiting
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        ready.wait(30)
+        yield started[0]
+    finally:
+        stop[0]()
+        thread.join()
 
 
 def _small_server() -> Any:
@@ -37,15 +90,21 @@ def _small_server() -> Any:
     return embedded_server(crds_for=lambda plane_type: [], cells=(), projects=())
 
 
-def _target(embedded: EmbeddedServer, transport: Transport) -> Target:
+def _forget(embedded: EmbeddedServer) -> None:
+    """Give up all history at once, as compaction does when its time has passed."""
+    for plane in embedded.store.planes.values():
+        plane.forget(2**62, 10**9)
+
+
+def _target(
+    transport: Transport,
+    token: str,
+    powerless: str,
+    forget_history: Callable[[], Awaitable[None]],
+) -> Target:
     def client_with(**options: Any) -> ApiClient:
-        given = {"cluster": "hub", "prefix": PREFIX, "token": embedded.token(), **options}
-        return ApiClient(transport, **given)
+        return ApiClient(
+            transport, **{"cluster": "hub", "prefix": PREFIX, "token": token, **options}
+        )
 
-    async def forget_history() -> None:
-        # Everything that happened before this moment, as if its time had long passed.
-        for plane in embedded.store.planes.values():
-            plane.forget(2**62, 10**9)
-
-    powerless = embedded.token("powerless", groups=())
     return Target(client_with(), client_with, powerless, forget_history)

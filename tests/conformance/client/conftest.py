@@ -1,0 +1,15 @@
+"""One server for all tests over HTTPS; each works in namespaces of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.client.embedded import HttpsServer, https_server
+
+
+@pytest.fixture(scope="session")
+def https() -> Iterator[HttpsServer]:
+    with https_server() as server:
+        yield server

@@ -183,7 +183,7 @@ def translated(schema: Json) -> Json:
     return plain
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases())
 def test_the_walk_agrees_with_an_independent_validator(case: tuple[dict[str, Json], Json]) -> None:
     field, value = case
@@ -201,7 +201,7 @@ def test_the_walk_agrees_with_an_independent_validator(case: tuple[dict[str, Jso
     assert (not outcome.errors) == oracle.is_valid(obj), (obj, outcome.errors)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cases())
 def test_processing_twice_changes_nothing(case: tuple[dict[str, Json], Json]) -> None:
     field, value = case

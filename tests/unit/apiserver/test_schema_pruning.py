@@ -227,3 +227,14 @@ def test_value_rules_in_cel_are_kept_with_their_place() -> None:
 
     assert found.source == rule
     assert found.place.at((4,)) == "spec.list[4]"
+
+
+def test_deeply_nested_defaults_are_compiled_in_reasonable_time() -> None:
+    """Completing defaults level by level must not double the work at each level."""
+    schema: dict[str, Any] = {"type": "string", "default": "x"}
+    expected: Any = "x"
+    for _ in range(25):
+        schema = {**obj(a=schema), "default": {}}
+        expected = {"a": expected}
+
+    assert processed(obj(spec=schema), {}) == ({"spec": expected}, [])

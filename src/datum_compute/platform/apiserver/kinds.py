@@ -134,35 +134,25 @@ def builtin_kinds() -> list[ServedKind]:
         _namespaces(),
         _config_maps(),
         _secrets(),
-        _builtin(
-            Resource("", "v1", "serviceaccounts", "ServiceAccount"),
-            ("sa",),
-            Column("Secrets", "string", "", computed=cells.count("secrets")),
-            AGE,
-            properties={"automountServiceAccountToken": {"type": "boolean"}},
-        ),
+        _service_accounts(),
         _events(),
-        _builtin(
-            Resource("coordination.k8s.io", "v1", "leases", "Lease"),
-            (),
-            Column("Holder", "string", ".spec.holderIdentity"),
-            AGE,
-            properties={"spec": _LEASE_SPEC},
-        ),
+        _leases(),
         _definitions(),
     ]
 
 
 def _namespaces() -> ServedKind:
+    finalizers = {"type": "array", "items": {"type": "string"}}
     return _builtin(
         Resource("", "v1", "namespaces", "Namespace", namespaced=False),
         ("ns",),
         Column("Status", "string", ".status.phase"),
         AGE,
-        properties={
-            "spec": _loose({"finalizers": {"type": "array", "items": {"type": "string"}}}),
-            "status": _loose({"phase": {"type": "string"}}),
-        },
+        schema=_loose(
+            "A room for names: objects in different namespaces may be called the same.",
+            spec=_loose("How it ends.", finalizers=finalizers),
+            status=_loose("Whether it lives.", phase=_text("Active or Terminating.")),
+        ),
         has_status=True,
         verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
         selectable_fields=("status.phase",),
@@ -175,7 +165,12 @@ def _config_maps() -> ServedKind:
         ("cm",),
         Column("Data", "string", "", computed=cells.count("data", "binaryData")),
         AGE,
-        properties={"data": _STRINGS, "binaryData": _BYTES, "immutable": {"type": "boolean"}},
+        schema=_loose(
+            "Settings that are no secret, for others to read.",
+            data=_texts("Texts by key."),
+            binaryData=_texts("Bytes by key, in base64.", format="byte"),
+            immutable=_IMMUTABLE,
+        ),
     )
 
 
@@ -186,13 +181,25 @@ def _secrets() -> ServedKind:
         Column("Type", "string", ".type"),
         Column("Data", "string", "", computed=cells.count("data")),
         AGE,
-        properties={
-            "type": {"type": "string", "default": "Opaque"},
-            "data": _BYTES,
-            "stringData": _STRINGS,
-            "immutable": {"type": "boolean"},
-        },
+        schema=_loose(
+            "Settings that few may read.",
+            type={**_text("What the data is for."), "default": "Opaque"},
+            data=_texts("Values by key, in base64.", format="byte"),
+            stringData=_texts("Values by key as they are; added to data when written."),
+            immutable=_IMMUTABLE,
+        ),
         selectable_fields=("type",),
+    )
+
+
+def _service_accounts() -> ServedKind:
+    automount = {"type": "boolean", "description": "Whether its token is given to what it runs."}
+    return _builtin(
+        Resource("", "v1", "serviceaccounts", "ServiceAccount"),
+        ("sa",),
+        Column("Secrets", "string", "", computed=cells.count("secrets")),
+        AGE,
+        schema=_loose("An identity for programs.", automountServiceAccountToken=automount),
     )
 
 
@@ -210,13 +217,14 @@ def _events() -> ServedKind:
         Column("First Seen", "string", "", 1, computed=cells.event_first_seen),
         Column("Count", "string", "", 1, computed=cells.event_count),
         Column("Name", "string", ".metadata.name", 1, "name"),
-        properties={
-            "involvedObject": _loose({}),
-            "count": {"type": "integer", "format": "int32"},
-            "message": {"type": "string"},
-            "reason": {"type": "string"},
-            "type": {"type": "string"},
-        },
+        schema=_loose(
+            "Something that happened to an object. Kept for a while only.",
+            involvedObject=_loose("The object it happened to."),
+            count=_whole("How often it happened."),
+            message=_text("What happened, for people."),
+            reason=_text("What happened, in one word."),
+            type=_text("Normal or Warning."),
+        ),
         named_first=False,
         selectable_fields=(
             *(f"involvedObject.{name}" for name in _INVOLVED),
@@ -225,18 +233,46 @@ def _events() -> ServedKind:
     )
 
 
-def _definitions() -> ServedKind:
+def _leases() -> ServedKind:
+    moment = {"type": "string", "format": "date-time"}
+    spec = _loose(
+        "Who holds it, and for how long.",
+        holderIdentity=_text("Who holds it."),
+        leaseDurationSeconds={**_whole("Seconds it is held without renewal."), "minimum": 1},
+        leaseTransitions={**_whole("How often it changed hands."), "minimum": 0},
+        acquireTime={**moment, "description": "When its holder got it."},
+        renewTime={**moment, "description": "When its holder last renewed it."},
+    )
     return _builtin(
-        Resource(
-            "apiextensions.k8s.io",
-            "v1",
-            "customresourcedefinitions",
-            "CustomResourceDefinition",
-            namespaced=False,
-        ),
+        Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+        (),
+        Column("Holder", "string", ".spec.holderIdentity"),
+        AGE,
+        schema=_loose("A claim that one of several holds for a while.", spec=spec),
+    )
+
+
+def _definitions() -> ServedKind:
+    name = "CustomResourceDefinition"
+    return _builtin(
+        Resource("apiextensions.k8s.io", "v1", f"{name.lower()}s", name, namespaced=False),
         ("crd", "crds"),
         Column("Created At", "date", "", computed=cells.created_at),
-        properties={"spec": _loose({}), "status": _loose({})},
+        schema=_loose(
+            "Teaches the server a kind.",
+            spec=_loose(
+                "The kind: its names, its versions and their schemas.",
+                group=_text("The API group; with the plural it is the definition's name."),
+                scope=_text("Namespaced or Cluster."),
+                names=_loose("What the kind is called."),
+                versions={
+                    "type": "array",
+                    "description": "The versions, exactly one of which is stored.",
+                    "items": _loose("A version, its schema, its columns and subresources."),
+                },
+            ),
+            status=_loose("Whether the kind is served."),
+        ),
         has_status=True,
         categories=("api-extensions",),
     )
@@ -246,7 +282,7 @@ def _builtin(
     resource: Resource,
     short_names: tuple[str, ...],
     *columns: Column,
-    properties: Mapping[str, Any],
+    schema: Mapping[str, Any],
     has_status: bool = False,
     verbs: tuple[str, ...] = VERBS,
     categories: tuple[str, ...] = (),
@@ -262,33 +298,37 @@ def _builtin(
         columns=(NAME, *columns) if named_first else columns,
         has_status=has_status,
         has_scale=False,
-        schema=compiled(_loose(properties)),
+        schema=compiled(schema),
         verbs=verbs,
         builtin=True,
         selectable_fields=selectable_fields,
     )
 
 
-def _loose(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _loose(description: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """Checks the types of what it knows and keeps all else: upstream's fields are many."""
     return {
         "type": "object",
+        "description": description,
         "x-kubernetes-preserve-unknown-fields": True,
-        "properties": dict(properties),
+        "properties": properties,
     }
 
 
-_STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
-_BYTES = {"type": "object", "additionalProperties": {"type": "string", "format": "byte"}}
-_LEASE_SPEC = _loose(
-    {
-        "holderIdentity": {"type": "string"},
-        "leaseDurationSeconds": {"type": "integer", "format": "int32", "minimum": 1},
-        "leaseTransitions": {"type": "integer", "format": "int32", "minimum": 0},
-        "acquireTime": {"type": "string", "format": "date-time"},
-        "renewTime": {"type": "string", "format": "date-time"},
-    }
-)
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _texts(description: str, **rules: str) -> dict[str, Any]:
+    values = {"type": "string", **rules}
+    return {"type": "object", "description": description, "additionalProperties": values}
+
+
+def _whole(description: str) -> dict[str, Any]:
+    return {"type": "integer", "format": "int32", "description": description}
+
+
+_IMMUTABLE = {"type": "boolean", "description": "Whether the data may never change again."}
 _INVOLVED = (
     "apiVersion",
     "fieldPath",

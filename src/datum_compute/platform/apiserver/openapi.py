@@ -23,11 +23,9 @@ from datum_compute.platform.apiserver.schema import Schema
 
 Document = dict[str, Any]
 
-_PATCHES = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-)
+_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+"""What every kind takes. Strategic merge is left out on purpose: kubectl then computes those
+patches from its own types, which know more of built-in kinds than our schemas say."""
 
 
 def index(kinds: Sequence[ServedKind], prefix: str = "") -> Document:

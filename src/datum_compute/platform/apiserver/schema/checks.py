@@ -70,9 +70,7 @@ def _at_once(schema: Mapping[str, Any], closely: Walk | None) -> Walk:
     accepts = STRING_FORMATS.get(schema.get("format", ""), bool)
 
     def check(value: Any, loc: Location, out: Outcome) -> None:
-        if not (
-            shortest <= len(value) <= longest and search(value) is not None and accepts(value)
-        ):
+        if not (shortest <= len(value) <= longest and search(value) is not None and accepts(value)):
             closely(value, loc, out)
 
     return check

@@ -13,42 +13,30 @@ and ``not``, and for ``metadata``) it changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from datum_compute.api import fields
-from datum_compute.platform.apiserver.schema import checks
+from datum_compute.platform.apiserver.schema import checks, composites, containers
+from datum_compute.platform.apiserver.schema.containers import DROP, KEEP, Admit, Node
 from datum_compute.platform.apiserver.schema.outcome import Location, Outcome, Place, Rule, Walk
 
 JsonSchema = Mapping[str, Any]
-
-
-class _Verdict(Enum):
-    KEEP = 1
-    """The value stays, whether or not it was found at fault."""
-    DROP = 2
-    """A null that means "not set"."""
-
-
-_KEEP, _DROP = _Verdict.KEEP, _Verdict.DROP
-
-Admit = Callable[[Any, Location, Outcome], Any]
-"""Judges a value not of the expected type: a verdict, or the value to put in its place."""
-
-
-class Node(NamedTuple):
-    expected: type | None
-    """None: any type; ``admit`` sees every value."""
-    walk: Walk | None
-    admit: Admit
+Make = Callable[[], Any]
+"""Gives a fresh copy of a default."""
 
 
 class _Compiler:
     """What one compilation shares: the mode, and the CEL rules met on the way."""
 
-    def __init__(self, *, keeping: bool, rules: list[Rule]) -> None:
+    def __init__(
+        self, *, keeping: bool, rules: list[Rule], defaults: dict[int, Make | None] | None = None
+    ) -> None:
         self.keeping = keeping
         self.rules = rules
+        self._defaults = {} if defaults is None else defaults
+        """By id of the schema: completing a default compiles all below it, so only once."""
 
     def node(self, schema: JsonSchema, place: Place) -> Node:
         for rule in schema.get("x-kubernetes-validations", ()):
@@ -96,10 +84,10 @@ class _Compiler:
     def _int_or_string(self, schema: JsonSchema, place: Place) -> Node:
         # The customary anyOf of the two types repeats what the extension already says.
         rest = {key: value for key, value in schema.items() if not _says_int_or_string(key, value)}
-        composites = self._composites(rest, place)
+        parts = self._composites(rest, place)
         by_type: dict[type, Walk | None] = {
-            str: checks.combine(checks.string_checks(rest, place) + composites),
-            int: checks.combine(checks.number_checks(rest, place) + composites),
+            str: checks.combine(checks.string_checks(rest, place) + parts),
+            int: checks.combine(checks.number_checks(rest, place) + parts),
         }
 
         def judge(value: Any, loc: Location, out: Outcome) -> None:
@@ -113,17 +101,17 @@ class _Compiler:
 
     def _any_node(self, schema: JsonSchema, place: Place) -> Node:
         """No type: each rule applies to values of the type it speaks of."""
-        composites = self._composites(schema, place)
+        parts = self._composites(schema, place)
         enum = checks.enum_checks(schema, place)
-        number = checks.combine(checks.number_checks(schema, place) + composites)
+        number = checks.combine(checks.number_checks(schema, place) + parts)
         by_type: dict[type, Walk | None] = {
             dict: self._object_walk(schema, place),
             list: self._array_walk(schema, place),
-            str: checks.combine(checks.string_checks(schema, place) + composites),
+            str: checks.combine(checks.string_checks(schema, place) + parts),
             int: number,
             float: number,
-            bool: checks.combine(enum + composites),
-            type(None): checks.combine(enum + composites),
+            bool: checks.combine(enum + parts),
+            type(None): checks.combine(enum + parts),
         }
 
         def judge(value: Any, loc: Location, out: Outcome) -> None:
@@ -153,7 +141,7 @@ class _Compiler:
 
     def _admit(self, schema: JsonSchema, judge: Walk, *, typed: bool) -> Admit:
         nullable = bool(schema.get("nullable"))
-        default = _default_maker(schema) if self.keeping else None
+        default = self._default(schema) if self.keeping else None
         # In judging mode an untyped schema says nothing about null.
         drops = self.keeping and not nullable
         null_passes = nullable and typed
@@ -161,15 +149,11 @@ class _Compiler:
         def admit(value: Any, loc: Location, out: Outcome) -> Any:
             if value is None:
                 if null_passes:
-                    return _KEEP
+                    return KEEP
                 if drops:
-                    if default is None:
-                        return _DROP
-                    fresh = default()
-                    judge(fresh, loc, out)
-                    return fresh
+                    return DROP if default is None else default()
             judge(value, loc, out)
-            return _KEEP
+            return KEEP
 
         return admit
 
@@ -184,12 +168,12 @@ class _Compiler:
         if schema.get("x-kubernetes-embedded-resource") and place != Place():
             after.append(_embedded_check(place))
         if required := schema.get("required"):
-            after.insert(0, _required_check(place, tuple(required)))
+            after.insert(0, containers.required_check(place, tuple(required)))
         last = checks.combine(after)
         additional = schema.get("additionalProperties")
         if additional:
             entry = self.node({} if additional is True else additional, place.entry())
-            return checks.combine([_map_walk(entry), *([last] if last else [])])
+            return checks.combine([containers.map_walk(entry), *([last] if last else [])])
         return self._properties_walk(schema, place, last)
 
     def _properties_walk(self, schema: JsonSchema, place: Place, last: Walk | None) -> Walk | None:
@@ -202,26 +186,49 @@ class _Compiler:
         if schema.get("x-kubernetes-embedded-resource"):
             for name, node in _ENVELOPE.items():
                 nodes.setdefault(name, node)
-        defaults: list[tuple[str, Callable[[], Any]]] = []
+        defaults: list[tuple[str, Make]] = []
         if self.keeping:
             for name, child in properties.items():
-                if make := _default_maker(child):
+                if make := self._default(child):
                     defaults.append((name, make))
         prunes = self.keeping and not schema.get("x-kubernetes-preserve-unknown-fields")
         if not nodes and not prunes:
             return last
-        return _fields_walk(nodes, defaults, place if prunes else None, last)
+        return containers.fields_walk(nodes, defaults, place if prunes else None, last)
 
     def _array_walk(self, schema: JsonSchema, place: Place) -> Walk | None:
         found = checks.size_checks(schema, place)
         if items := schema.get("items"):
             entry = place.entry()
-            found.append(_items_walk(self.node(items, entry), entry))
+            found.append(containers.items_walk(self.node(items, entry), entry))
         # After the items, whose defaults may be the keys of a map-like list.
         found += checks.uniqueness_checks(schema, place)
         found += checks.enum_checks(schema, place)
         found += self._composites(schema, place)
         return checks.combine(found)
+
+    def _default(self, schema: JsonSchema) -> Make | None:
+        if id(schema) not in self._defaults:
+            self._defaults[id(schema)] = self._default_maker(schema)
+        return self._defaults[id(schema)]
+
+    def _default_maker(self, schema: JsonSchema) -> Make | None:
+        """Completes the default by the defaults nested in it, so that a walk which puts it
+        in has nothing more to do below."""
+        default = schema.get("default")
+        if default is None:  # a default of null is no default, as upstream
+            return None
+        if not isinstance(default, dict | list):
+            return lambda: default
+        value = fresh_copy(default)
+        bare = {key: rule for key, rule in schema.items() if key != "default"}
+        below = _Compiler(keeping=True, rules=[], defaults=self._defaults)
+        as_walk(below.node(bare, Place()))(value, (), Outcome())
+        self._defaults.pop(id(bare), None)  # the id of a dict that will be gone
+        if not value:
+            return type(value)
+        encoded = msgspec.json.encode(value)
+        return lambda: msgspec.json.decode(encoded)
 
     # allOf, anyOf, oneOf, not.
 
@@ -231,11 +238,11 @@ class _Compiler:
         for part in schema.get("allOf", ()):
             found.append(judging._judge(part, place))
         if parts := schema.get("anyOf"):
-            found.append(_any_of(place, [judging._judge(part, place) for part in parts]))
+            found.append(composites.any_of(place, [judging._judge(part, place) for part in parts]))
         if parts := schema.get("oneOf"):
-            found.append(_one_of(place, [judging._judge(part, place) for part in parts]))
+            found.append(composites.one_of(place, [judging._judge(part, place) for part in parts]))
         if "not" in schema:
-            found.append(_none_of(place, judging._judge(schema["not"], place)))
+            found.append(composites.none_of(place, judging._judge(schema["not"], place)))
         return found
 
     def _judge(self, schema: JsonSchema, place: Place) -> Walk:
@@ -284,97 +291,6 @@ def as_walk(node: Node) -> Walk:
     return judge
 
 
-def _fields_walk(
-    nodes: Mapping[str, Node],
-    defaults: list[tuple[str, Callable[[], Any]]],
-    prune_at: Place | None,
-    last: Walk | None,
-) -> Walk:
-    def walk(obj: Any, loc: Location, out: Outcome) -> None:
-        for key, make in defaults:
-            if key not in obj:
-                obj[key] = make()
-        gone: list[str] | None = None
-        for key, value in obj.items():
-            try:
-                expected, child, admit = nodes[key]
-            except KeyError:
-                if prune_at is not None:
-                    out.unknown.append(prune_at.child(key).at(loc))
-                    gone = [*gone, key] if gone else [key]
-                continue
-            if type(value) is expected:
-                if child is not None:
-                    child(value, loc, out)
-                continue
-            verdict = admit(value, loc, out)
-            if verdict is _DROP:
-                gone = [*gone, key] if gone else [key]
-            elif verdict is not _KEEP:
-                obj[key] = verdict  # the key exists, so the iteration is not disturbed
-        if gone is not None:
-            for key in gone:
-                del obj[key]
-        if last is not None:
-            last(obj, loc, out)
-
-    return walk
-
-
-def _map_walk(node: Node) -> Walk:
-    expected, child, admit = node
-
-    def walk(obj: Any, loc: Location, out: Outcome) -> None:
-        gone: list[str] | None = None
-        for key, value in obj.items():
-            if type(value) is expected:
-                if child is not None:
-                    child(value, (*loc, key), out)
-                continue
-            verdict = admit(value, (*loc, key), out)
-            if verdict is _DROP:
-                gone = [*gone, key] if gone else [key]
-            elif verdict is not _KEEP:
-                obj[key] = verdict
-        if gone is not None:
-            for key in gone:
-                del obj[key]
-
-    return walk
-
-
-def _items_walk(node: Node, entry: Place) -> Walk:
-    expected, child, admit = node
-
-    def walk(items: Any, loc: Location, out: Outcome) -> None:
-        for index, value in enumerate(items):
-            if type(value) is expected:
-                if child is not None:
-                    child(value, (*loc, index), out)
-                continue
-            verdict = admit(value, (*loc, index), out)
-            if verdict is _DROP:
-                # Dropping an item would renumber the others: null stays and is a fault.
-                wanted = checks.TYPE_NAMES[expected] if expected else "integer,string"
-                checks.add_type_error(entry, wanted, None, (*loc, index), out)
-            elif verdict is not _KEEP:
-                items[index] = verdict
-
-    return walk
-
-
-def _required_check(place: Place, names: tuple[str, ...]) -> Walk:
-    needed = frozenset(names)
-
-    def check(obj: Any, loc: Location, out: Outcome) -> None:
-        if not needed <= obj.keys():
-            out.errors += [
-                fields.required(place.child(name).at(loc)) for name in names if name not in obj
-            ]
-
-    return check
-
-
 def _embedded_check(place: Place) -> Walk:
     def check(obj: Any, loc: Location, out: Outcome) -> None:
         for name in ("apiVersion", "kind"):
@@ -383,70 +299,6 @@ def _embedded_check(place: Place) -> Walk:
                 out.errors.append(fields.required(path, "must not be empty"))
 
     return check
-
-
-def _any_of(place: Place, parts: list[Walk]) -> Walk:
-    def check(value: Any, loc: Location, out: Outcome) -> None:
-        closest: Outcome | None = None
-        for part in parts:
-            found = Outcome()
-            part(value, loc, found)
-            if not found.errors:
-                return
-            if closest is None or len(found.errors) < len(closest.errors):
-                closest = found
-        _add_composite(place, "must validate at least one schema (anyOf)", loc, out)
-        out.errors += closest.errors if closest else []
-
-    return check
-
-
-def _one_of(place: Place, parts: list[Walk]) -> Walk:
-    def check(value: Any, loc: Location, out: Outcome) -> None:
-        matching = 0
-        closest: Outcome | None = None
-        for part in parts:
-            found = Outcome()
-            part(value, loc, found)
-            if not found.errors:
-                matching += 1
-            elif closest is None or len(found.errors) < len(closest.errors):
-                closest = found
-        if matching == 1:
-            return
-        said = f"Found {matching} valid alternatives" if matching else "Found none valid"
-        words = f"must validate one and only one schema (oneOf). {said}"
-        _add_composite(place, words, loc, out)
-        if not matching and closest is not None:
-            out.errors += closest.errors
-
-    return check
-
-
-def _none_of(place: Place, part: Walk) -> Walk:
-    def check(value: Any, loc: Location, out: Outcome) -> None:
-        found = Outcome()
-        part(value, loc, found)
-        if not found.errors:
-            _add_composite(place, "must not validate the schema (not)", loc, out)
-
-    return check
-
-
-def _add_composite(place: Place, words: str, loc: Location, out: Outcome) -> None:
-    # Upstream puts these at "<nil>"; the path is in the text, and useful in the field too.
-    path = place.at(loc)
-    out.errors.append(fields.invalid(path or "<nil>", "", f'"{path}" {words}'))
-
-
-def _default_maker(schema: JsonSchema) -> Callable[[], Any] | None:
-    """A function giving a fresh copy of the default; None where there is none."""
-    default = schema.get("default")
-    if default is None:  # a default of null is no default, as upstream
-        return None
-    if isinstance(default, dict | list):
-        return lambda: fresh_copy(default)
-    return lambda: default
 
 
 def fresh_copy(value: Any) -> Any:
@@ -470,7 +322,7 @@ def _says_int_or_string(key: str, value: Any) -> bool:
 
 
 def _keep(value: Any, loc: Location, out: Outcome) -> Any:
-    return _KEEP
+    return KEEP
 
 
 _ENVELOPE = {

@@ -1,0 +1,414 @@
+"""A cell's deployment keeps its Instances in number and revision, one step at a time.
+
+Provider and Instance controller are played by hand: an Instance serves when the test says
+so, and is gone when the test lets go of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.client.protocol import merge
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.patch import values
+from tests.controllers.harness import (
+    World,
+    condition,
+    counters,
+    deployment,
+    find,
+    given_namespace,
+    let_go,
+    runs,
+    set_condition,
+    settle,
+    template,
+    until,
+    until_gone,
+    until_names,
+    world,
+)
+
+DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
+NAME = "web-main-dfw"
+ZERO, ONE, TWO = (f"{NAME}-{ordinal}" for ordinal in range(3))
+
+
+def controller(w: World, *, with_networks: bool = False) -> Controller:
+    return workload_deployment_controller(w.cell_fleet(), w.env, networking=with_networks)
+
+
+async def given(w: World, replicas: int, **more: Any) -> Object:
+    await given_namespace(w.cell, w.hub_namespace)
+    body = deployment(NAME, replicas=replicas, **more)
+    return await w.cell.create(DEPLOYMENTS, body, w.hub_namespace)
+
+
+async def change(w: World, **spec: Any) -> None:
+    await w.cell.patch(DEPLOYMENTS, NAME, merge({"spec": spec}), w.hub_namespace)
+
+
+async def scale(w: World, replicas: int) -> None:
+    await change(w, scaleSettings={"minReplicas": replicas})
+
+
+async def all_run(w: World, *expected: str) -> None:
+    """Instances appear one by one, each after its predecessor serves."""
+    for count in range(1, len(expected) + 1):
+        await until_names(w.cell, compute.INSTANCES, *expected[:count])
+        await runs(w, expected[count - 1])
+
+
+async def status(w: World, expected: tuple[int, int, int, int]) -> Object:
+    return await until(
+        w.cell, DEPLOYMENTS, NAME, w.hub_namespace, lambda obj: counters(obj) == expected
+    )
+
+
+async def deleting(w: World, name: str) -> Object:
+    return await until(
+        w.cell, compute.INSTANCES, name, w.hub_namespace, lambda obj: obj.metadata.deleting
+    )
+
+
+async def replaced(w: World, name: str, predecessor: Object) -> None:
+    """The provider stops the old one; its slot is filled again, and the new one serves."""
+    await let_go(w.cell, compute.INSTANCES, name, w.hub_namespace)
+    await until(
+        w.cell,
+        compute.INSTANCES,
+        name,
+        w.hub_namespace,
+        lambda obj: obj.metadata.uid != predecessor.metadata.uid,
+    )
+    await runs(w, name)
+
+
+async def test_an_instance_carries_everything_it_is_found_and_held_by() -> None:
+    async with world() as w:
+        made = await given(w, 1)
+        async with w.running(controller(w)):
+            found = (await until_names(w.cell, compute.INSTANCES, ZERO))[0]
+
+        view = found.view(compute.Instance)
+        assert view.metadata.labels == {
+            "app": "web",
+            compute.LABEL_WORKLOAD_UID: "uid-of-web",
+            compute.LABEL_WORKLOAD_DEPLOYMENT_UID: made.metadata.uid,
+            compute.LABEL_INSTANCE_INDEX: "0",
+            compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: NAME,
+            compute.LABEL_CITY_CODE: "DFW",
+            compute.LABEL_WORKLOAD_NAME: "web",
+            compute.LABEL_PLACEMENT_NAME: "main",
+        }
+        assert view.metadata.annotations == {"team": "blue"}
+        assert view.metadata.finalizers == (
+            compute.FINALIZER_INSTANCE,
+            compute.FINALIZER_QUOTA_CLAIM,
+        )
+        owner = view.metadata.controller()
+        assert owner is not None
+        assert owner.uid == made.metadata.uid
+        assert view.gates == (compute.GATE_QUOTA,)
+        assert view.template_hash
+
+
+async def test_instances_come_in_order_each_after_its_predecessor_is_ready() -> None:
+    async with world() as w:
+        await given(w, 3)
+        async with w.running(controller(w)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            await settle()
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            await runs(w, ZERO)
+            await until_names(w.cell, compute.INSTANCES, ZERO, ONE)
+            await settle()
+            await until_names(w.cell, compute.INSTANCES, ZERO, ONE)
+            await runs(w, ONE)
+            await until_names(w.cell, compute.INSTANCES, ZERO, ONE, TWO)
+
+
+async def test_counters_conditions_and_the_generation_of_the_project_are_reported() -> None:
+    async with world() as w:
+        await given(w, 2, annotations={compute.ANNOTATION_SOURCE_GENERATION: "41"})
+        async with w.running(controller(w)):
+            first = await status(w, (1, 0, 0, 2))
+            assert condition(first, "Available") == ("False", "ProvisioningInstances")
+            await runs(w, ZERO)
+            second = await status(w, (2, 1, 1, 2))
+            assert condition(second, "Available") == ("True", "StableInstanceFound")
+            assert condition(second, "ReplicasReady")[0] == "False"
+            await runs(w, ONE)
+            third = await status(w, (2, 2, 2, 2))
+
+        assert condition(third, "ReplicasReady") == ("True", "ReplicasAvailable")
+        assert values(third.status)["observedGeneration"] == 41
+        said = values(third.status)["conditions"]
+        assert {each["observedGeneration"] for each in said} == {41}
+
+
+async def test_lesson_12_a_new_image_rolls_from_the_top_one_by_one() -> None:
+    async with world() as w:
+        await given(w, 3)
+        async with w.running(controller(w)):
+            await all_run(w, ZERO, ONE, TWO)
+            await status(w, (3, 3, 3, 3))
+            await change(w, template=template("acme/web:2"))
+            for name, others in ((TWO, (ZERO, ONE)), (ONE, (ZERO, TWO)), (ZERO, (ONE, TWO))):
+                old = await deleting(w, name)
+                await settle()
+                for other in others:
+                    kept = await w.cell.get(compute.INSTANCES, other, w.hub_namespace)
+                    assert not kept.metadata.deleting
+                await replaced(w, name, old)
+            await status(w, (3, 3, 3, 3))
+
+        for obj in (await w.cell.list(compute.INSTANCES)).items:
+            sandbox = obj.view(compute.Instance).spec.runtime.sandbox
+            assert sandbox is not None
+            assert sandbox.containers[0].image == "acme/web:2"
+
+
+async def test_a_bad_image_is_fixed_by_a_good_one() -> None:
+    async with world() as w:
+        await given(w, 2, image="acme/web:bad")
+        async with w.running(controller(w)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            await settle()
+            await change(w, template=template("acme/web:good"))
+            old = await deleting(w, ZERO)
+            await replaced(w, ZERO, old)
+            await until_names(w.cell, compute.INSTANCES, ZERO, ONE)
+
+
+async def test_scaling_down_removes_the_highest_ordinals_one_by_one() -> None:
+    async with world() as w:
+        await given(w, 3)
+        async with w.running(controller(w)):
+            await all_run(w, ZERO, ONE, TWO)
+            await scale(w, 1)
+            await deleting(w, TWO)
+            await settle()
+            kept = await w.cell.get(compute.INSTANCES, ONE, w.hub_namespace)
+            assert not kept.metadata.deleting
+
+            await let_go(w.cell, compute.INSTANCES, TWO, w.hub_namespace)
+            await deleting(w, ONE)
+            await let_go(w.cell, compute.INSTANCES, ONE, w.hub_namespace)
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            await status(w, (1, 1, 1, 1))
+
+
+async def test_at_zero_all_go_at_once_and_zero_is_reported() -> None:
+    async with world() as w:
+        await given(w, 2)
+        async with w.running(controller(w)):
+            await all_run(w, ZERO, ONE)
+            await scale(w, 0)
+            for name in (ZERO, ONE):
+                await deleting(w, name)
+            for name in (ZERO, ONE):
+                await let_go(w.cell, compute.INSTANCES, name, w.hub_namespace)
+            await status(w, (0, 0, 0, 0))
+
+
+async def test_deletion_waits_for_the_last_instance() -> None:
+    async with world() as w:
+        await given(w, 2)
+        async with w.running(controller(w)):
+            await all_run(w, ZERO, ONE)
+            await w.cell.delete(DEPLOYMENTS, NAME, w.hub_namespace)
+            for name in (ZERO, ONE):
+                await deleting(w, name)
+            await let_go(w.cell, compute.INSTANCES, ONE, w.hub_namespace)
+            await settle()
+            left = await w.cell.get(DEPLOYMENTS, NAME, w.hub_namespace)
+            assert counters(left)[0] == 1
+
+            await let_go(w.cell, compute.INSTANCES, ZERO, w.hub_namespace)
+            await until_gone(w.cell, DEPLOYMENTS, NAME, w.hub_namespace)
+
+
+async def test_lesson_14_labels_are_put_right_whatever_else_waits() -> None:
+    async with world() as w:
+        made = await given(w, 2)
+        async with w.running(controller(w)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            body = {"metadata": {"labels": {compute.LABEL_CITY_CODE: None, "theirs": "yes"}}}
+            await w.cell.patch(compute.INSTANCES, ZERO, merge(body), w.hub_namespace)
+            found = await until(
+                w.cell,
+                compute.INSTANCES,
+                ZERO,
+                w.hub_namespace,
+                lambda obj: obj.metadata.labels.get(compute.LABEL_CITY_CODE) == "DFW",
+            )
+
+        assert found.metadata.labels["theirs"] == "yes"
+        assert found.metadata.generation == 1
+        assert found.metadata.labels[compute.LABEL_WORKLOAD_DEPLOYMENT_UID] == made.metadata.uid
+
+
+async def test_a_crash_before_an_action_is_made_good() -> None:
+    crashes = iter([True, False, True])
+
+    def crash() -> None:
+        if next(crashes, False):
+            raise RuntimeError("the process ends here")
+
+    async with world() as w:
+        w.env.on_fault("workload-deployment.action", crash)
+        await given(w, 2)
+        async with w.running(controller(w)):
+            await all_run(w, ZERO, ONE)
+            await status(w, (2, 2, 2, 2))
+
+
+async def test_reports_are_told_at_once_and_then_at_a_bounded_pace() -> None:
+    async with world() as w:
+        await given(w, 30)
+        before = (await w.cell.list(DEPLOYMENTS)).resource_version
+        began = w.env.now()
+        async with w.running(controller(w)):
+            await _each_serves_as_it_comes(w, 30)
+            await status(w, (30, 30, 30, 30))
+            elapsed = (w.env.now() - began).total_seconds()
+        reports = 0
+        async with w.cell.watch(DEPLOYMENTS, resource_version=before, timeout_seconds=1) as events:
+            async for event in events:
+                reports += event.type == "MODIFIED"
+
+        # The finalizer, the first report, and one per tenth of a second after it.
+        assert 3 <= reports <= 2 + 10 * elapsed
+        assert elapsed < 1
+
+
+async def _each_serves_as_it_comes(w: World, count: int) -> None:
+    async with w.cell.watch(compute.INSTANCES) as events:
+        async for event in events:
+            if event.type == "ADDED":
+                await runs(w, event.object.name)
+                count -= 1
+            if not count:
+                return
+
+
+# Networks.
+
+
+async def given_location(w: World) -> None:
+    spec = {"topology": {networking.TOPOLOGY_CITY_CODE: "DFW"}}
+    await w.cell.create(networking.LOCATIONS, {"metadata": {"name": "dfw"}, "spec": spec})
+
+
+async def bind(w: World) -> None:
+    """The network service answers the binding with a ready context."""
+    reference = {"name": "dfw", "namespace": ""}
+    context = {
+        "metadata": {"name": "default-dfw"},
+        "spec": {"network": {"name": "default"}, "location": reference},
+    }
+    made = await w.cell.create(networking.NETWORK_CONTEXTS, context, w.hub_namespace)
+    await set_condition(w, w.cell, networking.NETWORK_CONTEXTS, made, "Ready")
+    name = f"{NAME}-net-0"
+    binding = await until(
+        w.cell, networking.NETWORK_BINDINGS, name, w.hub_namespace, lambda obj: True
+    )
+    await set_condition(
+        w,
+        w.cell,
+        networking.NETWORK_BINDINGS,
+        binding,
+        "Ready",
+        networkContextRef={"namespace": w.hub_namespace, "name": "default-dfw"},
+    )
+
+
+async def give_subnet(w: World) -> None:
+    """The network service fulfils the claim with a ready subnet."""
+    claim = await until(
+        w.cell, networking.SUBNET_CLAIMS, "default-dfw-0", w.hub_namespace, lambda obj: True
+    )
+    spec = {**values(claim.spec), "startAddress": "10.128.0.0", "prefixLength": 20}
+    body = {"metadata": {"name": claim.name}, "spec": spec}
+    subnet = await w.cell.create(networking.SUBNETS, body, w.hub_namespace)
+    await set_condition(w, w.cell, networking.SUBNETS, subnet, "Ready")
+    await set_condition(
+        w, w.cell, networking.SUBNET_CLAIMS, claim, "Ready", subnetRef={"name": claim.name}
+    )
+
+
+async def test_networks_are_asked_for_and_their_gate_is_lifted_when_they_are_ready() -> None:
+    async with world() as w:
+        await given_location(w)
+        made = await given(w, 2)
+        async with w.running(controller(w, with_networks=True)):
+            first = await until(w.cell, compute.INSTANCES, ZERO, w.hub_namespace, lambda o: True)
+            view = first.view(compute.Instance)
+            assert view.gates == (compute.GATE_NETWORK, compute.GATE_QUOTA)
+            assert view.spec.location is not None
+            assert view.spec.location.name == "dfw"
+            found = await status(w, (1, 0, 0, 2))
+            assert condition(found, "Available") == ("False", "ProvisioningNetwork")
+            assert values(found.status)["location"]["name"] == "dfw"
+
+            await bind(w)
+            await give_subnet(w)
+            await until(
+                w.cell,
+                compute.INSTANCES,
+                ZERO,
+                w.hub_namespace,
+                lambda obj: obj.view(compute.Instance).gates == (compute.GATE_QUOTA,),
+            )
+            await runs(w, ZERO)
+            second = await until(w.cell, compute.INSTANCES, ONE, w.hub_namespace, lambda o: True)
+            assert second.view(compute.Instance).gates == (compute.GATE_QUOTA,)
+
+        binding = await w.cell.get(networking.NETWORK_BINDINGS, f"{NAME}-net-0", w.hub_namespace)
+        spec = binding.view(networking.NetworkBinding).spec
+        assert (spec.network.name, spec.network.namespace) == ("default", w.hub_namespace)
+        owner = binding.metadata.controller()
+        assert owner is not None
+        assert owner.uid == made.metadata.uid
+        claim = await w.cell.get(networking.SUBNET_CLAIMS, "default-dfw-0", w.hub_namespace)
+        assert claim.metadata.controller() is None
+        assert [each.kind for each in claim.metadata.owner_references] == ["NetworkContext"]
+        asked = claim.view(networking.SubnetClaim).spec
+        assert (asked.subnet_class, asked.ip_family) == ("private", "IPv4")
+
+
+async def test_an_unknown_location_is_told_and_blocks_no_instance() -> None:
+    async with world() as w:
+        await given(w, 1)
+        async with w.running(controller(w, with_networks=True)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            found = await status(w, (1, 0, 0, 1))
+            assert condition(found, "Available") == ("False", "NoMatchingLocation")
+
+            await given_location(w)
+            name = f"{NAME}-net-0"
+            await until(w.cell, networking.NETWORK_BINDINGS, name, w.hub_namespace, lambda o: True)
+
+
+@pytest.mark.parametrize("with_networks", [False, True])
+async def test_a_settled_deployment_is_not_written_again(with_networks: bool) -> None:
+    async with world() as w:
+        await given_location(w)
+        await given(w, 1)
+        async with w.running(controller(w, with_networks=with_networks)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            await runs(w, ZERO)
+            await settle()
+            kinds = (DEPLOYMENTS, compute.INSTANCES, networking.NETWORK_BINDINGS)
+            before = [(await w.cell.list(kind)).resource_version for kind in kinds]
+            await settle(600)
+
+        assert [(await w.cell.list(kind)).resource_version for kind in kinds] == before
+        assert await find(w.cell, DEPLOYMENTS, NAME, w.hub_namespace) is not None

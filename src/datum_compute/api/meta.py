@@ -187,21 +187,25 @@ WireObject = Mapping[str, Any]
 
 _decode_object = msgspec.json.Decoder(_Wire).decode
 _decode_list = msgspec.json.Decoder(_WireList).decode
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_decoders: dict[type, list[tuple[str, msgspec.json.Decoder[Any]]]] = {}
+"""By view: its subtrees and how to read them. Asking msgspec for fields each time costs more
+than reading does."""
 
 
 def _decode_view(obj: Object, kind: type[V]) -> V:
+    decoders = _decoders.get(kind)
+    if decoders is None:
+        decoders = _decoders[kind] = [
+            (field.name, msgspec.json.Decoder(field.type))
+            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]  # all are Structs
+            if field.name != "metadata"
+        ]
     values: dict[str, Any] = {"metadata": obj.metadata}
-    for field in msgspec.structs.fields(kind):  # type: ignore[arg-type]  # every view is a Struct
-        if field.name == "metadata":
-            continue
-        raw: msgspec.Raw = getattr(obj, field.name)
+    for name, decoder in decoders:
+        raw: msgspec.Raw = getattr(obj, name)
         # A subtree that is absent or null takes the view's default.
         if raw and bytes(raw) != b"null":
-            decoder = _decoders.get(field.type)
-            if decoder is None:
-                decoder = _decoders[field.type] = msgspec.json.Decoder(field.type)
-            values[field.name] = decoder.decode(raw)
+            values[name] = decoder.decode(raw)
     return kind(**values)
 
 

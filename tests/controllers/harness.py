@@ -7,7 +7,7 @@ what Karmada would carry, answers what quota would answer, reports what a provid
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,19 +18,41 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client, merge
+from datum_compute.client.transport import Request, Response, Transport
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
+from datum_compute.platform.apiserver import routing
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.patch import values
 from datum_compute.runtime.tasks import stop_tasks
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
-from datum_compute.testing.server import embedded_server
+from datum_compute.testing.server import EmbeddedServer, embedded_server
 
 NAMESPACE = "default"
 CITY = "DFW"
+
+
+class Link:
+    """A line to a server. While it is cut no request gets through, and while it is deaf no
+    watch; what streams, streams."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.cut = False
+        self.deaf = False
+        self._transport = transport
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if self.cut or (self.deaf and "watch" in dict(request.query)):
+            raise errors.ConnectFailed("the line is cut")
+        return await self._transport.send(request, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._transport.close()
 
 
 @dataclass
@@ -42,6 +64,19 @@ class World:
     hub: Client
     cell: Client
     hub_namespace: str
+    embedded: EmbeddedServer
+
+    def linked(self, plane: str) -> tuple[Client, Link]:
+        """A client of a plane over a line that can be cut."""
+        link = Link(InProcessTransport(self.embedded.server.handle))
+        client = ApiClient(
+            link,
+            cluster=plane.rpartition("/")[2],
+            prefix=routing.plane_prefix(plane),
+            token=self.embedded.token(),
+            user_agent="test",
+        )
+        return client, link
 
     def projects(self, client: Client | None = None) -> StaticFleet:
         return StaticFleet("projects", {"demo": client or self.project}, self.env)
@@ -74,7 +109,12 @@ async def world() -> AsyncIterator[World]:
         namespace = await project.get(core.NAMESPACES, NAMESPACE)
         hub_namespace = f"ns-{namespace.metadata.uid}"
         yield World(
-            env, project, embedded.client("hub"), embedded.client("cell/dfw"), hub_namespace
+            env,
+            project,
+            embedded.client("hub"),
+            embedded.client("cell/dfw"),
+            hub_namespace,
+            embedded,
         )
 
 
@@ -235,11 +275,11 @@ def message(obj: Object, type_: str) -> str:
     return ""
 
 
-def counters(obj: Object) -> tuple[int, int, int, int]:
+def counters(obj: Object) -> tuple[int, ...]:
     """Replicas, updated, ready, desired."""
     status = values(obj.status)
     keys = ("replicas", "updatedReplicas", "readyReplicas", "desiredReplicas")
-    return tuple(status.get(key, -1) for key in keys)  # type: ignore[return-value]
+    return tuple(status.get(key, -1) for key in keys)
 
 
 # Playing the neighbours.
@@ -326,8 +366,5 @@ async def runs(world: World, name: str) -> None:
 
 async def let_go(client: Client, resource: Resource, name: str, namespace: str) -> None:
     """Whoever holds an object with a finalizer is done with it."""
-    body = {"metadata": {"finalizers": []}}
+    body: dict[str, Any] = {"metadata": {"finalizers": []}}
     await client.patch(resource, name, merge(body), namespace)
-
-
-Look = Callable[[], Awaitable[str]]

@@ -119,7 +119,12 @@ class QuotaDesk:
     async def _ask(
         self, case: _Case, instance: Object, previous: conditions.Condition | None
     ) -> Answer:
-        claim = await self._find(case)
+        claim = self._cached(case)
+        if claim is not None and (due_in := self._due_in(instance, claim)) > 0:
+            return Answer(_as_verdict(previous), due_in=due_in)
+        if not self.claims_in(case.plane).synced or (claim is not None and _is_open(claim)):
+            # What is still open in the cache may have been answered unheard.
+            claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
         if claim is None:
             if _is_denied(previous) and not self._may_retry(case, instance):
                 return Answer(_as_verdict(previous))
@@ -136,24 +141,19 @@ class QuotaDesk:
             # The size has changed: what was set aside goes back before more is asked for.
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return Answer(_as_verdict(previous))
-        due_in = self._due_in(instance, view)
-        if due_in > 0:
-            return Answer(_as_verdict(previous), due_in=due_in)
         verdict = decisions.decide_verdict(view, previous)
         if verdict.reason == compute.REASON_QUOTA_EXCEEDED and _says_exceeded(view):
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
         return Answer(verdict)
 
-    def _due_in(self, instance: Object, claim: quota.ResourceClaim) -> float:
+    def _due_in(self, instance: Object, claim: Object) -> float:
         """Whether a claim we have just made is still being looked at. Not remembered over a
         restart: then the Instance is simply reported as pending."""
         asked_at = self._asked_at.get(instance.metadata.uid)
         if asked_at is None:
             return 0.0
-        granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
         left = asked_at + FRESH_SECONDS - asyncio.get_running_loop().time()
-        waits = granted is None or granted.reason == quota.REASON_PENDING_EVALUATION
-        if waits and left > 0:
+        if left > 0 and _is_open(claim):
             return left
         del self._asked_at[instance.metadata.uid]
         return 0.0
@@ -162,11 +162,8 @@ class QuotaDesk:
         self._asked_at.pop(uid, None)
         self._blind_until.pop(uid, None)
 
-    async def _find(self, case: _Case) -> Object | None:
-        cache = self.claims_in(case.plane)
-        if cache.synced:
-            return cache.get(case.name, case.tenant.namespace)
-        return await self.find_live(case.plane, case.name, case.tenant.namespace)
+    def _cached(self, case: _Case) -> Object | None:
+        return self.claims_in(case.plane).get(case.name, case.tenant.namespace)
 
     async def find_live(self, plane: Cluster, name: str, namespace: str) -> Object | None:
         try:
@@ -229,6 +226,13 @@ def _as_verdict(previous: conditions.Condition | None) -> Verdict:
 
 def _is_denied(previous: conditions.Condition | None) -> bool:
     return previous is not None and decisions.is_denied(previous)
+
+
+def _is_open(claim: Object) -> bool:
+    """Whether nobody has answered yet: a new claim says no, for want of an answer."""
+    view = claim.view(quota.ResourceClaim)
+    granted = conditions.find(view.status.conditions, quota.CONDITION_GRANTED)
+    return granted is None or granted.reason == quota.REASON_PENDING_EVALUATION
 
 
 def _says_exceeded(claim: quota.ResourceClaim) -> bool:

@@ -18,7 +18,7 @@ class Result:
     value: float | None
     """None where the measurement itself failed."""
     details: Mapping[str, float] = field(default_factory=dict)
-    """What the value is made of, in the budget's unit."""
+    """What the value is made of or to be read with, in the budget's unit."""
     error: str = ""
 
 

@@ -127,6 +127,15 @@ def test_an_unpacked_copy_can_load_compiled_extensions(installed: Installed) -> 
     subprocess.run(command, env=installed.environment, check=True)
 
 
+def test_a_local_platform_runs_from_the_unpacked_copy(installed: Installed) -> None:
+    """Its process is started by the plugin's, and must find the same modules."""
+    try:
+        installed.answer("local", "up", "--detach", "--cities", "DFW")
+        assert "project/demo" in installed.answer("local", "status")
+    finally:
+        installed.answer("local", "down")
+
+
 def test_cache_directory_is_taken_from_the_environment(
     installed: Installed, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ class HttpTransport:
         self._max_connections = max_connections
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._sockets = _Sockets()
+        self._streams: dict[int, _Stream] = {}
         self._closed = False
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
@@ -77,7 +78,7 @@ class HttpTransport:
                     **self._options,
                 )
                 if streaming and response.status < 300:
-                    stream = _Stream(self, response)
+                    stream = self._streams[id(response)] = _Stream(self, response)
                     return Response(response.status, _headers(response), stream=stream)
                 async with response:
                     body = await response.read()
@@ -86,6 +87,8 @@ class HttpTransport:
     async def close(self) -> None:
         """Close all connections, those of open streams too."""
         self._closed = True
+        for stream in list(self._streams.values()):
+            stream.fail()
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
@@ -146,10 +149,20 @@ class _Stream:
         with self._transport._failures():
             chunk = await self._response.content.readany()
         if not chunk:
+            await self.aclose()
             raise StopAsyncIteration
         return chunk
 
+    def fail(self) -> None:
+        """The transport is being closed; whoever waits for a chunk must learn of it."""
+        self._response.content.set_exception(aiohttp.ClientConnectionError("closed by us"))
+        self._close()
+
     async def aclose(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._transport._streams.pop(id(self._response), None)
         # A polite end would have to read what is still to come first.
         connection = self._response.connection
         if connection is not None and connection.transport is not None:

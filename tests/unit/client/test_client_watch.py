@@ -1,0 +1,195 @@
+"""A stream of chunks becomes a sequence of events, and ends as it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from datum_compute.api.scheme import Resource
+from datum_compute.client import client as client_module
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import EventType, WatchEvent
+from datum_compute.client.transport import Request, Response, ServerGone
+from tests.unit.client.toy_server import Stream, ToyServer, answer, encode, refusal
+
+REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
+
+
+def line(kind: str, name: str = "", revision: str = "1") -> bytes:
+    body = {"kind": "Realm", "metadata": {"name": name, "resourceVersion": revision}}
+    return encode({"type": kind, "object": body}) + b"\n"
+
+
+def streaming(stream: Stream) -> ApiClient:
+    return ToyServer(Response(200, {}, stream=stream)).client()
+
+
+async def collect(client: ApiClient, **options: Any) -> list[WatchEvent]:
+    async with client.watch(REALMS, **options) as events:
+        return [event async for event in events]
+
+
+async def names(stream: Stream) -> list[str]:
+    return [event.object.name for event in await collect(streaming(stream))]
+
+
+async def test_a_watch_says_what_it_wants() -> None:
+    toy = ToyServer(Response(200, {}, stream=Stream([])))
+
+    await collect(
+        toy.client(),
+        resource_version="5",
+        label_selector="a=b",
+        field_selector="metadata.name=x",
+        timeout_seconds=9,
+    )
+
+    assert toy.only.path == "/apis/toys.example.com/v1/realms"
+    assert dict(toy.only.query) == {
+        "watch": "true",
+        "resourceVersion": "5",
+        "labelSelector": "a=b",
+        "fieldSelector": "metadata.name=x",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "9",
+    }
+
+
+async def test_events_come_in_order_with_their_types() -> None:
+    stream = Stream([line("ADDED", "a"), line("MODIFIED", "a"), line("DELETED", "a")])
+
+    found = await collect(streaming(stream))
+
+    assert [event.type for event in found] == [
+        EventType.ADDED,
+        EventType.MODIFIED,
+        EventType.DELETED,
+    ]
+    assert stream.closed
+
+
+async def test_lines_may_be_cut_anywhere() -> None:
+    whole = line("ADDED", "a") + line("ADDED", "b") + line("ADDED", "c")
+
+    for size in range(1, len(whole) + 1):
+        chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
+        assert await names(Stream(chunks)) == ["a", "b", "c"]
+
+
+async def test_empty_lines_mean_nothing() -> None:
+    assert await names(Stream([b"\n\n", line("ADDED", "a"), b"", b"\n"])) == ["a"]
+
+
+async def test_a_bookmark_carries_a_revision() -> None:
+    (event,) = await collect(streaming(Stream([line("BOOKMARK", revision="77")])))
+
+    assert event.type == EventType.BOOKMARK
+    assert event.object.metadata.resource_version == "77"
+
+
+async def test_an_error_event_is_raised_after_what_came_before() -> None:
+    error = encode({"type": "ERROR", "object": refusal(410, "Expired")}) + b"\n"
+    seen = []
+
+    with pytest.raises(
+        errors.Expired, match=r"watch realms\.toys\.example\.com on toy: Expired says"
+    ):
+        async with streaming(Stream([line("ADDED", "a") + error])).watch(REALMS) as events:
+            async for event in events:
+                seen.append(event.object.name)
+
+    assert seen == ["a"]
+
+
+async def test_an_end_within_an_event_is_a_disconnection() -> None:
+    with pytest.raises(errors.Disconnected, match="within an event"):
+        await names(Stream([line("ADDED", "a"), line("ADDED", "b")[:-5]]))
+
+
+async def test_a_server_that_dies_is_a_disconnection() -> None:
+    with pytest.raises(errors.Disconnected, match="on toy: gone"):
+        await names(Stream([line("ADDED", "a")], ServerGone("gone")))
+
+
+@pytest.mark.parametrize("bad", [b"nonsense\n", b'{"type":"DANCED","object":{}}\n', b"[]\n"])
+async def test_what_is_no_event_is_malformed(bad: bytes) -> None:
+    with pytest.raises(errors.Malformed):
+        await names(Stream([bad]))
+
+
+async def test_an_endless_line_is_malformed() -> None:
+    piece = b"x" * (client_module.MAX_EVENT_BYTES // 4)
+
+    with pytest.raises(errors.Malformed):
+        await names(Stream([piece] * 5))
+
+
+async def test_a_refusal_is_raised_on_entering() -> None:
+    toy = ToyServer(answer(refusal(403, "Forbidden"), 403))
+
+    with pytest.raises(errors.Forbidden):
+        async with toy.client().watch(REALMS):
+            raise AssertionError("the watch opened")
+
+
+async def test_a_refusal_may_come_as_a_stream() -> None:
+    stream = Stream(
+        [encode(refusal(403, "Forbidden"))[:20], encode(refusal(403, "Forbidden"))[20:]]
+    )
+    toy = ToyServer(Response(403, {}, stream=stream))
+
+    with pytest.raises(errors.Forbidden):
+        async with toy.client().watch(REALMS):
+            raise AssertionError("the watch opened")
+
+    assert stream.closed
+
+
+async def test_an_answer_that_is_no_stream_is_read_all_the_same() -> None:
+    toy = ToyServer(Response(200, {}, line("ADDED", "a") + line("ADDED", "b")))
+
+    assert [event.object.name for event in await collect(toy.client())] == ["a", "b"]
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+async def test_leaving_closes_the_stream(looks: int) -> None:
+    stream = Stream([line("ADDED", "a"), line("ADDED", "b")])
+
+    async with streaming(stream).watch(REALMS) as events:
+        for _ in range(looks):
+            await anext(events)
+        assert not stream.closed
+
+    assert stream.closed
+
+
+async def test_leaving_by_an_error_closes_the_stream() -> None:
+    stream = Stream([line("ADDED", "a")])
+
+    with pytest.raises(KeyError):
+        async with streaming(stream).watch(REALMS):
+            raise KeyError
+
+    assert stream.closed
+
+
+async def test_a_server_that_forgets_to_end_a_watch_is_left() -> None:
+    async def silent(request: Request) -> Response:
+        async def chunks() -> Any:
+            yield line("ADDED", "a")
+            await asyncio.Event().wait()
+
+        return Response(200, {}, stream=chunks())
+
+    started = asyncio.get_running_loop().time()
+    seen = []
+    with pytest.raises(errors.TimedOut):
+        async with ToyServer(silent).client().watch(REALMS, timeout_seconds=60) as events:
+            async for event in events:
+                seen.append(event.object.name)
+
+    assert seen == ["a"]
+    assert asyncio.get_running_loop().time() - started == 60 + client_module.WATCH_GRACE

@@ -1,0 +1,280 @@
+"""The synchronous reader: what it imports, sends and makes of answers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.reader import Reader
+from datum_compute.client.tls import client_context
+from tests.unit.client.sockets import Connection, Head, self_signed, serving
+from tests.unit.client.toy_server import WIDGET, encode, refusal
+
+T = TypeVar("T")
+
+WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
+COLLECTION = "/apis/toys.example.com/v1/namespaces/default/widgets"
+HEAVY = ("asyncio", "aiohttp", "msgspec", "yaml", "cryptography", "rich")
+
+
+def test_it_needs_the_standard_library_alone() -> None:
+    program = "import sys; import datum_compute.client.reader; print(*sys.modules)"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    ).stdout.split()
+
+    assert "datum_compute.client.reader" in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+Answers = Callable[[Head], tuple[Any, ...]]
+
+
+class Toy:
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self.heads: list[Head] = []
+
+    async def __call__(self, connection: Connection) -> None:
+        while head := await connection.request():
+            self.heads.append(head)
+            body, *rest = self._answers(head)
+            await connection.answer(body if isinstance(body, bytes) else encode(body), *rest)
+
+
+async def ask(toy: Any, call: Callable[[Reader], T], **options: Any) -> T:
+    """Run a call in a thread of its own, since it blocks."""
+
+    def run(port: int) -> T:
+        given = {"cluster": "toy", "token": "secret", **options}
+        reader = Reader(f"http://127.0.0.1:{port}", **given)
+        try:
+            return call(reader)
+        finally:
+            reader.close()
+
+    async with serving(toy) as port:
+        return await asyncio.to_thread(run, port)
+
+
+@pytest.mark.realtime
+async def test_a_get_names_the_object_and_the_caller() -> None:
+    toy = Toy(lambda head: (WIDGET,))
+
+    widget = await ask(
+        toy, lambda reader: reader.get(WIDGETS, "one", "default"), prefix="/clusters/hub"
+    )
+
+    assert widget == WIDGET
+    (head,) = toy.heads
+    assert (head.method, head.target) == ("GET", f"/clusters/hub{COLLECTION}/one")
+    assert head.headers["authorization"] == "Bearer secret"
+    assert head.headers["accept"] == "application/json"
+    assert head.headers["user-agent"].startswith("datum-compute/")
+
+
+def paged(head: Head) -> tuple[Any, ...]:
+    """Five widgets, as many at a time as asked."""
+    query = parse_qs(urlsplit(head.target).query)
+    start = int(query.get("continue", ["0"])[0])
+    end = start + int(query.get("limit", ["5"])[0])
+    metadata = {"continue": str(end)} if end < 5 else {}
+    items = [{"metadata": {"name": f"w{n}"}} for n in range(start, min(end, 5))]
+    return ({"kind": "WidgetList", "apiVersion": "v1", "metadata": metadata, "items": items},)
+
+
+@pytest.mark.realtime
+async def test_a_list_fetches_all_pages_over_one_connection() -> None:
+    connections = 0
+    toy = Toy(paged)
+
+    async def counted(connection: Connection) -> None:
+        nonlocal connections
+        connections += 1
+        await toy(connection)
+
+    items = await ask(
+        counted,
+        lambda reader: reader.list(WIDGETS, "default", label_selector="a in (b,c)"),
+        page_size=2,
+    )
+
+    assert [item["metadata"]["name"] for item in items] == ["w0", "w1", "w2", "w3", "w4"]
+    assert {(item["kind"], item["apiVersion"]) for item in items} == {("Widget", "v1")}
+    assert [head.target for head in toy.heads] == [
+        f"{COLLECTION}?labelSelector=a+in+%28b%2Cc%29&limit=2",
+        f"{COLLECTION}?labelSelector=a+in+%28b%2Cc%29&limit=2&continue=2",
+        f"{COLLECTION}?labelSelector=a+in+%28b%2Cc%29&limit=2&continue=4",
+    ]
+    assert connections == 1
+
+
+@pytest.mark.realtime
+async def test_a_list_whose_snapshot_is_dropped_begins_again_without_pages() -> None:
+    def dropping(head: Head) -> tuple[Any, ...]:
+        if "continue" in head.target:
+            return refusal(410, "Expired"), "410 Gone"
+        return paged(head)
+
+    items = await ask(Toy(dropping), lambda reader: reader.list(WIDGETS, "default"), page_size=2)
+
+    assert [item["metadata"]["name"] for item in items] == ["w0", "w1", "w2", "w3", "w4"]
+
+
+@pytest.mark.realtime
+async def test_a_raw_path_keeps_its_query() -> None:
+    toy = Toy(lambda head: (b"text",))
+
+    assert await ask(toy, lambda reader: reader.raw("/logs/x?tailLines=5&a=b%20c")) == b"text"
+
+    assert toy.heads[0].target == "/logs/x?tailLines=5&a=b%20c"
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        ("404 Not Found", refusal(404, "NotFound", name="one"), errors.NotFound),
+        ("404 Not Found", b"404 page not found", errors.NotServed),
+        ("401 Unauthorized", refusal(401, "Unauthorized"), errors.Unauthorized),
+        ("403 Forbidden", refusal(403, "Forbidden"), errors.Forbidden),
+        ("410 Gone", refusal(410, "Expired"), errors.Expired),
+        ("500 Oh", b"oh", errors.ServerError),
+        ("503 Down", b"down", errors.Unavailable),
+        ("302 Found", b"", errors.Malformed),
+        ("200 OK", b"<html>", errors.Malformed),
+        ("200 OK", b"[1]", errors.Malformed),
+    ],
+)
+async def test_the_errors_are_those_of_the_client(
+    status: str, body: Any, expected: type[Exception]
+) -> None:
+    toy = Toy(lambda head: (body, status))
+
+    with pytest.raises(expected, match=r"get widgets\.toys\.example\.com default/one on toy"):
+        await ask(toy, lambda reader: reader.get(WIDGETS, "one", "default"))
+
+
+@pytest.mark.realtime
+async def test_a_refusal_says_when_to_come_back() -> None:
+    toy = Toy(lambda head: (refusal(429, "TooManyRequests"), "429 Slow", "Retry-After: 4"))
+
+    with pytest.raises(errors.Throttled) as caught:
+        await ask(toy, lambda reader: reader.get(WIDGETS, "one", "default"))
+
+    assert caught.value.retry_after == 4
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(
+    "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"not HTTP\r\n\r\n"]
+)
+async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        if sent:
+            await connection.send(sent)
+
+    with pytest.raises(errors.Disconnected):
+        await ask(script, lambda reader: reader.get(WIDGETS, "one", "default"))
+
+
+@pytest.mark.realtime
+async def test_silence_ends_with_the_deadline() -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.client_left()
+
+    with pytest.raises(errors.TimedOut, match=r"no answer within 0.05 s"):
+        await ask(script, lambda reader: reader.get(WIDGETS, "one", "default"), timeout=0.05)
+
+
+@pytest.mark.realtime
+async def test_after_a_failure_it_connects_again() -> None:
+    broken = True
+
+    async def script(connection: Connection) -> None:
+        nonlocal broken
+        await connection.request()
+        if not broken:
+            await connection.answer(encode(WIDGET))
+        broken = False
+
+    def twice(reader: Reader) -> dict[str, Any]:
+        with pytest.raises(errors.Disconnected):
+            reader.get(WIDGETS, "one", "default")
+        return reader.get(WIDGETS, "one", "default")
+
+    assert await ask(script, twice) == WIDGET
+
+
+def test_a_refused_connection_surely_did_nothing() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        reader = Reader(f"http://127.0.0.1:{listener.getsockname()[1]}", cluster="toy")
+        with pytest.raises(errors.ConnectFailed, match=r"on toy: http://127\.0\.0\.1"):
+            reader.get(WIDGETS, "one", "default")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
+def test_a_name_that_would_address_something_else_is_never_sent(name: str) -> None:
+    reader = Reader("http://nobody.invalid", cluster="toy")
+
+    with pytest.raises(errors.Invalid):
+        reader.get(WIDGETS, name, "default")
+    with pytest.raises(errors.Invalid):
+        reader.get(WIDGETS, "one", name)
+
+
+@pytest.mark.realtime
+async def test_tls_is_checked() -> None:
+    identity = self_signed("api.example.com")
+    toy = Toy(lambda head: (WIDGET,))
+
+    def get(port: int, **options: Any) -> dict[str, Any]:
+        reader = Reader(f"https://127.0.0.1:{port}", cluster="toy", **options)
+        try:
+            return reader.get(WIDGETS, "one", "default")
+        finally:
+            reader.close()
+
+    async with serving(toy, identity.server_context()) as port:
+        trusting = client_context(identity.certificate_pem)
+        expected = await asyncio.to_thread(
+            lambda: get(port, tls=trusting, server_hostname="api.example.com")
+        )
+        assert expected == WIDGET
+        for options in ({}, {"tls": trusting}, {"server_hostname": "api.example.com"}):
+            with pytest.raises(errors.ConnectFailed):
+                await asyncio.to_thread(get, port, **options)
+
+
+@pytest.mark.realtime
+async def test_a_proxy_is_asked_to_connect() -> None:
+    asked: list[str] = []
+
+    async def proxy(connection: Connection) -> None:
+        head = await connection.request()
+        assert head is not None
+        asked.append(f"{head.method} {head.target}")
+        await connection.answer(b"no", "403 Forbidden")
+
+    def get(port: int) -> None:
+        reader = Reader("https://api.example.com", cluster="toy", proxy=f"http://127.0.0.1:{port}")
+        reader.get(WIDGETS, "one", "default")
+
+    async with serving(proxy) as port:
+        with pytest.raises(errors.ConnectFailed):
+            await asyncio.to_thread(get, port)
+
+    assert asked == ["CONNECT api.example.com:443"]

@@ -13,6 +13,11 @@ from datum_compute.platform.apiserver import status
 MAX_BODY = 3 * 2**20
 """Bytes of a request: the real server's limit."""
 
+MAX_DEPTH = 200
+"""Levels of nesting in a body. A guess: deep schemas have some fifty."""
+
+_TOO_DEEP = f"the request body is nested more than {MAX_DEPTH} levels deep"
+
 JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"
@@ -46,11 +51,30 @@ def decode_object(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
 
 def json_value(body: bytes) -> Any:
     try:
-        return decode_json(body)
+        value = decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise status.bad_request(f"the request body is not valid JSON: {error}") from error
     except RecursionError as error:
-        raise status.bad_request("the request body is nested too deeply") from error
+        raise status.bad_request(_TOO_DEEP) from error
+    # Only a body with that many brackets can be that deep, and few have them.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        _check_depth(value)
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    """Everything behind this point may recurse."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise status.bad_request(_TOO_DEEP)
 
 
 def yaml_value(body: bytes) -> Any:
@@ -64,7 +88,7 @@ def yaml_value(body: bytes) -> Any:
             raise status.bad_request("the request body may not contain YAML aliases")
         value = yaml.load(body, loader)  # noqa: S506 - a safe loader in either case
         # Through JSON, so that dates and other YAML values cannot reach an object.
-        return decode_json(encode_json(value))
+        return json_value(encode_json(value))
     except (yaml.YAMLError, msgspec.MsgspecError, TypeError, RecursionError) as error:
         raise status.bad_request(f"the request body is not valid YAML: {error}") from error
 

@@ -58,13 +58,15 @@ class Collector:
         self._queue: dict[_Item, None] = {}
         self._wake = asyncio.Event()
         store.listeners.append(self._on_change)
+        store.break_listeners.append(self._wake.set)
 
     async def wait(self) -> None:
         """Return when there is something to do."""
         await self._wake.wait()
 
     async def drain(self) -> None:
-        """Work until the queue is empty, letting others run in between."""
+        """Work until the queue is empty, letting others run in between. Raises StoreBroken."""
+        await self._store.durable()
         while self._queue:
             for _ in range(min(SLICE, len(self._queue))):
                 item = next(iter(self._queue))

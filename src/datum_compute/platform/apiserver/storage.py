@@ -19,6 +19,7 @@ that select on them, but not their content; :meth:`Store.value` reads it back fr
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -44,6 +45,8 @@ COMPACTION_ROWS = 256
 _REVISIONS_PER_SECOND = 100_000
 """A new plane's revisions start at the clock in these units. No plane can write this fast,
 so a plane or a file made again later starts above all it ever had."""
+
+_log = logging.getLogger(__name__)
 
 _NO_LABELS: dict[str, str] = {}
 
@@ -330,6 +333,8 @@ class Store:
         self.users: dict[bytes, UserRow] = {}
         """By the hash of the token."""
         self.listeners: list[Listener] = []
+        self.break_listeners: list[Callable[[], None]] = []
+        """Told when a commit has failed."""
         self._env = env
         self._batch: _Batch | None = None
         self._garbage: deque[int] = deque()
@@ -429,11 +434,14 @@ class Store:
 
     def _break(self, batch: _Batch, error: BaseException) -> None:
         self.broken = error
+        self._batch = None
         for waiter in batch.waiters:
             if not waiter.done():
                 waiter.set_exception(StoreBroken(f"a commit failed: {error!r}"))
         for plane in self.planes.values():
             plane.end_watches()
+        for listener in self.break_listeners:
+            listener()
 
     def _check(self) -> None:
         if self.broken is not None:
@@ -535,12 +543,20 @@ def _deliver(batch: _Batch) -> None:
         if table.sinks:
             shared: dict[Any, bytes] = {}
             for sink in list(table.sinks.values()):
-                sink.offer(event, shared)
+                _offer(sink, event, shared)
         # On disk and with everybody: from here on the log answers for old content.
         if event.before is not None:
             event.before.raw = b""
         if event.deleted:
             event.after.raw = b""
+
+
+def _offer(sink: Sink, event: Event, shared: dict[Any, bytes]) -> None:
+    try:
+        sink.offer(event, shared)
+    except Exception:  # noqa: BLE001 - one watcher's form of an event must not cost another's
+        _log.exception("a watch failed", extra={"revision": event.revision})
+        sink.end()
 
 
 def _stored(seq: int, revision: int, obj: dict[str, Any], raw: bytes) -> Stored:

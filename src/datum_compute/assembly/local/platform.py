@@ -204,7 +204,12 @@ class LocalPlatform:
         manager.add(
             workload_deployment_controller(own, self.env, networking=True),
             instance_controller(
-                own, self.env, hub=self._hub(user), projects=tenants, cluster_name=cell
+                own,
+                self.env,
+                hub=self._hub(user),
+                projects=tenants,
+                cluster_name=cell,
+                networking=True,
             ),
         )
         provided = SingleFleet(

@@ -287,3 +287,17 @@ async def test_a_lost_cluster_that_leaves_keeps_what_runs_in_the_member() -> Non
         await until_gone(found.hub, karmada.CLUSTERS, "dfw")
 
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_stream_of_changes_goes_up_in_few_writes_and_the_last_one_arrives() -> None:
+    async with propagated() as found:
+        await report(found, replicas=0)
+        await settle()
+        before = await _hub_revision(found)
+        for replicas in range(1, 101):
+            await report(found, replicas=replicas)
+            await asyncio.sleep(0.05)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 100)
+        hops = 3
+
+        assert await _hub_revision(found) - before - 1 <= 20 * hops

@@ -20,7 +20,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names, schedule, works
-from datum_compute.platform.propagation.detector import is_content_changed
+from datum_compute.platform.propagation.changes import is_content_changed
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
@@ -44,7 +44,7 @@ def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) 
         hub,
         reconciler.reconcile,
         watches=[
-            Watch(hub, karmada.RESOURCE_BINDINGS, itself),
+            Watch(hub, karmada.RESOURCE_BINDINGS, itself, predicate=is_content_changed),
             Watch(
                 hub,
                 karmada.WORKS,

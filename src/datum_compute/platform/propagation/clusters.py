@@ -19,7 +19,7 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names
-from datum_compute.platform.propagation.detector import is_content_changed
+from datum_compute.platform.propagation.changes import is_content_changed
 from datum_compute.platform.propagation.health import (
     PROBE_SECONDS,
     Health,

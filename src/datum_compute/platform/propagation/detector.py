@@ -21,6 +21,7 @@ from datum_compute.api.selectors import LabelSelector
 from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names, schedule
+from datum_compute.platform.propagation.changes import is_content_changed
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -36,20 +37,6 @@ def detector_controllers(
 ) -> list[Controller]:
     """One per kind, as the real detector has one watch per kind."""
     return [_detector_controller(hub, kind, env) for kind in kinds]
-
-
-def is_content_changed(old: Object | None, new: Object | None) -> bool:
-    """Whether more than the status differs."""
-    if old is None or new is None:
-        return True
-    before, now = old.metadata, new.metadata
-    return (
-        before.generation != now.generation
-        or before.uid != now.uid
-        or before.labels != now.labels
-        or before.annotations != now.annotations
-        or before.deleting != now.deleting
-    )
 
 
 def _detector_controller(hub: Fleet, resource: Resource, env: Environment) -> Controller:

@@ -12,6 +12,7 @@ deletion waits for it, unless the Cluster itself is on its way out.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from datum_compute.client.protocol import merge
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import manifest as manifests
 from datum_compute.platform.propagation import names, schedule
+from datum_compute.platform.propagation.changes import is_content_changed
+from datum_compute.platform.propagation.pace import Allowance
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
@@ -53,7 +56,13 @@ def execution_controller(
         hub,
         reconciler.reconcile,
         watches=[
-            Watch(hub, karmada.WORKS, itself, indexes={WORKS_BY_TARGET: _target_namespace_of}),
+            Watch(
+                hub,
+                karmada.WORKS,
+                itself,
+                predicate=is_content_changed,
+                indexes={WORKS_BY_TARGET: _target_namespace_of},
+            ),
             Watch(hub, karmada.CLUSTERS, reconciler.works_of_cluster, predicate=_is_ready_changed),
             Watch(members, NAMESPACES, reconciler.works_in_namespace, required=False),
             *objects,
@@ -101,6 +110,7 @@ class _Execution:
         self._unkept: dict[Request, tuple[str, Values]] = {}
         """Per Work the uid of the member's object and the change it did not keep when told
         to: a member with an older schema prunes, one with other defaults fills in."""
+        self._allowances: dict[Request, Allowance] = {}
 
     def works_of_cluster(self, cluster: str, member: Object) -> Iterable[Request]:
         hub = self._hub.get(cluster)
@@ -125,6 +135,7 @@ class _Execution:
         work = hub.cache(karmada.WORKS).get(request.name, request.namespace)
         if work is None:
             self._unkept.pop(request, None)
+            self._allowances.pop(request, None)
             return DONE
         cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
         if work.metadata.deleting:
@@ -135,7 +146,8 @@ class _Execution:
         if manifest is None:
             return DONE
         outcome = await self._apply(request, self._member(cluster.name), manifest)
-        await self._report(hub, work, manifest, outcome)
+        if wait := await self._report(hub, work, request, manifest, outcome):
+            return after(wait)
         return DONE if outcome.applied else after(RETRY_SECONDS)
 
     def _member(self, name: str) -> Cluster:
@@ -194,32 +206,36 @@ class _Execution:
         return written
 
     async def _report(
-        self, hub: Cluster, work: Object, manifest: Values, outcome: _Outcome
-    ) -> None:
+        self, hub: Cluster, work: Object, request: Request, manifest: Values, outcome: _Outcome
+    ) -> float:
+        """Say how it went; returns in how many seconds to try again when it is too soon."""
         status = patch.values(work.status)
-        current = work.view(karmada.Work).status.conditions
-        status["conditions"] = conditions.to_wire(
-            conditions.with_condition(
-                current,
-                karmada.CONDITION_APPLIED,
-                conditions.TRUE if outcome.applied else conditions.FALSE,
-                karmada.REASON_APPLIED_SUCCESSFUL
-                if outcome.applied
-                else karmada.REASON_APPLIED_FAILED,
-                outcome.message,
-                now=self._env.now(),
-            )
-        )
+        wanted = self._with_applied(work, outcome)
         reported = patch.values(outcome.member.status) if outcome.member is not None else {}
+        if wanted == work.view(karmada.Work).status.conditions:
+            if not reported or reported == _reported_before(status):
+                return 0.0
+            now = asyncio.get_running_loop().time()
+            allowance = self._allowances.setdefault(request, Allowance.full(now))
+            if wait := allowance.wait(now):
+                return wait
+            allowance.spend()
+        status["conditions"] = conditions.to_wire(wanted)
         if reported:
-            status["manifestStatuses"] = [
-                {
-                    "identifier": self._identifier(manifest),
-                    "status": reported,
-                    "health": "Unknown",
-                }
-            ]
+            item = {"identifier": self._identifier(manifest), "status": reported}
+            status["manifestStatuses"] = [{**item, "health": "Unknown"}]
         await patch.write_status(hub.client, karmada.WORKS, work, status, shared=False)
+        return 0.0
+
+    def _with_applied(self, work: Object, outcome: _Outcome) -> conditions.Conditions:
+        return conditions.with_condition(
+            work.view(karmada.Work).status.conditions,
+            karmada.CONDITION_APPLIED,
+            conditions.TRUE if outcome.applied else conditions.FALSE,
+            karmada.REASON_APPLIED_SUCCESSFUL if outcome.applied else karmada.REASON_APPLIED_FAILED,
+            outcome.message,
+            now=self._env.now(),
+        )
 
     def _identifier(self, manifest: Values) -> dict[str, Any]:
         resource = self._kinds[(manifest["apiVersion"], manifest["kind"])]
@@ -261,6 +277,12 @@ class _Execution:
             return
         if manifests.is_managed(current) and not current.metadata.deleting:
             await patch.delete_if_present(member.client, resource, current)
+
+
+def _reported_before(status: Values) -> Any:
+    for item in status.get("manifestStatuses", []):
+        return item.get("status")
+    return None
 
 
 def _applied(member: Object) -> _Outcome:

@@ -14,7 +14,7 @@ from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names, works
-from datum_compute.platform.propagation.detector import is_content_changed
+from datum_compute.platform.propagation.changes import is_content_changed
 from datum_compute.runtime import patch
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet

@@ -42,6 +42,14 @@ CASES: list[Case] = [
     for case in _cases_in(module)
 ]
 
-every_case = pytest.mark.parametrize(
-    ("number", "case"), list(enumerate(CASES)), ids=[case.__name__ for case in CASES]
-)
+
+def every_case_of(cases: list[Case], first: int = 0) -> pytest.MarkDecorator:
+    """One test per case; ``first`` numbers them, and with that their namespaces, apart."""
+    return pytest.mark.parametrize(
+        ("number", "case"),
+        list(enumerate(cases, first)),
+        ids=[case.__name__ for case in cases],
+    )
+
+
+every_case = every_case_of(CASES)

@@ -91,15 +91,19 @@ async def ensure_kind(client: Client) -> None:
     try:
         await client.create(core.CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
     except errors.AlreadyExists:
-        return
-    # A real server serves the kind some 40 ms after it was defined, and then asks for a little
-    # more patience (429, "storage is (re)initializing").
+        pass  # by an earlier case
+    await wait_served(client)
+
+
+async def wait_served(client: Client) -> None:
+    """A real server serves a kind some 40 ms after it was defined, or after its own start, and
+    then asks for a little more patience (429, "storage is (re)initializing")."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client.list(WIDGETS)
                 return
-            except (errors.NotServed, errors.Throttled):
+            except (errors.NotServed, errors.Throttled, errors.TransportFailure):
                 await asyncio.sleep(0.02)
 
 

@@ -180,8 +180,7 @@ async def a_delete_of_another_revision_conflicts(world: World) -> None:
     assert not await world.exists("one")
 
 
-async def an_orphaning_delete_waits_for_its_collector(world: World) -> None:
-    """Only a garbage collector removes the finalizer; until then the object stays."""
+async def a_foreground_delete_keeps_the_finalizers_of_others(world: World) -> None:
     await world.create("one", finalizers=HOLD)
 
     await world.delete("one", propagation="Foreground")

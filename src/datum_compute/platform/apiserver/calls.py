@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from datum_compute.api import fields
 from datum_compute.client.transport import Request
@@ -16,8 +17,9 @@ from datum_compute.platform.apiserver.routing import Target
 from datum_compute.platform.apiserver.storage import Stored, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
+    """Made for every request, so a struct: it costs a tenth of a frozen dataclass."""
+
     request: Request
     query: dict[str, str]
     user: User

@@ -8,8 +8,9 @@ awaits :meth:`Store.durable` afterwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from datum_compute.api import fields
 from datum_compute.env import Environment
@@ -20,8 +21,7 @@ from datum_compute.platform.apiserver.patching import json_equal
 from datum_compute.platform.apiserver.storage import PlaneStore, Stored, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """What a write left behind."""
 
     raw: bytes
@@ -32,8 +32,7 @@ class Written:
     """Fields that were dropped because the schema does not know them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True):
     """How to delete."""
 
     propagation: str = ""

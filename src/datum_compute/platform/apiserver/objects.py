@@ -69,7 +69,8 @@ _convert = msgspec.convert
 
 
 def timestamp(now: datetime) -> str:
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Ten times as fast as strftime, and every create needs one.
+    return now.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def check_type(kind: ServedKind, obj: dict[str, Any]) -> None:

@@ -14,10 +14,11 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from datum_compute.client.transport import Handler, Request, Response, close_stream
 from datum_compute.env import Environment
@@ -29,6 +30,9 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 BACKLOG = 2048
+KEEP_ALIVE_SECONDS = 300
+"""An idle connection lives longer than clients keep theirs: whoever closes first while the
+other writes makes a request fail whose fate is unknown."""
 GRACE_SECONDS = 2
 """How long requests may take to end when the server goes down."""
 
@@ -102,8 +106,6 @@ async def _send_stream(
     gone = asyncio.create_task(_close_when_gone(receive, stream))
     try:
         await send(_head(response, None))
-        # An empty part makes uvicorn put the head on the wire before the first event.
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
         async for chunk in stream:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -117,6 +119,43 @@ async def _close_when_gone(receive: Receive, stream: AsyncIterator[bytes]) -> No
     while (await receive())["type"] != "http.disconnect":
         pass
     await close_stream(stream)
+
+
+class _Gathering:
+    """A transport that puts on the wire once per turn of the loop what was written in it.
+
+    Uvicorn writes the head of an answer and its body apart; over TLS that would be two
+    records, encrypted and sent one by one. Only ``write`` differs from the real transport.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            if not self._transport.is_closing():
+                self._transport.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _Protocol(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        loop = asyncio.get_running_loop()
+        super().connection_made(cast(asyncio.Transport, _Gathering(transport, loop)))
 
 
 class _Uvicorn(uvicorn.Server):
@@ -151,8 +190,10 @@ async def serve(
     front = _Uvicorn(
         uvicorn.Config(
             Application(server.handle),
-            http="httptools",
+            http=_Protocol,
             ws="none",
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -255,6 +255,49 @@ async def test_lesson_14_labels_are_put_right_whatever_else_waits() -> None:
         assert found.metadata.labels[compute.LABEL_WORKLOAD_DEPLOYMENT_UID] == made.metadata.uid
 
 
+async def test_an_instance_that_lost_its_linking_label_gets_it_back() -> None:
+    async with world() as w:
+        made = await given(w, 1)
+        async with w.running(controller(w)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            key = compute.LABEL_WORKLOAD_DEPLOYMENT_UID
+            body = {"metadata": {"labels": {key: None}}}
+            await w.cell.patch(compute.INSTANCES, ZERO, merge(body), w.hub_namespace)
+            await until(
+                w.cell,
+                compute.INSTANCES,
+                ZERO,
+                w.hub_namespace,
+                lambda obj: obj.metadata.labels.get(key) == made.metadata.uid,
+            )
+
+
+async def test_a_cell_without_contact_rolls_nothing_and_still_scales_down() -> None:
+    async with world() as w:
+        await given(w, 2)
+        client, link = w.linked("hub")
+        hub = w.hub_fleet(client)
+        cell = w.cell_fleet()
+        cut_off = workload_deployment_controller(cell, w.env, networking=False, hub=hub)
+        link.cut = True
+        async with w.running(cut_off):
+            await all_run(w, ZERO, ONE)
+            await change(w, template=template("acme/web:2"))
+            await settle()
+            for obj in await until_names(w.cell, compute.INSTANCES, ZERO, ONE):
+                assert not obj.metadata.deleting
+
+            await scale(w, 1)
+            await deleting(w, ONE)
+            await let_go(w.cell, compute.INSTANCES, ONE, w.hub_namespace)
+            await settle()
+            kept = await w.cell.get(compute.INSTANCES, ZERO, w.hub_namespace)
+            assert not kept.metadata.deleting
+
+            link.cut = False
+            await deleting(w, ZERO)
+
+
 async def test_a_crash_before_an_action_is_made_good() -> None:
     crashes = iter([True, False, True])
 

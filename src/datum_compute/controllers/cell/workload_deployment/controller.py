@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.controllers.cell.workload_deployment import instances, networks
 from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
 from datum_compute.controllers.predicates import beyond_status
+from datum_compute.decisions.gates import has_gate
 from datum_compute.env import Environment
-from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import controller_owner, itself
 from datum_compute.runtime.request import Request
@@ -20,9 +22,10 @@ DEPLOYMENTS_BY_CITY = "city"
 
 
 def workload_deployment_controller(
-    cell: Fleet, env: Environment, *, networking: bool
+    cell: Fleet, env: Environment, *, networking: bool, hub: Fleet | None = None
 ) -> Controller:
-    """Without ``networking`` none of its kinds is watched: a cell may not serve them."""
+    """Without ``networking`` none of its kinds is watched: a cell may not serve them. With
+    a ``hub``, rolls wait while it is out of contact."""
     to_deployment = controller_owner(compute.WORKLOAD_DEPLOYMENTS.kind, group=compute.GROUP)
     watches = [
         Watch(
@@ -36,13 +39,18 @@ def workload_deployment_controller(
             cell,
             compute.INSTANCES,
             to_deployment,
+            predicate=_matters,
             indexes={instances.INSTANCES_BY_DEPLOYMENT: instances.deployment_uid_of},
         ),
     ]
     if networking:
         watches += _network_watches(cell)
-    reconciler = DeploymentReconciler(cell, env, networking=networking)
-    return Controller("workload-deployment", cell, reconciler.reconcile, watches=watches)
+    # Any kind of the hub would do to see whether it answers; this one every hub has.
+    reads = [Read(hub, core.NAMESPACES, required=False)] if hub is not None else []
+    reconciler = DeploymentReconciler(cell, env, networking=networking, hub=hub)
+    return Controller(
+        "workload-deployment", cell, reconciler.reconcile, watches=watches, reads=reads
+    )
 
 
 def _network_watches(cell: Fleet) -> list[Watch]:
@@ -86,6 +94,28 @@ def _network_watches(cell: Fleet) -> list[Watch]:
         Watch(cell, networking.SUBNET_CLAIMS, from_located),
         Watch(cell, networking.SUBNETS, from_located),
     ]
+
+
+def _matters(old: Object | None, new: Object | None) -> bool:
+    """Most writes to an Instance are between its controller and its provider, and a pass
+    looks at all Instances of the deployment."""
+    if old is None or new is None:
+        return True
+    return _seen(old) != _seen(new)
+
+
+def _seen(instance: Object) -> tuple[object, ...]:
+    view = instance.view(compute.Instance)
+    return (
+        view.metadata.deleting,
+        view.metadata.labels,
+        view.metadata.owner_references,
+        view.template_hash,
+        view.observed_template_hash,
+        has_gate(view, compute.GATE_NETWORK),
+        view.programmed,
+        conditions.find(view.status.conditions, compute.CONDITION_READY),
+    )
 
 
 def _city_of(deployment: Object) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,13 @@ INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
 
 
 def deployment_uid_of(instance: Object) -> list[str]:
-    """The deployment an Instance belongs to, as an index key."""
-    uid = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_UID)
-    return [f"{instance.namespace}/{uid}"] if uid else []
+    """The deployment an Instance belongs to, as index keys: by its label and by its owner,
+    so that one whose label somebody took off is still seen, and gets it back."""
+    uids = {instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_UID)}
+    owner = instance.metadata.controller()
+    if owner is not None and owner.kind == compute.WORKLOAD_DEPLOYMENTS.kind:
+        uids.add(owner.uid)
+    return sorted(f"{instance.namespace}/{uid}" for uid in uids if uid)
 
 
 def instances_of(cell: Cluster, deployment: Object) -> list[Object]:
@@ -31,18 +35,18 @@ def instances_of(cell: Cluster, deployment: Object) -> list[Object]:
     return cell.cache(compute.INSTANCES).by_index(INSTANCES_BY_DEPLOYMENT, key)
 
 
-def controller_labels(deployment: Object, ordinal: int) -> dict[str, str]:
-    """The labels by which Instances are found on every plane."""
+def controller_labels(deployment: Object) -> Callable[[int], dict[str, str]]:
+    """The labels by which the Instance of an ordinal is found on every plane."""
     spec = deployment.view(compute.WorkloadDeployment).spec
-    return {
+    shared = {
         compute.LABEL_WORKLOAD_UID: spec.workload_ref.uid,
         compute.LABEL_WORKLOAD_DEPLOYMENT_UID: deployment.metadata.uid,
-        compute.LABEL_INSTANCE_INDEX: str(ordinal),
         compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: deployment.name,
         compute.LABEL_CITY_CODE: spec.city_code,
         compute.LABEL_WORKLOAD_NAME: spec.workload_ref.name,
         compute.LABEL_PLACEMENT_NAME: spec.placement_name,
     }
+    return lambda ordinal: {**shared, compute.LABEL_INSTANCE_INDEX: str(ordinal)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def build_instance(mould: Mould, ordinal: int, name: str) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "namespace": deployment.namespace,
-            "labels": {**(metadata.get("labels") or {}), **controller_labels(deployment, ordinal)},
+            "labels": {**(metadata.get("labels") or {}), **controller_labels(deployment)(ordinal)},
             "annotations": dict(metadata.get("annotations") or {}),
             # With both from the start, no pass can fall between creation and cleanup.
             "finalizers": [compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM],

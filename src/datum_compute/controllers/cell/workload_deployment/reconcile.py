@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
@@ -11,23 +10,31 @@ from datum_compute.controllers.cell.gates import ensure_gate_removed
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
 from datum_compute.controllers.pacing import Pace
+from datum_compute.controllers.planes import HUB
 from datum_compute.decisions.gates import gates_for_new, has_gate
 from datum_compute.decisions.hashing import template_hash
 from datum_compute.decisions.instances import UnknownPolicy, decide_instances
 from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
+from datum_compute.runtime.cache import CacheState
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
 
+HELD_SECONDS = 5.0
+"""How often a cell without contact looks whether it may roll again."""
+
 _Failure = errors.ClientError | Waiting | Terminal
 
 
 class DeploymentReconciler:
-    def __init__(self, cell: Fleet, env: Environment, *, networking: bool) -> None:
+    def __init__(
+        self, cell: Fleet, env: Environment, *, networking: bool, hub: Fleet | None
+    ) -> None:
         self._cell = cell
+        self._hub = hub
         self._env = env
         self._networking = networking
         self._pace = Pace()
@@ -62,8 +69,9 @@ class DeploymentReconciler:
             failures.append(error)
         found = instances.instances_of(cell, deployment)
         revision = _revision(deployment)
+        hold_rolls = self._hold_rolls()
         try:
-            await self._control(cell, deployment, found, revision, state)
+            await self._control(cell, deployment, found, revision, state, hold_rolls)
             if state.ready:
                 await _open_network_gates(cell, found)
         except (errors.ClientError, Waiting, Terminal) as error:
@@ -71,7 +79,18 @@ class DeploymentReconciler:
         result = await self._report(cell, deployment, found, revision, state)
         if failures:
             raise failures[0]
+        if hold_rolls and result.delay is None:
+            return after(HELD_SECONDS)  # contact is made without an event
         return result
+
+    def _hold_rolls(self) -> str:
+        """Why nothing that serves may be replaced: a cell without contact cannot know
+        whether what it would start instead may start."""
+        if self._hub is None:
+            return ""
+        hub = self._hub.get(HUB)
+        in_touch = hub is not None and hub.cache(core.NAMESPACES).state is CacheState.CURRENT
+        return "" if in_touch else compute.REASON_CELL_DISCONNECTED
 
     async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:
         if not self._networking:
@@ -85,6 +104,7 @@ class DeploymentReconciler:
         found: list[Object],
         revision: str,
         state: NetworkState,
+        hold_rolls: str,
     ) -> None:
         view = deployment.view(compute.WorkloadDeployment)
         try:
@@ -92,9 +112,10 @@ class DeploymentReconciler:
                 deployment_name=deployment.name,
                 desired=view.spec.scale_settings.min_replicas,
                 template_hash=revision,
-                labels_for=partial(instances.controller_labels, deployment),
+                labels_for=instances.controller_labels(deployment),
                 instances=[each.view(compute.Instance) for each in found],
                 policy=view.spec.scale_settings.instance_management_policy,
+                hold_rolls=hold_rolls,
             )
         except UnknownPolicy as error:
             raise Terminal(str(error)) from error
@@ -114,6 +135,10 @@ class DeploymentReconciler:
         revision: str,
         state: NetworkState,
     ) -> Result:
+        left = self._pace.left(deployment.metadata.uid)
+        if left > 0:
+            # Not even counted: with many Instances that is most of a pass.
+            return after(left)
         status = compute.deployment_status_to_wire(
             decide_deployment_status(
                 deployment.view(compute.WorkloadDeployment),
@@ -129,9 +154,6 @@ class DeploymentReconciler:
         )
         if not patch.difference(patch.values(deployment.status), status):
             return DONE
-        left = self._pace.left(deployment.metadata.uid)
-        if left > 0:
-            return after(left)
         self._pace.spend(deployment.metadata.uid)
         # Ours alone in a cell; in a single-cluster topology as well, as no federator runs.
         await patch.write_status(

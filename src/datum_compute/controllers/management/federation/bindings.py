@@ -5,6 +5,7 @@ from __future__ import annotations
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.client import errors
 from datum_compute.runtime.cluster import Cluster
 
 WORKS_BY_BINDING = "binding"
@@ -23,6 +24,19 @@ def deployment_of_binding(name: str) -> str:
 
 def binding_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object | None:
     return hub.cache(karmada.RESOURCE_BINDINGS).get(binding_name(deployment_name), hub_namespace)
+
+
+async def find_binding(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object | None:
+    """The binding, asked of the hub itself where the cache shows no cell: that nobody ever
+    took a deployment must not be a matter of being early."""
+    cached = binding_of(hub, hub_namespace, deployment_name)
+    if cached is not None and cached.view(karmada.ResourceBinding).spec.clusters:
+        return cached
+    try:
+        name = binding_name(deployment_name)
+        return await hub.client.get(karmada.RESOURCE_BINDINGS, name, hub_namespace)
+    except errors.NotFound:
+        return None
 
 
 def works_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> list[Object]:

@@ -84,7 +84,8 @@ class Federator:
             return DONE
         hub_namespace = await _hub_namespace(project, deployment)
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
-        route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
+        binding = await bindings.find_binding(hub, hub_namespace, deployment.name)
+        route = status.route_of(hub, binding)
         if cached is not None and not cached.metadata.deleting:
             await self._mirror(project, deployment, cached, route)
             now = self._env.now()

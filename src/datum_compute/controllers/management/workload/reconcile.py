@@ -46,6 +46,9 @@ class WorkloadReconciler:
     async def _report(
         self, project: Cluster, workload: Object, plan: PlacementPlan, missing: list[str]
     ) -> Result:
+        left = self._pace.left(workload.metadata.uid)
+        if left > 0:
+            return after(left)
         found = deployments.deployments_of(project, workload)
         status = compute.workload_status_to_wire(
             decide_workload_status(
@@ -58,9 +61,6 @@ class WorkloadReconciler:
         )
         if not patch.difference(patch.values(workload.status), status):
             return DONE
-        left = self._pace.left(workload.metadata.uid)
-        if left > 0:
-            return after(left)
         self._pace.spend(workload.metadata.uid)
         await patch.write_status(project.client, compute.WORKLOADS, workload, status, shared=False)
         return DONE

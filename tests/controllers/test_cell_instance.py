@@ -376,6 +376,28 @@ async def set_room(w: World, bucket: Object, available: int) -> None:
     )
 
 
+async def test_of_two_that_were_denied_the_lower_ordinal_asks_again_first() -> None:
+    async with world() as w:
+        await given(w, replicas=2)
+        buckets = [await given_bucket(w, name, 0) for name in ("instances", "vcpus", "memory")]
+        async with w.running(controller(w)):
+            for ordinal in (1, 0):
+                await create(w, ordinal=ordinal)
+                name = f"instance-{DEPLOYMENT}-{ordinal}"
+                claim = await claim_of(w, name)
+                await set_condition(
+                    w, w.project, quota.RESOURCE_CLAIMS, claim, "Granted", "False", "QuotaExceeded"
+                )
+                await until_gone(w.project, quota.RESOURCE_CLAIMS, name, NAMESPACE)
+            for bucket, room in zip(buckets, (1, 1000, 2048), strict=True):
+                await set_room(w, bucket, room)
+            await claim_of(w, f"instance-{DEPLOYMENT}-0")
+            await settle()
+            claims = (await w.project.list(quota.RESOURCE_CLAIMS)).items
+
+        assert [claim.name for claim in claims] == [f"instance-{DEPLOYMENT}-0"]
+
+
 async def test_a_grant_is_sticky_and_a_lost_claim_comes_back() -> None:
     async with world() as w:
         await given(w)

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from datum_compute.api import conditions, core
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking_api
 from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.controllers.cell.instance import turns
 from datum_compute.controllers.cell.instance.quota import QuotaDesk
 from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
-from datum_compute.controllers.cell.instance.tenancy import tenant_of
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import SINGLE
 from datum_compute.controllers.predicates import beyond_status
 from datum_compute.decisions import names
-from datum_compute.decisions import quota as quota_decisions
-from datum_compute.decisions.gates import has_gate
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -29,7 +27,6 @@ from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
 
 INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
-DENIED_INSTANCES = "quota-denied"
 CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
 
 
@@ -89,7 +86,7 @@ class _Wiring:
                 itself,
                 indexes={
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
-                    DENIED_INSTANCES: _denied_in,
+                    turns.DENIED_INSTANCES: turns.denied_in,
                 },
             ),
             Watch(
@@ -156,12 +153,9 @@ class _Wiring:
         cell = self._cell_cluster()
         if cell is None:
             return []
-        return [
-            Request(SINGLE, instance.namespace, instance.name)
-            for namespace in cell.cache(core.NAMESPACES).list()
-            if _is_of(cell, namespace.name, project)
-            for instance in cell.cache(compute.INSTANCES).by_index(DENIED_INSTANCES, namespace.name)
-        ]
+        namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
+        waiting = turns.denied_of(cell, namespaces, project)
+        return [Request(SINGLE, each.namespace, each.name) for each in waiting]
 
     def _instances_of(self, namespace: str, deployment: str) -> Iterable[Request]:
         cell = self._cell_cluster()
@@ -191,21 +185,9 @@ def _deployment_name_of(instance: Object) -> Iterable[str]:
     return [f"{instance.namespace}/{name}"] if name else []
 
 
-def _denied_in(instance: Object) -> Iterable[str]:
-    view = instance.view(compute.Instance)
-    granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
-    waits = granted is not None and quota_decisions.is_denied(granted)
-    return [instance.namespace] if waits and has_gate(view, compute.GATE_QUOTA) else []
-
-
 def _instance_namespace_of(claim: Object) -> Iterable[str]:
     namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
     return [namespace] if namespace else []
-
-
-def _is_of(cell: Cluster, namespace: str, project: str) -> bool:
-    tenant = tenant_of(cell, namespace)
-    return tenant is not None and tenant.project == project
 
 
 def _came_or_went(old: Object | None, new: Object | None) -> bool:

@@ -15,11 +15,12 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from datum_compute.api import conditions
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
+from datum_compute.controllers.cell.instance import turns
 from datum_compute.controllers.cell.instance.tenancy import Tenant, tenant_of
 from datum_compute.decisions import names
 from datum_compute.decisions import quota as decisions
@@ -112,12 +113,16 @@ class QuotaDesk:
             return Answer(held)
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                return await self._ask(case, instance, previous)
+                return await self._ask(cell, case, instance, previous)
         except (errors.ClientError, TimeoutError) as error:
             return Answer(_failed(held, error, tenant))
 
     async def _ask(
-        self, case: _Case, instance: Object, previous: conditions.Condition | None
+        self,
+        cell: Cluster,
+        case: _Case,
+        instance: Object,
+        previous: conditions.Condition | None,
     ) -> Answer:
         claim = self._cached(case)
         if claim is not None and (due_in := self._due_in(instance, claim)) > 0:
@@ -126,7 +131,7 @@ class QuotaDesk:
             # What is still open in the cache may have been answered unheard.
             claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
         if claim is None:
-            if _is_denied(previous) and not self._may_retry(case, instance):
+            if _is_denied(previous) and not self._may_retry(cell, case, instance):
                 return Answer(_as_verdict(previous))
             claim = await self._create(case, instance)
             if claim is None:
@@ -201,12 +206,14 @@ class QuotaDesk:
                 extra={"fields": {"name": instance.name, "reason": str(error)}},
             )
 
-    def _may_retry(self, case: _Case, instance: Object) -> bool:
+    def _may_retry(self, cell: Cluster, case: _Case, instance: Object) -> bool:
         """Whether asking anew after a denial can help."""
         buckets = case.plane.cache(quota.ALLOWANCE_BUCKETS)
         if buckets.synced:
             views = [each.view(quota.AllowanceBucket) for each in buckets.list()]
-            return decisions.has_room(views, project=case.tenant.project, size=case.size)
+            namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
+            waiting = turns.denied_of(cell, namespaces, case.tenant.project)
+            return turns.is_its_turn(instance, waiting, views, case.tenant.project)
         now = asyncio.get_running_loop().time()
         until = self._blind_until.get(instance.metadata.uid)
         if until is None or now < until:

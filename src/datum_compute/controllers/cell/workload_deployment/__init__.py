@@ -12,6 +12,7 @@ Steps, in calling order (:mod:`.reconcile`):
 2. networks (:mod:`.networks`): ask for what is missing, see what is ready. A failure here
    is kept for the end: it must not stop Instances from being created or replaced;
 3. instances (:mod:`.instances`): decide, then act, one step at a time where order counts;
+   while the hub is out of contact nothing that exists is replaced;
 4. gates: once networks are ready, take ``Network`` off the Instances that have it;
 5. status (:mod:`.status`): counters and conditions, coalesced in time.
 

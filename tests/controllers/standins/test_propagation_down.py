@@ -176,8 +176,9 @@ async def test_reserved_and_opted_out_namespaces_stay_at_home() -> None:
 
         names = {one.name for one in (await found.cells["dfw"].list(NAMESPACES)).items}
         assert names & {"karmada-system", "karmada-es-dfw", "home"} == set()
-        default = await found.cells["dfw"].get(NAMESPACES, "default")
-        assert karmada.LABEL_MANAGED not in default.metadata.labels
+        works = (await found.hub.list(karmada.WORKS, "karmada-es-dfw")).items
+        carried = {work.name.rpartition("-")[0] for work in works}
+        assert carried == {NS, "ns-2"}
 
 
 async def test_a_deleted_hub_namespace_goes_from_the_members() -> None:

@@ -144,6 +144,19 @@ async def test_deleting_the_template_removes_binding_work_and_the_members_object
         assert [work.name for work in works if work.name.startswith(NAME)] == []
 
 
+async def test_an_object_that_is_no_longer_karmadas_outlives_its_template() -> None:
+    async with propagated() as found:
+        disowned = {"metadata": {"labels": {karmada.LABEL_MANAGED: None}}}
+        found.ways["dfw"].cut = True
+        await found.cells["dfw"].patch(WDS, NAME, merge(disowned), NS)
+        await until_ready(found, "False", within=90)
+        await found.hub.delete(WDS, NAME, NS)
+        found.ways["dfw"].cut = False
+        await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
+
+        assert not (await found.cells["dfw"].get(WDS, NAME, NS)).metadata.deleting
+
+
 async def test_the_hub_does_not_wait_until_the_members_object_is_gone() -> None:
     async with propagated() as found:
         hold = {"metadata": {"finalizers": ["example.com/still-running"]}}
@@ -236,6 +249,7 @@ async def test_while_the_member_is_lost_deletion_waits_and_nothing_is_moved() ->
         assert values(frozen.status)["replicas"] == 1
         assert values(bound.spec)["clusters"] == [{"name": "dfw"}]
         assert work.metadata.deleting
+        assert await exists(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
         found.ways["dfw"].cut = False
         await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)

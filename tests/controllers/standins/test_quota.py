@@ -174,6 +174,8 @@ async def test_denied_is_final_even_when_there_is_room_again() -> None:
         await found.project.delete(quota.RESOURCE_CLAIMS, "instance-a", "default")
         await give(found, "more", instances=5)
         await bucket(found, INSTANCES, limit=6, allocated=0)
+        touch = {"metadata": {"labels": {"touched": "true"}}}
+        await found.project.patch(quota.RESOURCE_CLAIMS, "instance-b", merge(touch), "default")
         await settle()
 
         denied = await found.project.get(quota.RESOURCE_CLAIMS, "instance-b", "default")

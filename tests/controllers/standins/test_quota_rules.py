@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
+from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.platform.quota.budget import (
     ClaimKey,
     Consumer,
     Pending,
     Verdict,
     decide_verdicts,
+    undecided,
 )
 from datum_compute.platform.quota.ledger import Ledger
 
@@ -103,3 +105,22 @@ def test_a_claim_noted_again_during_a_pass_is_looked_at_again() -> None:
     ledger.done(noted)
 
     assert list(ledger.noted()) == [("default", "a")]
+
+
+def test_only_requests_without_a_verdict_are_judged() -> None:
+    decided = quota.ResourceClaim(
+        spec=quota.ResourceClaimSpec(
+            requests=tuple(
+                quota.ClaimRequest(resource_type=kind, amount=1) for kind in ("a", "b", "c", "d")
+            )
+        ),
+        status=quota.ResourceClaimStatus(
+            allocations=(
+                quota.RequestAllocation(resource_type="a", status="Granted", allocated_amount=1),
+                quota.RequestAllocation(resource_type="b", status="Denied"),
+                quota.RequestAllocation(resource_type="c", status="Pending"),
+            )
+        ),
+    )
+
+    assert [one.resource_type for one in undecided(decided)] == ["c", "d"]

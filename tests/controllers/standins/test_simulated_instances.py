@@ -131,15 +131,20 @@ async def test_each_instance_gets_the_next_free_address_of_its_subnet() -> None:
 async def test_a_restarted_provider_gives_nobody_an_address_that_is_taken() -> None:
     async with cell() as found:
         async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
-            await start(found, 0)
-            first = await available(found, 0)
+            for number in range(2):
+                await start(found, number)
+                kept = await available(found, number)
+            await found.cells["dfw"].delete(INSTANCES, "app-0", NS)
+            await until_gone(found.cells["dfw"], INSTANCES, "app-0", NS)
+        for number in (2, 3):
+            await start(found, number)
         async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
-            await start(found, 1)
-            second = await available(found, 1)
-            again = await available(found, 0)
+            others = {address(await available(found, number)) for number in (2, 3)}
+            again = await available(found, 1)
 
-        assert (address(first), address(second)) == ("10.128.0.2", "10.128.0.3")
-        assert again.metadata.resource_version == first.metadata.resource_version
+        assert address(kept) == "10.128.0.3"
+        assert others == {"10.128.0.2", "10.128.0.4"}
+        assert again.metadata.resource_version == kept.metadata.resource_version
 
 
 async def test_an_instance_of_a_deployment_without_bindings_has_no_address() -> None:

@@ -201,12 +201,13 @@ class LocalPlatform:
         tenants = TenantFleet(
             "tenants", own, lambda project: self.client(f"project/{project}", user), self.env
         )
+        hub = self._hub(user)
         manager.add(
-            workload_deployment_controller(own, self.env, networking=True),
+            workload_deployment_controller(own, self.env, networking=True, hub=hub),
             instance_controller(
                 own,
                 self.env,
-                hub=self._hub(user),
+                hub=hub,
                 projects=tenants,
                 cluster_name=cell,
                 networking=True,

@@ -95,6 +95,15 @@ async def test_a_path_that_leads_nowhere_answers_in_plain_text(path: str) -> Non
         assert answer.headers["content-type"].startswith("text/plain")
 
 
+async def test_a_target_that_is_no_path_leads_nowhere() -> None:
+    async with widget_server() as caller:
+        headers = {"authorization": f"Bearer {caller.embedded.token()}"}
+        for path in ("", "*"):
+            answer = await caller.embedded.server.handle(Request("GET", path, headers=headers))
+
+            assert answer.status == 404
+
+
 async def test_a_method_that_does_not_fit_is_not_allowed() -> None:
     async with widget_server() as caller:
         on_object = await caller.ask("POST", f"{WIDGETS_PATH}/one", {})

@@ -113,6 +113,18 @@ async def test_unknown_fields_are_dropped_with_a_warning_or_refused_when_strict(
         assert "warning" not in ignored.headers
 
 
+async def test_a_field_name_made_to_break_a_header_does_not() -> None:
+    async with widget_server() as caller:
+        spec = {'a\r\nSet-Cookie: "x\\': 1, "é" * 500: 2, **{f"n{n}": n for n in range(100)}}
+
+        answer = await caller.send("POST", WIDGETS_PATH, widget("one", spec))
+
+        assert answer.status == 201
+        assert answer.headers["warning"].isascii()
+        assert answer.headers["warning"].isprintable()
+        assert len(answer.headers["warning"]) < 4096
+
+
 @pytest.mark.parametrize(
     ("change", "code", "field"),
     [
@@ -275,6 +287,7 @@ async def test_a_body_may_be_yaml_and_a_json_body_may_go_unlabelled() -> None:
         ("application/json", b"[" * 100_000),
         ("application/json", b'{"a":' * 300 + b"1" + b"}" * 300),
         ("application/json", b"[1]"),
+        ("application/json", b'{"a": ' + b"1" * 10_000 + b"}"),
         ("application/json", b"\xff\xfe"),
     ],
 )

@@ -97,6 +97,8 @@ class RequestHandler:
         if len(request.body) > decoding.MAX_BODY:
             raise status.too_large(decoding.MAX_BODY)
         user = access.authenticate(request.headers, self._store.users)
+        if not request.path.startswith("/"):
+            raise status.PathUnknown
         plane_name, path = routing.split_plane(request.path)
         target = routing.parse_target(path)
         review = reviews.respond(path, request, user, plane_name, self._authorizer)

@@ -20,6 +20,10 @@ from datum_compute.platform.apiserver.rendering import Page, Renderer
 from datum_compute.platform.apiserver.selection import Selection
 from datum_compute.platform.apiserver.storage import Store, Stored
 
+MAX_WARNINGS = 16
+MAX_WARNING_CHARACTERS = 200
+"""Header space is scarce: proxies and clients refuse heads beyond some kilobytes."""
+
 
 def create(call: Call, renderer: Renderer) -> Response:
     kind = call.kind
@@ -176,8 +180,15 @@ def _answer(renderer: Renderer, written: Written, validation: str, code: int) ->
     response = renderer.body(written.raw, code)
     if not written.unknown or validation == "Ignore":
         return response
-    warnings = ", ".join(f'299 - "unknown field \\"{path}\\""' for path in written.unknown)
+    warnings = ", ".join(map(_warning, written.unknown[:MAX_WARNINGS]))
     return Response(response.status, {**response.headers, "warning": warnings}, response.body)
+
+
+def _warning(path: str) -> str:
+    """One value of a Warning header. The path holds whatever the caller made up."""
+    quoted = path[:MAX_WARNING_CHARACTERS].encode("unicode_escape").decode("ascii")
+    text = f'unknown field "{quoted}"'.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{text}"'
 
 
 class _Preconditions(msgspec.Struct, rename="camel", frozen=True):

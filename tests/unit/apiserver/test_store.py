@@ -10,15 +10,8 @@ import apsw
 import pytest
 
 from datum_compute.platform.apiserver import access
-from datum_compute.platform.apiserver.storage import (
-    HISTORY_SECONDS,
-    Event,
-    PlaneStore,
-    Store,
-    StoreBroken,
-    Stored,
-    Table,
-)
+from datum_compute.platform.apiserver.storage import HISTORY_SECONDS, PlaneStore, Store, StoreBroken
+from datum_compute.platform.apiserver.storage_table import Event, Stored, Table
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.loop import Unhandled, run
 

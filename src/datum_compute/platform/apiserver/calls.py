@@ -14,7 +14,7 @@ from datum_compute.platform.apiserver.decoding import Form
 from datum_compute.platform.apiserver.kinds import ServedKind
 from datum_compute.platform.apiserver.planes import Plane
 from datum_compute.platform.apiserver.routing import Target
-from datum_compute.platform.apiserver.storage import Stored, Table
+from datum_compute.platform.apiserver.storage_table import Stored, Table
 
 
 class Call(msgspec.Struct, frozen=True):

@@ -23,15 +23,8 @@ from datum_compute.platform.apiserver import objects, rules, status
 from datum_compute.platform.apiserver.kinds import ServedKind
 from datum_compute.platform.apiserver.lifecycle import Deletion, tables_of
 from datum_compute.platform.apiserver.planes import Plane, Planes
-from datum_compute.platform.apiserver.storage import (
-    Event,
-    ObjectKey,
-    Owner,
-    PlaneStore,
-    Store,
-    Stored,
-    Table,
-)
+from datum_compute.platform.apiserver.storage import ObjectKey, PlaneStore, Store
+from datum_compute.platform.apiserver.storage_table import Event, Owner, Stored, Table
 
 SLICE = 100
 """Objects deleted before other work gets a turn. A guess: some ten milliseconds of work."""

@@ -18,7 +18,8 @@ from datum_compute.platform.apiserver import objects, registry, rules, status
 from datum_compute.platform.apiserver.decoding import decode_json, encode_json
 from datum_compute.platform.apiserver.kinds import ServedKind
 from datum_compute.platform.apiserver.patching import json_equal
-from datum_compute.platform.apiserver.storage import PlaneStore, Stored, Table
+from datum_compute.platform.apiserver.storage import PlaneStore
+from datum_compute.platform.apiserver.storage_table import Stored, Table
 
 
 class Written(msgspec.Struct, frozen=True):

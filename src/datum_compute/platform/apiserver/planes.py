@@ -19,7 +19,8 @@ from datum_compute.platform.apiserver.kinds import ServedKind, builtin_kinds
 from datum_compute.platform.apiserver.lifecycle import Writer
 from datum_compute.platform.apiserver.patching import json_equal
 from datum_compute.platform.apiserver.registry import Registry
-from datum_compute.platform.apiserver.storage import Event, PlaneStore, Store, Table
+from datum_compute.platform.apiserver.storage import PlaneStore, Store
+from datum_compute.platform.apiserver.storage_table import Event, Table
 
 PROJECTS = "projects.resourcemanager.miloapis.com"
 PROJECT = "project"

@@ -22,7 +22,8 @@ from datum_compute.platform.apiserver.calls import Call
 from datum_compute.platform.apiserver.lifecycle import rendered
 from datum_compute.platform.apiserver.rendering import Page, Renderer
 from datum_compute.platform.apiserver.selection import Selection
-from datum_compute.platform.apiserver.storage import Store, Stored
+from datum_compute.platform.apiserver.storage import Store
+from datum_compute.platform.apiserver.storage_table import Stored
 
 
 class _Token(msgspec.Struct, frozen=True):

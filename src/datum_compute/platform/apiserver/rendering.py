@@ -13,7 +13,7 @@ from datum_compute.platform.apiserver import status, tables
 from datum_compute.platform.apiserver.calls import Call
 from datum_compute.platform.apiserver.decoding import decode_json, encode_json, to_yaml
 from datum_compute.platform.apiserver.lifecycle import rendered
-from datum_compute.platform.apiserver.storage import Stored
+from datum_compute.platform.apiserver.storage_table import Stored
 
 
 @dataclass(frozen=True, slots=True)

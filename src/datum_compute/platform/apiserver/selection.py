@@ -9,7 +9,7 @@ from datum_compute.api.selectors import FieldSelector, LabelSelector, SelectorEr
 from datum_compute.platform.apiserver import status
 from datum_compute.platform.apiserver.calls import Call
 from datum_compute.platform.apiserver.decoding import decode_json
-from datum_compute.platform.apiserver.storage import Stored
+from datum_compute.platform.apiserver.storage_table import Stored
 
 _METADATA = ("metadata.name", "metadata.namespace")
 

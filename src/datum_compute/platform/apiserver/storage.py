@@ -22,9 +22,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver.storage_file import (
@@ -34,6 +32,14 @@ from datum_compute.platform.apiserver.storage_file import (
     LogRow,
     PlaneRow,
     UserRow,
+)
+from datum_compute.platform.apiserver.storage_table import (
+    Event,
+    Sink,
+    Stored,
+    Table,
+    build_stored,
+    load_stored,
 )
 
 HISTORY_SECONDS = 300
@@ -48,117 +54,9 @@ so a plane or a file made again later starts above all it ever had."""
 
 _log = logging.getLogger(__name__)
 
-_NO_LABELS: dict[str, str] = {}
-
 
 class StoreBroken(Exception):
     """A commit failed. What memory holds is not what the disk holds; open the store anew."""
-
-
-class Owner(msgspec.Struct, frozen=True, gc=False):
-    uid: str
-    api_version: str
-    kind: str
-    name: str
-    blocks: bool
-    """blockOwnerDeletion: a foreground deletion of the owner waits for this dependent."""
-
-
-class Stored(msgspec.Struct, gc=False):
-    """One version of one object: its bytes, and what the server itself must know of it."""
-
-    seq: int
-    revision: int
-    namespace: str
-    name: str
-    uid: str
-    api_version: str
-    labels: dict[str, str]
-    owners: tuple[Owner, ...]
-    finalizers: tuple[str, ...]
-    deleting: bool
-    raw: bytes
-    """Empty once superseded: ask :meth:`Store.value`."""
-
-
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """One change of one object."""
-
-    revision: int
-    before: Stored | None
-    after: Stored
-    """Of a deletion: the last state, with the revision of the deletion."""
-    deleted: bool
-    time: int
-
-
-class Sink(Protocol):
-    """A watcher, as the store sees it."""
-
-    def offer(self, event: Event, shared: dict[Any, bytes]) -> None:
-        """Take an event. ``shared`` holds what other watchers already made of it."""
-        ...
-
-    def end(self) -> None:
-        """The table is going away, or the server."""
-        ...
-
-
-class Table:
-    """All objects of one resource on one plane."""
-
-    __slots__ = ("_order", "history", "resource", "rows", "sinks")
-
-    def __init__(self, resource: str) -> None:
-        self.resource = resource
-        self.rows: dict[str, dict[str, Stored]] = {}
-        """By namespace ("" for cluster-scoped kinds), then by name."""
-        self.history: deque[Event] = deque()
-        self.sinks: dict[int, Sink] = {}
-        self._order: dict[str, list[str]] = {}
-
-    def get(self, namespace: str, name: str) -> Stored | None:
-        rows = self.rows.get(namespace)
-        return rows.get(name) if rows else None
-
-    def in_order(self, namespace: str | None) -> Iterator[Stored]:
-        """Current objects by namespace and name; None means every namespace."""
-        spaces = sorted(self.rows) if namespace is None else [namespace]
-        for space in spaces:
-            rows = self.rows.get(space)
-            if not rows:
-                continue
-            order = self._order.get(space)
-            if order is None:
-                order = self._order[space] = sorted(rows)
-            for name in order:
-                yield rows[name]
-
-    def since(self, revision: int) -> list[Event]:
-        """Events after this revision, oldest first."""
-        found: list[Event] = []
-        for event in reversed(self.history):
-            if event.revision <= revision:
-                break
-            found.append(event)
-        found.reverse()
-        return found
-
-    def __len__(self) -> int:
-        return sum(map(len, self.rows.values()))
-
-    def set_row(self, stored: Stored) -> None:
-        rows = self.rows.setdefault(stored.namespace, {})
-        if stored.name not in rows:
-            self._order.pop(stored.namespace, None)
-        rows[stored.name] = stored
-
-    def drop_row(self, stored: Stored) -> None:
-        rows = self.rows[stored.namespace]
-        del rows[stored.name]
-        self._order.pop(stored.namespace, None)
-        if not rows:
-            del self.rows[stored.namespace]
 
 
 ObjectKey = tuple[str, str, str]
@@ -200,7 +98,7 @@ class PlaneStore:
         metadata = obj["metadata"]
         revision = self.revision = self.revision + 1
         metadata["resourceVersion"] = str(revision)
-        stored = _stored(self._store.next_seq(), revision, obj, _encode(obj))
+        stored = build_stored(self._store.next_seq(), revision, obj)
         self._apply(table, Event(revision, before, stored, False, batch.time), PUT, batch)
         return stored
 
@@ -209,7 +107,7 @@ class PlaneStore:
         batch = self._store.open_batch()
         revision = self.revision = self.revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
-        stored = _stored(self._store.next_seq(), revision, obj, _encode(obj))
+        stored = build_stored(self._store.next_seq(), revision, obj)
         self._apply(table, Event(revision, before, stored, True, batch.time), DELETE, batch)
         return stored
 
@@ -512,27 +410,11 @@ class Store:
 
 
 def _replay(plane: PlaneStore, entry: LogRow) -> None:
-    head = _decode_head(entry.value)
-    meta = head.metadata
+    deleted = entry.type == DELETE
     table = plane.table(entry.resource)
     before = table.get(entry.namespace, entry.name)
-    after = Stored(
-        entry.seq,
-        entry.revision,
-        entry.namespace,
-        entry.name,
-        meta.uid,
-        head.api_version,
-        meta.labels,
-        tuple(
-            Owner(o.uid, o.api_version, o.kind, o.name, o.block_owner_deletion)
-            for o in meta.owner_references
-        ),
-        meta.finalizers,
-        meta.deletion_timestamp is not None,
-        b"" if entry.type == DELETE else entry.value,
-    )
-    event = Event(entry.revision, before, after, entry.type == DELETE, entry.time)
+    after = load_stored(entry.seq, entry.revision, entry.value, kept=not deleted)
+    event = Event(entry.revision, before, after, deleted, entry.time)
     plane.absorb(table, event, recorded=entry.revision > plane.compacted)
     if before is not None:
         before.raw = b""
@@ -557,56 +439,3 @@ def _offer(sink: Sink, event: Event, shared: dict[Any, bytes]) -> None:
     except Exception:  # noqa: BLE001 - one watcher's form of an event must not cost another's
         _log.exception("a watch failed", extra={"revision": event.revision})
         sink.end()
-
-
-def _stored(seq: int, revision: int, obj: dict[str, Any], raw: bytes) -> Stored:
-    metadata = obj["metadata"]
-    references = metadata.get("ownerReferences")
-    return Stored(
-        seq,
-        revision,
-        metadata.get("namespace", ""),
-        metadata["name"],
-        metadata["uid"],
-        obj["apiVersion"],
-        metadata.get("labels") or _NO_LABELS,
-        tuple(map(_owner, references)) if references else (),
-        tuple(metadata.get("finalizers") or ()),
-        "deletionTimestamp" in metadata,
-        raw,
-    )
-
-
-def _owner(reference: dict[str, Any]) -> Owner:
-    return Owner(
-        reference["uid"],
-        reference["apiVersion"],
-        reference["kind"],
-        reference["name"],
-        bool(reference.get("blockOwnerDeletion")),
-    )
-
-
-class _HeadOwner(msgspec.Struct, rename="camel", gc=False):
-    uid: str = ""
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    block_owner_deletion: bool = False
-
-
-class _HeadMeta(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    labels: dict[str, str] = {}
-    owner_references: tuple[_HeadOwner, ...] = ()
-    finalizers: tuple[str, ...] = ()
-    deletion_timestamp: str | None = None
-
-
-class _Head(msgspec.Struct, rename="camel"):
-    metadata: _HeadMeta
-    api_version: str = ""
-
-
-_encode = msgspec.json.Encoder().encode
-_decode_head = msgspec.json.Decoder(_Head).decode

@@ -27,7 +27,8 @@ from datum_compute.platform.apiserver.decoding import decode_json, encode_json
 from datum_compute.platform.apiserver.lifecycle import rendered
 from datum_compute.platform.apiserver.rendering import Renderer
 from datum_compute.platform.apiserver.selection import Selection
-from datum_compute.platform.apiserver.storage import Event, Store, Stored
+from datum_compute.platform.apiserver.storage import Store
+from datum_compute.platform.apiserver.storage_table import Event, Stored
 
 BUFFER_BYTES = 16 * 2**20
 """What one slow watcher may hold. A guess: some ten thousand ordinary objects."""

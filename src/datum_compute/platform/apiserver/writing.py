@@ -18,7 +18,8 @@ from datum_compute.platform.apiserver.calls import Call, is_dry_run
 from datum_compute.platform.apiserver.lifecycle import Deletion, StrictFault, Written
 from datum_compute.platform.apiserver.rendering import Page, Renderer
 from datum_compute.platform.apiserver.selection import Selection
-from datum_compute.platform.apiserver.storage import Store, Stored
+from datum_compute.platform.apiserver.storage import Store
+from datum_compute.platform.apiserver.storage_table import Stored
 
 MAX_WARNINGS = 16
 MAX_WARNING_CHARACTERS = 200

@@ -1,0 +1,201 @@
+"""What the store keeps in memory: versions of objects, changes of them, and tables.
+
+A version is its bytes and the few things the server itself must know of an object. It is
+made in two ways that must agree: from the object at hand when it is written, and from the
+bytes on the file when the store is opened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+_NO_LABELS: dict[str, str] = {}
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    uid: str
+    api_version: str
+    kind: str
+    name: str
+    blocks: bool
+    """blockOwnerDeletion: a foreground deletion of the owner waits for this dependent."""
+
+
+class Stored(msgspec.Struct, gc=False):
+    """One version of one object: its bytes, and what the server itself must know of it."""
+
+    seq: int
+    revision: int
+    namespace: str
+    name: str
+    uid: str
+    api_version: str
+    labels: dict[str, str]
+    owners: tuple[Owner, ...]
+    finalizers: tuple[str, ...]
+    deleting: bool
+    raw: bytes
+    """Empty once superseded: ask :meth:`Store.value`."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One change of one object."""
+
+    revision: int
+    before: Stored | None
+    after: Stored
+    """Of a deletion: the last state, with the revision of the deletion."""
+    deleted: bool
+    time: int
+
+
+class Sink(Protocol):
+    """A watcher, as the store sees it."""
+
+    def offer(self, event: Event, shared: dict[Any, bytes]) -> None:
+        """Take an event. ``shared`` holds what other watchers already made of it."""
+        ...
+
+    def end(self) -> None:
+        """The table is going away, or the server."""
+        ...
+
+
+class Table:
+    """All objects of one resource on one plane."""
+
+    __slots__ = ("_order", "history", "resource", "rows", "sinks")
+
+    def __init__(self, resource: str) -> None:
+        self.resource = resource
+        self.rows: dict[str, dict[str, Stored]] = {}
+        """By namespace ("" for cluster-scoped kinds), then by name."""
+        self.history: deque[Event] = deque()
+        self.sinks: dict[int, Sink] = {}
+        self._order: dict[str, list[str]] = {}
+
+    def get(self, namespace: str, name: str) -> Stored | None:
+        rows = self.rows.get(namespace)
+        return rows.get(name) if rows else None
+
+    def in_order(self, namespace: str | None) -> Iterator[Stored]:
+        """Current objects by namespace and name; None means every namespace."""
+        spaces = sorted(self.rows) if namespace is None else [namespace]
+        for space in spaces:
+            rows = self.rows.get(space)
+            if not rows:
+                continue
+            order = self._order.get(space)
+            if order is None:
+                order = self._order[space] = sorted(rows)
+            for name in order:
+                yield rows[name]
+
+    def since(self, revision: int) -> list[Event]:
+        """Events after this revision, oldest first."""
+        found: list[Event] = []
+        for event in reversed(self.history):
+            if event.revision <= revision:
+                break
+            found.append(event)
+        found.reverse()
+        return found
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+    def set_row(self, stored: Stored) -> None:
+        rows = self.rows.setdefault(stored.namespace, {})
+        if stored.name not in rows:
+            self._order.pop(stored.namespace, None)
+        rows[stored.name] = stored
+
+    def drop_row(self, stored: Stored) -> None:
+        rows = self.rows[stored.namespace]
+        del rows[stored.name]
+        self._order.pop(stored.namespace, None)
+        if not rows:
+            del self.rows[stored.namespace]
+
+
+def build_stored(seq: int, revision: int, obj: dict[str, Any]) -> Stored:
+    """The version that ``obj`` is, which was made by us and is complete."""
+    raw = _encode(obj)
+    metadata = obj["metadata"]
+    references = metadata.get("ownerReferences")
+    return Stored(
+        seq,
+        revision,
+        metadata.get("namespace", ""),
+        metadata["name"],
+        metadata["uid"],
+        obj["apiVersion"],
+        metadata.get("labels") or _NO_LABELS,
+        tuple(map(_owner, references)) if references else (),
+        tuple(metadata.get("finalizers") or ()),
+        "deletionTimestamp" in metadata,
+        raw,
+    )
+
+
+def _owner(reference: dict[str, Any]) -> Owner:
+    return Owner(
+        reference["uid"],
+        reference["apiVersion"],
+        reference["kind"],
+        reference["name"],
+        bool(reference.get("blockOwnerDeletion")),
+    )
+
+
+def load_stored(seq: int, revision: int, raw: bytes, *, kept: bool) -> Stored:
+    """The version these bytes hold; without them, unless they are to be kept."""
+    head = _decode_head(raw)
+    meta = head.metadata
+    return Stored(
+        seq,
+        revision,
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        head.api_version,
+        meta.labels,
+        tuple(
+            Owner(o.uid, o.api_version, o.kind, o.name, o.block_owner_deletion)
+            for o in meta.owner_references
+        ),
+        meta.finalizers,
+        meta.deletion_timestamp is not None,
+        raw if kept else b"",
+    )
+
+
+class _HeadOwner(msgspec.Struct, rename="camel", gc=False):
+    uid: str = ""
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    block_owner_deletion: bool = False
+
+
+class _HeadMeta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    owner_references: tuple[_HeadOwner, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deletion_timestamp: str | None = None
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    metadata: _HeadMeta
+    api_version: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_head = msgspec.json.Decoder(_Head).decode

@@ -72,7 +72,10 @@ Conditions = tuple[Condition, ...]
 
 def find(conditions: Iterable[Condition], type: str) -> Condition | None:
     """The condition of this type, if somebody has written it."""
-    return next((condition for condition in conditions if condition.type == type), None)
+    for condition in conditions:  # a loop: this is asked a million times in a busy minute
+        if condition.type == type:
+            return condition
+    return None
 
 
 def is_true(conditions: Iterable[Condition], type: str) -> bool:

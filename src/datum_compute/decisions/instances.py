@@ -79,7 +79,8 @@ def decide_instances(
         line = [*stray, *replace_unready, *fill, *recreate, *scale_down]
 
     patches = _label_patches(kept, labels_for)
-    behind = [HeldBack(step, _behind(line[0])) for step in line[1:]]
+    reason = _behind(line[0]) if line else ""
+    behind = [HeldBack(step, reason) for step in line[1:]]
     return Plan(now=(*line[:1], *patches), held_back=(*behind, *held))
 
 
@@ -167,9 +168,11 @@ def _label_patches(
     patches = []
     for ordinal, instance in sorted(kept.items()):
         meta = instance.metadata
-        wrong = {k: v for k, v in labels_for(ordinal).items() if meta.labels.get(k) != v}
-        if wrong and not meta.deleting:
-            patches.append(PatchLabels(meta.name, meta.uid, wrong))
+        wanted = labels_for(ordinal)
+        if wanted.items() <= meta.labels.items() or meta.deleting:
+            continue
+        wrong = {k: v for k, v in wanted.items() if meta.labels.get(k) != v}
+        patches.append(PatchLabels(meta.name, meta.uid, wrong))
     return patches
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -170,8 +171,7 @@ def metadata_faults(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldErr
         for key, value in labels.items():
             if not _is_label_value(value) or len(value) > 63:
                 errors.append(_label_value_fault(value))
-            if not _is_qualified(key) or len(key) > 63:
-                errors += _qualified_faults("metadata.labels", key)
+            errors += _qualified_faults("metadata.labels", key)
     annotations = metadata.get("annotations")
     if annotations:
         errors += _annotation_faults(annotations)
@@ -218,19 +218,34 @@ def _label_value_fault(value: str) -> FieldError:
     return fields.invalid("metadata.labels", value, detail)
 
 
-def _qualified_faults(path: str, key: str) -> list[FieldError]:
+_QUALIFIED_LIMIT = 253 + 1 + 63
+"""The longest key that can be right."""
+
+
+def _qualified_faults(path: str, key: str) -> tuple[FieldError, ...]:
+    # The same few keys stand on nearly every object. Only what can be right is remembered,
+    # so that nobody fills the memory with endless keys.
+    if len(key) > _QUALIFIED_LIMIT:
+        return _judge_qualified(path, key)
+    return _known_qualified(path, key)
+
+
+def _judge_qualified(path: str, key: str) -> tuple[FieldError, ...]:
     prefix, slash, name = key.rpartition("/")
     if slash and not (_is_subdomain(prefix) and len(prefix) <= _NAME_LIMIT):
         detail = "prefix part must be a lowercase RFC 1123 subdomain of at most 253 characters"
-        return [fields.invalid(path, key, detail)]
+        return (fields.invalid(path, key, detail),)
     if not name or len(name) > 63 or not _is_qualified(name):
         detail = (
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start"
             " and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or"
             " '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
         )
-        return [fields.invalid(path, key, detail)]
-    return []
+        return (fields.invalid(path, key, detail),)
+    return ()
+
+
+_known_qualified = lru_cache(maxsize=4096)(_judge_qualified)
 
 
 def _annotation_faults(annotations: dict[str, str]) -> list[FieldError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
@@ -178,35 +179,39 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
 
 
-class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One running copy of a workload."""
+class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=True):
+    """One running copy of a workload.
+
+    What is derived is remembered: a pass over a deployment asks it of every Instance, and a
+    cached object is asked in many passes.
+    """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: InstanceSpec = InstanceSpec()
     status: InstanceStatus = InstanceStatus()
 
-    @property
+    @cached_property
     def gates(self) -> tuple[str, ...]:
         """Names of the gates that still hold it back."""
         controller = self.spec.controller
         return tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
 
-    @property
+    @cached_property
     def template_hash(self) -> str:
         """The revision it was made from; empty when nobody stamped one."""
         return self.spec.controller.template_hash if self.spec.controller else ""
 
-    @property
+    @cached_property
     def observed_template_hash(self) -> str:
         """The revision that runs, as the provider says; empty until it has."""
         controller = self.status.controller
         return controller.observed_template_hash if controller else ""
 
-    @property
+    @cached_property
     def ready(self) -> bool:
         return conditions_.is_true(self.status.conditions, words.CONDITION_READY)
 
-    @property
+    @cached_property
     def programmed(self) -> bool:
         return conditions_.is_true(self.status.conditions, words.CONDITION_PROGRAMMED)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
+
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -173,7 +176,12 @@ class DeploymentReconciler:
 
 
 def _revision(deployment: Object) -> str:
-    return template_hash(patch.values(deployment.spec).get("template") or {})
+    return _revision_of(bytes(deployment.spec))
+
+
+@lru_cache(maxsize=256)  # asked in every pass, and different only when the spec is
+def _revision_of(spec: bytes) -> str:
+    return template_hash(json.loads(spec or b"{}").get("template") or {})
 
 
 async def _open_network_gates(cell: Cluster, found: list[Object]) -> None:

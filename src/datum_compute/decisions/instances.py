@@ -19,6 +19,7 @@ line, at any time, because they change nothing that runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions import names
@@ -79,9 +80,16 @@ def decide_instances(
         line = [*stray, *replace_unready, *fill, *recreate, *scale_down]
 
     patches = _label_patches(kept, labels_for)
-    reason = _behind(line[0]) if line else ""
-    behind = [HeldBack(step, reason) for step in line[1:]]
-    return Plan(now=(*line[:1], *patches), held_back=(*behind, *held))
+    return Plan(
+        now=(*line[:1], *patches),
+        in_line=tuple(line[1:]),
+        in_line_behind=_behind(line[0]) if len(line) > 1 else "",
+        forbidden=tuple(held),
+    )
+
+
+def _identity(instance: compute.Instance) -> tuple[str, str]:
+    return instance.metadata.name, instance.metadata.uid
 
 
 def _slots(
@@ -93,7 +101,7 @@ def _slots(
     """
     slots: dict[int, compute.Instance] = {}
     strays = []
-    for instance in sorted(instances, key=lambda each: (each.metadata.name, each.metadata.uid)):
+    for instance in sorted(instances, key=_identity):
         meta = instance.metadata
         ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
         fits = ordinal is not None and meta.name == names.instance_name(deployment, ordinal)
@@ -107,17 +115,18 @@ def _slots(
 def _replacements(
     kept: Mapping[int, compute.Instance], template_hash: str
 ) -> tuple[list[Step], list[Step]]:
-    """Deletes of stale Instances: those not ready, those ready; highest ordinal first."""
+    """Deletes of stale Instances: those not ready, those ready; highest ordinal first.
+    ``kept`` is in the order of its ordinals."""
     unready: list[Step] = []
     ready: list[Step] = []
-    for ordinal, instance in sorted(kept.items(), reverse=True):
-        if instance.metadata.deleting or instance.template_hash == template_hash:
+    for ordinal, instance in kept.items():
+        if instance.template_hash == template_hash or instance.metadata.deleting:
             continue
         if instance.ready:
             ready.append(_delete(instance, ordinal, DeleteReason.RECREATE))
         else:
             unready.append(_delete(instance, ordinal, DeleteReason.REPLACE_UNREADY))
-    return unready, ready
+    return unready[::-1], ready[::-1]
 
 
 def _fill(
@@ -126,15 +135,19 @@ def _fill(
     """Creates of empty slots and waits for slots on their way, lowest ordinal first."""
     steps: list[Step] = []
     for ordinal in range(desired):
-        name = names.instance_name(deployment, ordinal)
         instance = kept.get(ordinal)
         if instance is None:
-            steps.append(Create(ordinal, name))
+            steps.append(_create(deployment, ordinal))
         elif instance.metadata.deleting:
-            steps.append(Wait(name, ordinal, WaitReason.BEING_DELETED))
+            steps.append(Wait(instance.metadata.name, ordinal, WaitReason.BEING_DELETED))
         elif not instance.ready and instance.template_hash == template_hash:
-            steps.append(Wait(name, ordinal, WaitReason.NOT_READY))
+            steps.append(Wait(instance.metadata.name, ordinal, WaitReason.NOT_READY))
     return steps
+
+
+@lru_cache(maxsize=8192)  # the same slots are found empty in pass after pass
+def _create(deployment: str, ordinal: int) -> Create:
+    return Create(ordinal, names.instance_name(deployment, ordinal))
 
 
 def _removals(
@@ -158,7 +171,7 @@ def _delete(instance: compute.Instance, ordinal: int | None, reason: DeleteReaso
 
 
 def _drain(instances: Sequence[compute.Instance], deployment: str) -> list[Step]:
-    ordered = sorted(instances, key=lambda each: (each.metadata.name, each.metadata.uid))
+    ordered = sorted(instances, key=_identity)
     return [_removal(instance, deployment, DeleteReason.DRAIN) for instance in ordered]
 
 
@@ -166,7 +179,7 @@ def _label_patches(
     kept: Mapping[int, compute.Instance], labels_for: Callable[[int], Mapping[str, str]]
 ) -> list[PatchLabels]:
     patches = []
-    for ordinal, instance in sorted(kept.items()):
+    for ordinal, instance in kept.items():
         meta = instance.metadata
         wanted = labels_for(ordinal)
         if wanted.items() <= meta.labels.items() or meta.deleting:

@@ -73,9 +73,20 @@ class HeldBack:
 @dataclass(frozen=True, slots=True)
 class Plan:
     now: tuple[Action, ...] = ()
-    held_back: tuple[HeldBack, ...] = ()
+    in_line: tuple[Step, ...] = ()
+    """What follows, in order, once the first of ``now`` is done with."""
+    in_line_behind: str = ""
+    """What the line waits for."""
+    forbidden: tuple[HeldBack, ...] = ()
+    """What may not happen for a reason of its own."""
+
+    @property
+    def held_back(self) -> tuple[HeldBack, ...]:
+        """Everything that must wait, each with its reason."""
+        behind = [HeldBack(step, self.in_line_behind) for step in self.in_line]
+        return (*behind, *self.forbidden)
 
     @property
     def settled(self) -> bool:
         """Whether the world is as wanted, so that there is nothing to do or to wait for."""
-        return not self.now and not self.held_back
+        return not self.now and not self.in_line and not self.forbidden

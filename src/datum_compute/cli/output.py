@@ -72,6 +72,11 @@ def age(since: str, now: datetime) -> str:
     return duration(seconds)
 
 
+def elapsed(seconds: float) -> str:
+    """How long something took: tenths matter while it is short."""
+    return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)
+
+
 def duration(seconds: float) -> str:
     whole = max(0, int(seconds))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):

@@ -43,6 +43,8 @@ def plain(obj: Object) -> dict[str, Any]:
 
 
 def _cells(row: Row, *, stalled: bool = False) -> tuple[str, ...]:
+    if row.leaving:
+        return (row.placement, row.city, "—", str(row.ready), str(row.replicas), "Removing")
     phase = row.phase(stalled=stalled)
     text = phase.value
     if row.blocker is not None and phase is not Phase.DONE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from datum_compute.cli import manifest, words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.manifest import Flags, Workload
-from datum_compute.cli.output import add_output_flags, duration
+from datum_compute.cli.output import add_output_flags, elapsed
 from datum_compute.cli.plan import Change, changes, merge_diff
 from datum_compute.cli.rollout import instances_table, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
@@ -236,12 +237,10 @@ def _say_plan(context: Context, lines: Sequence[Change | tuple[str, str]]) -> No
 
 
 async def _follow(context: Context, client: ApiClient, name: str) -> None:
-    import asyncio
-
     loop = asyncio.get_running_loop()
     started = loop.time()
     await wait_rolled_out(context, client, name, timeout=context.args.timeout)
-    context.say(f"\nRollout complete in {duration(loop.time() - started)}.\n")
+    context.say(f"\nRollout complete in {elapsed(loop.time() - started)}.\n")
     workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
     page = await client.list(
         compute.INSTANCES,

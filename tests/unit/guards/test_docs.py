@@ -1,0 +1,40 @@
+"""Docs lead somewhere: every link points at a file, and every page is linked from one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+def pages() -> list[Path]:
+    found = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
+    return sorted(found + list(ROOT.glob("examples/**/*.md")))
+
+
+def targets(page: Path) -> list[Path]:
+    return [(page.parent / target).resolve() for target in LINK.findall(page.read_text())]
+
+
+def test_every_link_points_at_something() -> None:
+    dead = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in pages()
+        for target in targets(page)
+        if not target.exists()
+    ]
+
+    assert not dead
+
+
+def test_every_page_is_linked_from_another() -> None:
+    linked = {target for page in pages() for target in targets(page)}
+
+    lost = [
+        str(page.relative_to(ROOT))
+        for page in pages()
+        if page not in linked and page.name not in ("README.md", "index.md")
+    ]
+    assert not lost

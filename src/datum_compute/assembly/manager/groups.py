@@ -1,0 +1,146 @@
+"""Which controllers a manager runs, on which planes, by its settings.
+
+=====================  ==========================  ==================================
+enabled                with a hub                  without
+=====================  ==========================  ==================================
+management             projects and hub            refused: nowhere to send work
+cell                   the cell, reporting         the cell, on its own
+both                   refused                     everything on one cluster
+=====================  ==========================  ==================================
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from datum_compute.assembly.manager.settings import ManagerSettings
+from datum_compute.client import kubeconfig
+from datum_compute.client.client import ApiClient
+from datum_compute.client.kubeconfig import Connection
+from datum_compute.client.protocol import Client
+from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.controllers.management.federation import federator
+from datum_compute.controllers.management.projection import projector
+from datum_compute.controllers.management.workload import workload_controller
+from datum_compute.controllers.planes import HUB, SINGLE
+from datum_compute.env import Environment
+from datum_compute.fleets.projects import ProjectFleet
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.fleets.tenants import TenantFleet
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.manager import Manager
+
+logger = logging.getLogger(__name__)
+
+PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
+USER_AGENT = "compute-manager"
+
+
+class Planes:
+    """Clients of the planes a manager talks to; ``close`` closes all of them."""
+
+    def __init__(self, env: Environment, settings: ManagerSettings) -> None:
+        self._env = env
+        self._settings = settings
+        self._clients: list[ApiClient] = []
+
+    def own(self) -> Client:
+        return self._client(self._own_connection(), SINGLE)
+
+    def hub(self) -> Client:
+        settings = self._settings
+        connection = kubeconfig.load(settings.federation_kubeconfig, settings.federation_context)
+        return self._client(connection, HUB)
+
+    def core(self) -> Client:
+        """Where Project objects are."""
+        path = self._settings.discovery.discovery_kubeconfig_path
+        return self._client(kubeconfig.load(path) if path else self._own_connection(), "core")
+
+    def project(self, name: str, path: str) -> Client:
+        """A project's plane below the server of this kubeconfig."""
+        connection = kubeconfig.load(path) if path else self._own_connection()
+        return self._client(replace(connection, prefix=PROJECT_PATH.format(name)), name)
+
+    def _own_connection(self) -> Connection:
+        path = self._settings.kubeconfig
+        return kubeconfig.load(path) if path else kubeconfig.in_cluster(self._env)
+
+    def _client(self, connection: Connection, cluster: str) -> Client:
+        client = kubeconfig.client_for(
+            connection, cluster=cluster, user_agent=USER_AGENT, field_manager=USER_AGENT
+        )
+        self._clients.append(client)
+        return client
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+
+
+def build_manager(env: Environment, settings: ManagerSettings, planes: Planes) -> Manager:
+    manager = Manager("compute-manager", env)
+    if settings.management and settings.cell:
+        _add_single_cluster(manager, env, settings, planes)
+    elif settings.management:
+        _add_management(manager, env, settings, planes)
+    else:
+        _add_cell(manager, env, settings, planes)
+    return manager
+
+
+def _add_management(
+    manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
+) -> None:
+    projects = _projects(env, settings, planes)
+    hub = SingleFleet("hub", HUB, planes.hub(), env)
+    manager.add(
+        workload_controller(projects, env),
+        federator(projects, hub, env),
+        projector(projects, hub, env),
+    )
+
+
+def _projects(env: Environment, settings: ManagerSettings, planes: Planes) -> Fleet:
+    discovery = settings.discovery
+    if discovery.mode == "single":
+        return SingleFleet("projects", SINGLE, planes.own(), env)
+    path = discovery.project_kubeconfig_path or discovery.discovery_kubeconfig_path
+    return ProjectFleet("projects", planes.core(), lambda name: planes.project(name, path), env)
+
+
+def _add_cell(
+    manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
+) -> None:
+    cell = SingleFleet("cell", SINGLE, planes.own(), env)
+    hub = SingleFleet("hub", HUB, planes.hub(), env) if settings.federation_kubeconfig else None
+    quota_path = settings.quota_kubeconfig
+    tenants = (
+        TenantFleet("tenants", cell, lambda name: planes.project(name, quota_path), env)
+        if quota_path
+        else None
+    )
+    if tenants is None:
+        logger.warning("quota is not enforced: no quota kubeconfig is configured")
+    manager.add(
+        workload_deployment_controller(cell, env, networking=settings.networking, hub=hub),
+        instance_controller(
+            cell,
+            env,
+            hub=hub,
+            projects=tenants,
+            cluster_name=settings.discovery.cluster_name or SINGLE,
+            networking=settings.networking,
+        ),
+    )
+
+
+def _add_single_cluster(
+    manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
+) -> None:
+    """Workloads and their Instances on one plane: nothing is federated, so the cell
+    controllers act on the plane's own deployments."""
+    manager.add(workload_controller(SingleFleet("projects", SINGLE, planes.own(), env), env))
+    _add_cell(manager, env, settings, planes)

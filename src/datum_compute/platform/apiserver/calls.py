@@ -16,6 +16,9 @@ from datum_compute.platform.apiserver.planes import Plane
 from datum_compute.platform.apiserver.routing import Target
 from datum_compute.platform.apiserver.storage_table import Stored, Table
 
+_MAX_DIGITS = 18
+"""Numbers of a query fit into 64 bits."""
+
 
 class Call(msgspec.Struct, frozen=True):
     """Made for every request, so a struct: it costs a tenth of a frozen dataclass."""
@@ -52,7 +55,7 @@ class Call(msgspec.Struct, frozen=True):
         text = self.query.get(key, "")
         if not text:
             return None
-        if not text.isascii() or not text.isdigit():
+        if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
             raise status.bad_request(f'invalid value "{text}" for {key}: must be a whole number')
         return int(text)
 

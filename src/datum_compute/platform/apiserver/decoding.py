@@ -13,6 +13,10 @@ from datum_compute.platform.apiserver import status
 MAX_BODY = 3 * 2**20
 """Bytes of a request: the real server's limit."""
 
+MAX_YAML = 2**18
+"""Bytes of a body in YAML. Reading it takes a thousand times as long as reading JSON, and all
+others wait meanwhile; kubectl and its kin turn YAML into JSON before they send it."""
+
 MAX_DEPTH = 200
 """Levels of nesting in a body. A guess: deep schemas have some fifty."""
 
@@ -58,11 +62,11 @@ def json_value(body: bytes) -> Any:
         raise status.bad_request(_TOO_DEEP) from error
     # Only a body with that many brackets can be that deep, and few have them.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _check_depth(value)
+        check_depth(value)
     return value
 
 
-def _check_depth(value: Any) -> None:
+def check_depth(value: Any) -> None:
     """Everything behind this point may recurse."""
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -81,15 +85,26 @@ def yaml_value(body: bytes) -> Any:
     # Here rather than at the top: only clients that insist on YAML pay for the import.
     import yaml
 
+    if len(body) > MAX_YAML:
+        raise status.too_large(MAX_YAML)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        # An alias is how a few bytes become gigabytes; no client of an API needs one.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, loader)):
-            raise status.bad_request("the request body may not contain YAML aliases")
+        depth = 0
+        for event in yaml.parse(body, loader):
+            # An alias is how a few bytes become gigabytes; no client of an API needs one.
+            if isinstance(event, yaml.AliasEvent):
+                raise status.bad_request("the request body may not contain YAML aliases")
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            # Before loading: the loader recurses in C and takes the whole process with it.
+            if depth > MAX_DEPTH:
+                raise status.bad_request(_TOO_DEEP)
         value = yaml.load(body, loader)  # noqa: S506 - a safe loader in either case
         # Through JSON, so that dates and other YAML values cannot reach an object.
         return json_value(encode_json(value))
-    except (yaml.YAMLError, msgspec.MsgspecError, TypeError, RecursionError) as error:
+    except (yaml.YAMLError, msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise status.bad_request(f"the request body is not valid YAML: {error}") from error
 
 
@@ -139,4 +154,6 @@ def _negotiate(accept: str) -> Form | None:
 def to_yaml(body: bytes) -> bytes:
     import yaml
 
-    return yaml.safe_dump(decode_json(body), sort_keys=False, encoding="utf-8")
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: bytes = yaml.dump(decode_json(body), Dumper=dumper, sort_keys=False, encoding="utf-8")
+    return text

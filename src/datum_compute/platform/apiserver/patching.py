@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from datum_compute.platform.apiserver import status
+from datum_compute.platform.apiserver.decoding import MAX_BODY, check_depth, encode_json
 
 MAX_OPERATIONS = 10_000
 """Of one JSON patch: the real server's limit."""
+
+MAX_COPIED = MAX_BODY
+"""Bytes that all copies of one JSON patch may add, as upstream: each copy can double what is
+there, so a few dozen would make more than any memory holds."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -64,14 +69,21 @@ def json_patch(target: Any, operations: Any) -> Any:
         )
         raise status.ApiError(413, "RequestEntityTooLarge", message)
     root = {"": target}
+    copied = 0
     for operation in operations:
         if not isinstance(operation, dict):
             raise status.bad_request("an operation of a JSON patch must be an object")
-        _operate(root, operation)
-    return root[""]
+        copied += _operate(root, operation)
+        if copied > MAX_COPIED:
+            raise status.rejected_patch()
+    result = root[""]
+    if isinstance(result, dict):  # each operation may have put its value deeper
+        check_depth(result)
+    return result
 
 
-def _operate(root: dict[str, Any], operation: dict[str, Any]) -> None:
+def _operate(root: dict[str, Any], operation: dict[str, Any]) -> int:
+    """Carry out one operation; how many bytes it copied."""
     action = operation.get("op")
     path = _pointer(operation.get("path"))
     if action in ("add", "replace", "test") and "value" not in operation:
@@ -94,8 +106,10 @@ def _operate(root: dict[str, Any], operation: dict[str, Any]) -> None:
                 raise status.rejected_patch()
             _remove(root, source)
         _add(root, path, value)
+        return len(encode_json(value)) if action == "copy" else 0
     else:
         raise status.rejected_patch()
+    return 0
 
 
 _REQUIRED = object()

@@ -4,6 +4,9 @@ The application turns what uvicorn read into a :class:`Request`, hands it to the
 sends the answer. A watch is sent chunk by chunk: the head goes out at once, a slow reader
 makes ``send`` wait, and while it waits the watcher's own bounded buffer fills. When the
 client goes away, the stream is closed, which frees the watcher.
+
+Nobody may hold a connection for nothing: a request has so long to arrive, a reader so long
+to go on reading, and a head may be only so large.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import errno
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl
@@ -35,6 +39,11 @@ KEEP_ALIVE_SECONDS = 300
 other writes makes a request fail whose fate is unknown."""
 GRACE_SECONDS = 2
 """How long requests may take to end when the server goes down."""
+MAX_HEAD = 2**20
+"""Bytes of a request before its body: the real server's limit."""
+PATIENCE_SECONDS = 60.0
+"""How long a request may take to arrive, and a reader to take what was sent. The real server
+gives a request as long from its first byte to its answer."""
 
 
 class Application:
@@ -46,7 +55,10 @@ class Application:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = await _body(scope, receive)
+        try:
+            body = await _body(scope, receive)
+        except _ClientGone:
+            return
         if body is None:
             response = status.too_large(decoding.MAX_BODY).response()
         else:
@@ -57,20 +69,25 @@ class Application:
             await _send_stream(receive, send, response, response.stream)
 
 
+class _ClientGone(Exception):
+    """The connection ended before the request did. Half a request is none: options cut off a
+    deletion would make it another deletion, and half a YAML document is a document."""
+
+
 async def _body(scope: dict[str, Any], receive: Receive) -> bytes | None:
     """The whole body, or None when it is larger than allowed."""
     if scope["method"] in ("GET", "HEAD"):
         return b""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body if len(body) <= decoding.MAX_BODY else None
-    parts = [body]
-    size = len(body)
-    while message.get("more_body") and size <= decoding.MAX_BODY:
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    while more and size <= decoding.MAX_BODY:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientGone
         parts.append(message.get("body", b""))
         size += len(parts[-1])
+        more = message.get("more_body", False)
     return b"".join(parts) if size <= decoding.MAX_BODY else None
 
 
@@ -152,10 +169,80 @@ class _Gathering:
         return getattr(self._transport, name)
 
 
+_HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"connection: close\r\ncontent-length: 0\r\n\r\n"
+)
+
+
 class _Protocol(HttpToolsProtocol):
+    """Uvicorn's protocol with bounds on what a client may send and for how long."""
+
+    def __init__(self, patience: float, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._patience = patience
+        self._arriving: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+        self._in_head = True
+        self._head_size = 0
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         loop = asyncio.get_running_loop()
         super().connection_made(cast(asyncio.Transport, _Gathering(transport, loop)))
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _disarm(self._arriving, self._leaving)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if not self._in_head:
+            return
+        self._head_size += len(data)
+        if self._head_size > MAX_HEAD and not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head_size = True, 0
+        self._expect_request()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        _disarm(self._arriving)
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._leaving = self.loop.call_later(self._patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        _disarm(self._leaving)
+        super().resume_writing()
+
+    def _expect_request(self) -> None:
+        _disarm(self._arriving)
+        self._arriving = self.loop.call_later(self._patience, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.flow.read_paused:  # it is we who do not read, for an earlier answer is not out
+            self._expect_request()
+        else:
+            self.transport.abort()
+
+
+def _disarm(*timers: asyncio.TimerHandle | None) -> None:
+    for timer in timers:
+        if timer is not None:
+            timer.cancel()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -179,6 +266,7 @@ async def serve(
     directory: Path,
     host: str = "127.0.0.1",
     ports: Sequence[int] = (0,),
+    patience: float = PATIENCE_SECONDS,
 ) -> AsyncIterator[int]:
     """Serve HTTPS on the first of ``ports`` that is free (0: any) and give the port.
 
@@ -190,7 +278,7 @@ async def serve(
     front = _Uvicorn(
         uvicorn.Config(
             Application(server.handle),
-            http=_Protocol,
+            http=cast(type[asyncio.Protocol], partial(_Protocol, patience)),
             ws="none",
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,

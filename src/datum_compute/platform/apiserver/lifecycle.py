@@ -89,7 +89,7 @@ class Writer:
             raise status.already_exists(resource, name)
         if dry_run:
             return Written(encode_json(obj), None, unknown=tuple(unknown))
-        stored = self._plane.put(table, obj, None)
+        stored = self._plane.put(table, obj, None, passed=kind.schema)
         return Written(stored.raw, stored, unknown=tuple(unknown))
 
     def _set_birth(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
@@ -111,10 +111,16 @@ class Writer:
         subresource: str = "",
         strict: bool = False,
         dry_run: bool = False,
+        old: dict[str, Any] | None = None,
     ) -> Written:
-        """Store ``new`` in place of ``before``, unless that changes nothing."""
+        """Store ``new`` in place of ``before``, unless that changes nothing. ``new`` may share
+        subtrees with ``old``, the content of ``before``, only if that :meth:`has_passed`."""
         resource = kind.resource
-        old = self.read(kind, before)
+        passed = has_passed(kind, before)
+        if old is None:
+            old = self.read(kind, before)
+        elif new["metadata"] is old["metadata"]:
+            new["metadata"] = dict(old["metadata"])
         unknown = objects.check_metadata(new)
         self._check_versions(kind, before, new["metadata"])
         if subresource == "status":
@@ -124,9 +130,10 @@ class Writer:
         if resource.group_resource == rules.NAMESPACES and subresource != "finalize":
             _copy_key(old, new, "spec")
         errors = _carry_identity(old["metadata"], new["metadata"])
-        errors += objects.metadata_faults(kind, new["metadata"])
+        if not passed or not _same_rules_apply(old["metadata"], new["metadata"]):
+            errors += objects.metadata_faults(kind, new["metadata"])
         errors += rules.before_write(resource.group_resource, new)
-        outcome = kind.schema.process(new)
+        outcome = kind.schema.process(new, old if passed else None)
         unknown += outcome.unknown
         if strict and unknown:
             raise StrictFault(unknown)
@@ -135,7 +142,9 @@ class Writer:
             errors += registry.establish(new, objects.timestamp(self._env.now()))
         if errors:
             raise status.invalid_object(resource, before.name, errors)
-        return self.store_change(kind, before, old, new, tuple(unknown), dry_run=dry_run)
+        return self.store_change(
+            kind, before, old, new, tuple(unknown), dry_run=dry_run, passed=kind.schema
+        )
 
     def store_change(
         self,
@@ -146,6 +155,7 @@ class Writer:
         unknown: tuple[str, ...] = (),
         *,
         dry_run: bool = False,
+        passed: object | None = None,
     ) -> Written:
         """The last step of any update: generation, no-op, removal of what is finished."""
         metadata = new["metadata"]
@@ -160,7 +170,7 @@ class Writer:
         if is_finished(new):
             stored = self._plane.remove(table, new, before)
             return Written(stored.raw, stored, removed=True, unknown=unknown)
-        stored = self._plane.put(table, new, before)
+        stored = self._plane.put(table, new, before, passed=passed)
         return Written(stored.raw, stored, unknown=unknown)
 
     def delete(self, kind: ServedKind, before: Stored, how: Deletion) -> Written:
@@ -231,6 +241,13 @@ def rendered(kind: ServedKind, stored: Stored, raw: bytes) -> bytes:
     return encode_json(obj)
 
 
+def has_passed(kind: ServedKind, stored: Stored) -> bool:
+    """Whether a version went through the rules of ``kind`` as they are now, so that what a
+    write leaves untouched need not go through them again. Rules of built-ins change objects
+    in place, so those are always taken as new."""
+    return stored.passed is kind.schema and not kind.builtin
+
+
 def has_generation(kind: ServedKind) -> bool:
     """Of the built-ins served here only definitions count generations, as upstream."""
     return not kind.builtin or kind.resource.group_resource == rules.CRDS
@@ -294,13 +311,23 @@ def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.Fie
     return [fields.forbidden("metadata.finalizers", detail)]
 
 
+_JUDGED = ("name", "labels", "annotations", "ownerReferences")
+"""Of metadata, what can be at fault."""
+
+
+def _same_rules_apply(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return all(old.get(key) == new.get(key) for key in _JUDGED)
+
+
 def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether anything but metadata, and status where that is apart, has changed."""
     skipped = ("metadata", "status") if kind.has_status else ("metadata",)
     for key in {**old, **new}:
         if key not in skipped and (key in old) != (key in new):
             return True
-        if key not in skipped and not json_equal(old[key], new[key]):
+        if key in skipped or old[key] is new[key]:
+            continue
+        if not json_equal(old[key], new[key]):
             return True
     return False
 

@@ -92,13 +92,21 @@ class PlaneStore:
         table = self.tables.get(key[0])
         return table.get(key[1], key[2]) if table else None
 
-    def put(self, table: Table, obj: dict[str, Any], before: Stored | None) -> Stored:
-        """Store ``obj`` as the next version; sets its resourceVersion. Caller checked all else."""
+    def put(
+        self,
+        table: Table,
+        obj: dict[str, Any],
+        before: Stored | None,
+        *,
+        passed: object | None = None,
+    ) -> Stored:
+        """Store ``obj`` as the next version; sets its resourceVersion. Caller checked all else,
+        with the schema ``passed`` if that is given."""
         batch = self._store.open_batch()
         metadata = obj["metadata"]
         revision = self.revision = self.revision + 1
         metadata["resourceVersion"] = str(revision)
-        stored = build_stored(self._store.next_seq(), revision, obj)
+        stored = build_stored(self._store.next_seq(), revision, obj, passed)
         self._apply(table, Event(revision, before, stored, False, batch.time), PUT, batch)
         return stored
 

@@ -40,6 +40,9 @@ class Stored(msgspec.Struct, gc=False):
     deleting: bool
     raw: bytes
     """Empty once superseded: ask :meth:`Store.value`."""
+    passed: object | None = None
+    """The schema that this version went through as a whole, metadata's rules included; None
+    where nobody remembers, as after the store was opened."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -122,7 +125,9 @@ class Table:
             del self.rows[stored.namespace]
 
 
-def build_stored(seq: int, revision: int, obj: dict[str, Any]) -> Stored:
+def build_stored(
+    seq: int, revision: int, obj: dict[str, Any], passed: object | None = None
+) -> Stored:
     """The version that ``obj`` is, which was made by us and is complete."""
     raw = _encode(obj)
     metadata = obj["metadata"]
@@ -139,6 +144,7 @@ def build_stored(seq: int, revision: int, obj: dict[str, Any]) -> Stored:
         tuple(metadata.get("finalizers") or ()),
         "deletionTimestamp" in metadata,
         raw,
+        passed,
     )
 
 

@@ -15,7 +15,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client.transport import Response
 from datum_compute.platform.apiserver import decoding, objects, patching, status
 from datum_compute.platform.apiserver.calls import Call, is_dry_run
-from datum_compute.platform.apiserver.lifecycle import Deletion, StrictFault, Written
+from datum_compute.platform.apiserver.lifecycle import Deletion, StrictFault, Written, has_passed
 from datum_compute.platform.apiserver.rendering import Page, Renderer
 from datum_compute.platform.apiserver.selection import Selection
 from datum_compute.platform.apiserver.storage import Store
@@ -95,10 +95,14 @@ def patch(call: Call, renderer: Renderer) -> Response:
         error = fields.forbidden("force", "may not be specified for non-apply patch")
         raise status.invalid(options, "meta.k8s.io", "", [error])
     before = call.existing()
-    new = _patched(call, form, before)
+    old = call.plane.writer.read(call.kind, before)
+    new = _patched(call, form, old)
     objects.check_type(call.kind, new)
     _check_key(call, new)
-    return _replace(call, renderer, before, new, validation, dry_run)
+    # A merge patch copies what it changes and shares the rest with the old state, which is
+    # not changed by going through the same rules again.
+    shares = form == decoding.MERGE_PATCH and has_passed(call.kind, before)
+    return _replace(call, renderer, before, new, validation, dry_run, old if shares else None)
 
 
 def _patch_form(call: Call) -> str:
@@ -118,9 +122,8 @@ def _patch_form(call: Call) -> str:
     return form
 
 
-def _patched(call: Call, form: str, before: Stored) -> dict[str, Any]:
+def _patched(call: Call, form: str, target: dict[str, Any]) -> dict[str, Any]:
     body = decoding.json_value(call.request.body)
-    target = call.plane.writer.read(call.kind, before)
     if form == decoding.JSON_PATCH:
         new = patching.json_patch(target, body)
     elif not isinstance(body, dict):
@@ -157,6 +160,7 @@ def _replace(
     new: dict[str, Any],
     validation: str,
     dry_run: bool,
+    old: dict[str, Any] | None = None,
 ) -> Response:
     try:
         written = call.plane.writer.replace(
@@ -166,6 +170,7 @@ def _replace(
             subresource=call.target.subresource,
             strict=validation == "Strict",
             dry_run=dry_run,
+            old=old,
         )
     except StrictFault as fault:
         raise _strict(fault) from fault

@@ -38,13 +38,16 @@ class Schema:
         """Names the content: equal for equal schemas, in every process."""
         self._walk, self.rules = compile_root(source)
 
-    def process(self, obj: dict[str, Any]) -> Outcome:
+    def process(self, obj: dict[str, Any], known: Mapping[str, Any] | None = None) -> Outcome:
         """Prune, default and validate ``obj`` in place.
 
         ``apiVersion``, ``kind`` and ``metadata`` at the root are never pruned or defaulted.
         The object must be the caller's own: what the walk changes is not undone on errors.
+
+        ``known`` is an object that has passed this schema: a value at the root that is the
+        very same in both would come out as it went in, and is not walked again.
         """
-        outcome = Outcome()
+        outcome = Outcome(known)
         self._walk(obj, (), outcome)
         if len(outcome.unknown) > 1:
             outcome.unknown.sort()

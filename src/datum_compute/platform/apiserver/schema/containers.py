@@ -75,6 +75,19 @@ def fields_walk(
     return walk
 
 
+def spared(name: str, node: Node) -> Node:
+    """The node of a field of the root, which need not walk a value that passed before."""
+    expected, inner, admit = node
+    if inner is None:
+        return node
+
+    def walk(value: Any, loc: Location, out: Outcome) -> None:
+        if value is not out.known.get(name):
+            inner(value, loc, out)
+
+    return Node(expected, walk, admit)
+
+
 def map_walk(node: Node) -> Walk:
     expected, child, admit = node
 

@@ -20,9 +20,11 @@ Location = tuple[int | str, ...]
 class Outcome:
     """What one walk found. The object itself was changed in place."""
 
-    __slots__ = ("errors", "unknown")
+    __slots__ = ("errors", "known", "unknown")
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+        self.known = known or {}
+        """Values at the root that have passed this very walk before."""
         self.unknown: list[str] = []
         """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``."""
         self.errors: list[FieldError] = []

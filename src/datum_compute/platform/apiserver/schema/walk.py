@@ -183,6 +183,8 @@ class _Compiler:
             for name, child in properties.items()
             if self.keeping or child
         }
+        if self.keeping and place == Place():
+            nodes = {name: containers.spared(name, node) for name, node in nodes.items()}
         if schema.get("x-kubernetes-embedded-resource"):
             for name, node in _ENVELOPE.items():
                 nodes.setdefault(name, node)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TextIO
 
-from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.errors import PROGRAM, CommandError, Exit, called, usage
 from datum_compute.cli.target import Target, find_target
 from datum_compute.env import Environment
 
@@ -25,8 +25,12 @@ class Streams:
 
 
 class Context:
-    def __init__(self, env: Environment, streams: Streams, args: Namespace) -> None:
+    def __init__(
+        self, env: Environment, streams: Streams, args: Namespace, program: str = PROGRAM
+    ) -> None:
+        """``program`` is what a person types to run us; commands that are suggested use it."""
         self.env = env
+        self.program = program
         self.streams = streams
         self.args = args
 
@@ -36,7 +40,7 @@ class Context:
 
     def say(self, text: str = "") -> None:
         """Talk: progress, reasons, next steps. Never data."""
-        print(text, file=self.streams.stderr, flush=True)
+        print(called(text, self.program), file=self.streams.stderr, flush=True)
 
     def show(self, text: str) -> None:
         """Data, and nothing but data."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import NoReturn, TextIO
 
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.context import Context, Streams
@@ -24,6 +29,9 @@ COMMANDS = {
     "version": "Print the version",
 }
 """What each verb does; its module of the same name says how."""
+
+TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
+"""The variable that lets an unforeseen error through as it is."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,30 +73,57 @@ def _add_target_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data-dir", metavar="DIR", help="state directory of a local platform")
 
 
-def main(argv: Sequence[str], env: Environment, streams: Streams) -> int:
+def main(
+    argv: Sequence[str], env: Environment, streams: Streams, program: str = errors.PROGRAM
+) -> int:
     if plugin.MANIFEST_FLAG in argv:  # wherever it stands, and whatever else does not parse
         print(plugin.manifest(), file=streams.stdout)
         return int(Exit.DONE)
-    as_json = "json" in (_output_format(argv) or "")
     try:
-        return _dispatch(argv, env, streams)
-    except CommandError as error:
-        errors.render(error, streams.stderr, as_json=as_json)
-        return int(error.exit_code)
-    except ClientError as failure:
-        refused = errors.from_client(failure)
-        errors.render(refused, streams.stderr, as_json=as_json)
-        return int(refused.exit_code)
+        return _dispatch(argv, env, streams, program)
     except KeyboardInterrupt:
         print("Interrupted.", file=streams.stderr)
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has had enough (`| head`); that is not an error.
-        sys.stderr.close()
+        _discard(streams.stdout)
         return int(Exit.DONE)
+    except Exception as failure:  # the last one to see it: nobody is shown a stack trace
+        if env.variable(TRACEBACK):
+            raise
+        error = _as_command_error(failure)
+        as_json = _output_format(argv) == "json"
+        errors.render(error, streams.stderr, as_json=as_json, program=program)
+        return int(error.exit_code)
 
 
-def _dispatch(argv: Sequence[str], env: Environment, streams: Streams) -> int:
+def _as_command_error(failure: Exception) -> CommandError:
+    if isinstance(failure, CommandError):
+        return failure
+    if isinstance(failure, ClientError):
+        return errors.from_client(failure)
+    if isinstance(failure, OSError):
+        where = f"{failure.filename}: " if failure.filename else ""
+        return CommandError(f"{where}{failure.strerror or failure}", code="System")
+    return CommandError(
+        f"this is a fault of the program: {type(failure).__name__}: {failure}",
+        code="Internal",
+        hint=f"set {TRACEBACK}=1 to see where, and report it",
+    )
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere: the interpreter would complain at its end."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # not a file of the system's
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _dispatch(argv: Sequence[str], env: Environment, streams: Streams, program: str) -> int:
     command = next((word for word in argv if word in COMMANDS), None)
     parser = build_parser(command)
     args = parser.parse_args(argv)
@@ -98,7 +133,7 @@ def _dispatch(argv: Sequence[str], env: Environment, streams: Streams) -> int:
         parser.print_help(streams.stderr)
         return int(Exit.USAGE)
     module = importlib.import_module(f"datum_compute.cli.commands.{args.command}")
-    return int(module.run(Context(env, streams, args)))
+    return int(module.run(Context(env, streams, args, program)))
 
 
 def _output_format(argv: Sequence[str]) -> str | None:
@@ -115,5 +150,29 @@ def _output_format(argv: Sequence[str]) -> str | None:
 
 def run() -> int:
     """The console script."""
-    streams = Streams(sys.stdin, sys.stdout, sys.stderr)
-    return main(sys.argv[1:], SystemEnvironment(), streams)
+    streams = Streams(_usable(sys.stdin, "r"), _usable(sys.stdout, "w"), _usable(sys.stderr, "w"))
+    env = SystemEnvironment()
+    return main(sys.argv[1:], env, streams, program_name(env, sys.argv[0]))
+
+
+def _usable(stream: TextIO | None, mode: str) -> TextIO:
+    """A standard stream as it is, save that no letter is too much for it; closed ones
+    (``<&-``) are as good as /dev/null."""
+    if stream is None:
+        return io.TextIOWrapper(open(os.devnull, mode + "b"), encoding="utf-8")
+    if mode == "w" and isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    return stream
+
+
+def program_name(env: Environment, started_as: str) -> str:
+    """What to type to run this program again: its name only where a shell would find it."""
+    if env.variable("DATUM_API_HOST"):
+        return "datumctl compute"
+    started = Path(started_as)
+    if started.name == "__main__.py":
+        return f"{Path(sys.executable).name} -m datum_compute.cli"
+    found = shutil.which(started.name, path=env.variable("PATH"))
+    if found and Path(found).resolve() == started.resolve():
+        return started.name
+    return shlex.quote(started_as)

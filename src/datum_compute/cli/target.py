@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from datum_compute.assembly.local.state import StateDirectory, default_directory
+from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.client import kubeconfig
 from datum_compute.client.kubeconfig import Connection
@@ -33,22 +36,36 @@ class Target:
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
-        return kubeconfig.reader_for(self.connection, cluster=self.project)
+        with _certificates_checked():
+            return kubeconfig.reader_for(self.connection, cluster=self.project)
 
     def client(self) -> ApiClient:
         """For commands that write or wait; its ``close`` is awaited by whoever asks.
 
         What a person mistyped is refused, never dropped: hence strict."""
-        return kubeconfig.client_for(
-            self.connection,
-            cluster=self.project,
-            user_agent=USER_AGENT,
-            field_manager=USER_AGENT,
-            field_validation="Strict",
-        )
+        with _certificates_checked():
+            return kubeconfig.client_for(
+                self.connection,
+                cluster=self.project,
+                user_agent=USER_AGENT,
+                field_manager=USER_AGENT,
+                field_validation="Strict",
+            )
+
+
+@contextmanager
+def _certificates_checked() -> Iterator[None]:
+    try:
+        yield
+    except kubeconfig.KubeconfigError as error:
+        raise usage(str(error), "--certificate-authority FILE") from error
 
 
 def find_target(env: Environment, args: Namespace) -> Target:
+    if args.project is not None and not names.is_project(args.project):
+        raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
+    if args.token and not args.token.isprintable():
+        raise usage("--token: it holds characters that cannot be part of a token")
     if args.kubeconfig:
         return _from_kubeconfig(args)
     if args.server:
@@ -89,8 +106,19 @@ def _from_flags(args: Namespace) -> Target:
             ca_pem = Path(args.certificate_authority).read_bytes()
         except OSError as error:
             raise usage(f"--certificate-authority: {error}") from error
-    server = args.server if "://" in args.server else f"https://{args.server}"
-    return _target(args.project, server.rstrip("/"), args.token, ca_pem)
+    return _target(args.project, _origin(args.server), args.token, ca_pem)
+
+
+def _origin(server: str) -> str:
+    """Scheme, host and port of ``--server``; anything more would be dropped without a word."""
+    parts = urlsplit(server if "://" in server else f"https://{server}")
+    try:
+        usable = parts.scheme in ("https", "http") and parts.hostname and (parts.port or 1)
+    except ValueError:  # the port is no number
+        usable = None
+    if not usable or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise usage(f'--server "{server}": expected HOST[:PORT] or https://HOST[:PORT]')
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _from_plugin(env: Environment, args: Namespace) -> Target:
@@ -112,6 +140,8 @@ def _token_from_helper(env: Environment) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise CommandError(f"asking for a token: {error}", hint="datumctl login") from error
+    if not done.stdout.strip().isprintable() or not done.stdout.strip():
+        raise CommandError(f"asking for a token: {helper} gave none", hint="datumctl login")
     return done.stdout.strip()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found
+from datum_compute.cli.names import workload_name
 from datum_compute.cli.rollout import plain, wait_gone
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach, add_write_flags, with_client
@@ -19,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  datumctl-compute destroy hello\n  datumctl-compute destroy hello --yes"
     )
-    parser.add_argument("name", metavar="NAME", help="the workload")
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     add_write_flags(parser)
 
 

@@ -7,6 +7,7 @@ import argparse
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, usage
+from datum_compute.cli.names import workload_name
 from datum_compute.cli.rollout import plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach, add_write_flags, with_client
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "  datumctl-compute scale hello --min 3\n"
         "  datumctl-compute scale hello --min 1 --placement default --no-wait"
     )
-    parser.add_argument("name", metavar="NAME", help="the workload")
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument("--min", type=int, required=True, dest="minimum", metavar="N")
     parser.add_argument("--placement", help="only this placement (default: every one)")
     add_write_flags(parser)

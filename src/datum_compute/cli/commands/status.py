@@ -8,6 +8,7 @@ from typing import Any
 from datum_compute.cli import words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found
+from datum_compute.cli.names import workload_name
 from datum_compute.cli.output import add_output_flags, age, show, table
 from datum_compute.cli.resources import WORKLOAD_DEPLOYMENTS, WORKLOADS
 from datum_compute.cli.target import NAMESPACE
@@ -18,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  datumctl-compute status hello\n  datumctl-compute status hello -o json"
     )
-    parser.add_argument("name", metavar="NAME", help="the workload")
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     add_output_flags(parser)
 
 

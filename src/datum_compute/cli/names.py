@@ -1,0 +1,31 @@
+"""Names as people type them, judged before a server sees them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+SUBDOMAIN_LIMIT = 253
+NEW_WORKLOAD_LIMIT = 63
+"""Instances carry their workload's name as a label, and a label's value has no more."""
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_PROJECT = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_project(text: str) -> bool:
+    return _PROJECT.fullmatch(text) is not None
+
+
+def workload_name(text: str) -> str:
+    """For an argument parser: the name, or why it cannot be one."""
+    if not is_name(text):
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is not a name: use lower-case letters, digits and "-", '
+            "beginning and ending with a letter or a digit"
+        )
+    return text

@@ -1,0 +1,227 @@
+"""What a person reads when something fails: words, never the API's names or a stack trace."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from datum_compute.cli import errors as cli_errors
+from datum_compute.cli.context import Streams
+from datum_compute.cli.errors import Exit, from_client
+from datum_compute.cli.main import main, program_name
+from datum_compute.client import errors
+from datum_compute.testing.environment import SimulatedEnvironment
+
+
+def status(reason: str, message: str, **details: object) -> bytes:
+    body = {"kind": "Status", "reason": reason, "message": message, "details": details}
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "body", "words"),
+    [
+        (
+            "create workloads.compute.datumapis.com default/web on demo",
+            400,
+            status("BadRequest", "strict decoding error: unknown field"),
+            'creating workload "web": strict decoding error: unknown field',
+        ),
+        (
+            "list instances.compute.datumapis.com in namespace default on demo",
+            400,
+            status("BadRequest", "unable to parse"),
+            "listing instances: unable to parse",
+        ),
+        (
+            "patch workloads.compute.datumapis.com default/web on project/demo",
+            500,
+            b"",
+            'changing workload "web": no body',
+        ),
+        (
+            "list locationbindings.networking.datumapis.com on demo",
+            403,
+            status("Forbidden", "no"),
+            "listing cities: no",
+        ),
+        (
+            "get workloads.compute.datumapis.com default/web on demo",
+            404,
+            b"<!DOCTYPE HTML>\n<html>",
+            "nothing is served there, neither compute nor maybe the project: "
+            'reading workload "web": the answer is a web page, so this is not the API',
+        ),
+    ],
+)
+def test_an_answer_is_told_without_the_names_of_the_api(
+    what: str, code: int, body: bytes, words: str
+) -> None:
+    assert from_client(errors.error_for(code, body, what=what)).message == words
+
+
+class SSLCertVerificationError(OSError): ...
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [
+        (ConnectionRefusedError(111, "refused"), "nothing listens at https://127.0.0.1:1"),
+        (SSLCertVerificationError("no"), "a certificate that is not trusted here"),
+        (None, "Server disconnected"),
+    ],
+)
+def test_no_answer_is_told_by_its_innermost_cause(cause: Exception | None, says: str) -> None:
+    failure = errors.Disconnected(
+        "get workloads.compute.datumapis.com default/web on demo: "
+        "https://127.0.0.1:1: Server disconnected"
+    )
+    failure.__cause__ = cause
+
+    told = from_client(failure)
+
+    assert told.message.startswith('reading workload "web": ')
+    assert says in told.message
+    assert told.retryable
+
+
+def call(*argv: str, stdout: io.StringIO | None = None) -> tuple[int, str, str]:
+    out, err = stdout or io.StringIO(), io.StringIO()
+    env = SimulatedEnvironment(1, variables={"XDG_STATE_HOME": "/nonexistent"})
+    code = main(argv, env, Streams(io.StringIO(), out, err))
+    return code, "" if stdout else out.getvalue(), err.getvalue()
+
+
+class Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+class Hopeless(io.StringIO):
+    def write(self, text: str) -> int:
+        raise ZeroDivisionError("surprise")
+
+
+def test_a_full_disk_is_named_without_a_stack_trace() -> None:
+    code, _, err = call("version", stdout=Full())
+
+    assert (code, err) == (1, "Error: No space left on device\n")
+
+
+def test_even_a_fault_of_ours_shows_no_stack_trace_and_says_how_to_get_one() -> None:
+    code, _, err = call("version", stdout=Hopeless())
+
+    assert code == 1
+    assert "Traceback" not in err
+    assert "ZeroDivisionError: surprise" in err
+    assert "DATUM_COMPUTE_TRACEBACK=1" in err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("status", "a/b"),
+        ("status", ""),
+        ("status", "Bäd Name"),
+        ("scale", "..", "--min", "3"),
+        ("destroy", "a%2fb", "--yes"),
+        ("status", "web", "--project", "a/b"),
+        ("status", "web", "--project", ""),
+        ("status", "web", "--server", "https://x:y", "--token", "t", "--project", "p"),
+        ("status", "web", "--server", "ftp://x", "--token", "t", "--project", "p"),
+        ("status", "web", "--server", "https://", "--token", "t", "--project", "p"),
+        ("status", "web", "--server", "x/path", "--token", "t", "--project", "p"),
+        ("status", "web", "--server", "x", "--token", "a\nb", "--project", "p"),
+    ],
+)
+def test_what_cannot_be_a_name_or_an_address_is_refused_before_anything_is_asked(
+    argv: tuple[str, ...],
+) -> None:
+    code, out, err = call(*argv)
+
+    assert (code, out) == (Exit.USAGE, "")
+    assert err.startswith("Error: ")
+    assert "datumapis.com" not in err
+
+
+def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text("hello")
+
+    code, _, err = call(
+        *("status", "web", "--server", "x", "--token", "t", "--project", "p"),
+        *("--certificate-authority", str(file)),
+    )
+
+    assert code == Exit.USAGE
+    assert "unusable certificate data" in err
+
+
+def started(*argv: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [sys.executable, "-m", "datum_compute.cli", *argv],
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=30,
+        **options,
+    )
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = started("version", stdout=writing)
+
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_closed_streams_are_no_error(closed: int) -> None:
+    done = started("version", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(closed))
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_letters_a_terminal_does_not_have_are_no_error(tmp_path: Path) -> None:
+    done = started(
+        *("status", "ü—"),
+        stdout=subprocess.PIPE,
+        env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PATH": os.defpath},
+    )
+
+    assert done.returncode == Exit.USAGE
+    assert b"Traceback" not in done.stderr
+
+
+def test_suggested_commands_can_be_typed_as_they_stand(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "datumctl-compute"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    path = {"PATH": str(program.parent)}
+
+    def name(variables: dict[str, str], started_as: str) -> str:
+        return program_name(SimulatedEnvironment(variables=variables), started_as)
+
+    assert name(path, str(program)) == "datumctl-compute"
+    assert name({"PATH": "/nowhere"}, str(program)) == str(program)
+    assert name({"PATH": "/nowhere"}, ".venv/bin/datumctl-compute") == ".venv/bin/datumctl-compute"
+    assert name({**path, "DATUM_API_HOST": "api"}, str(program)) == "datumctl compute"
+    assert name(path, "/x/datum_compute/cli/__main__.py").endswith(" -m datum_compute.cli")
+
+
+def test_hints_use_the_name_the_program_was_started_by() -> None:
+    err = io.StringIO()
+    env = SimulatedEnvironment(1, variables={"XDG_STATE_HOME": "/nonexistent"})
+
+    main(["instances"], env, Streams(io.StringIO(), io.StringIO(), err), "bin/datumctl-compute")
+
+    assert "Try:  bin/datumctl-compute local up --detach" in err.getvalue()
+    assert cli_errors.called("datumctl-compute x", "datumctl-compute") == "datumctl-compute x"

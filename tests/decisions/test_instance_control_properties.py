@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,6 +154,34 @@ def test_the_order_of_the_input_does_not_matter(
     random.shuffle(shuffled)
 
     assert decide(shuffled, wanted) == decide(toys, wanted)
+
+
+def standing_only(view: compute.Instance) -> Any:
+    """Something that has what an Instance's standing says, and nothing else to look at."""
+    name, uid, labels, deleting, template_hash, ready = view.standing
+    metadata = SimpleNamespace(name=name, uid=uid, labels=labels, deleting=deleting)
+    return SimpleNamespace(metadata=metadata, template_hash=template_hash, ready=ready)
+
+
+@given(any_world, desired, st.sampled_from(["", "CellDisconnected"]))
+def test_nothing_but_the_standing_of_an_instance_counts(
+    toys: list[Toy], wanted: int, hold_rolls: str
+) -> None:
+    views = [toy.view() for toy in toys]
+
+    plans = [
+        decide_instances(
+            deployment_name=DEPLOYMENT,
+            desired=wanted,
+            template_hash="new",
+            labels_for=labels_for,
+            instances=given,
+            hold_rolls=hold_rolls,
+        )
+        for given in (views, [standing_only(view) for view in views])
+    ]
+
+    assert plans[0] == plans[1]
 
 
 @given(any_world, st.integers(1, 6))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from datum_compute.api.meta import Object
 
@@ -19,15 +19,22 @@ Key = tuple[str, str]
 class Index:
     """Which keys lead to which objects; maintained by the cache that owns it."""
 
-    __slots__ = ("_entries", "_keys", "name")
+    __slots__ = ("_entries", "_keys", "_sorted", "name")
 
     def __init__(self, name: str, keys: IndexKeys) -> None:
         self.name = name
         self._keys = keys
         self._entries: dict[str, set[Key]] = {}
+        self._sorted: dict[str, list[Key]] = {}  # as found, until the entry changes
 
-    def find(self, key: str) -> list[Key]:
-        return sorted(self._entries.get(key, ()))
+    def find(self, key: str) -> Sequence[Key]:
+        found = self._sorted.get(key)
+        if found is None:
+            entry = self._entries.get(key)
+            if entry is None:
+                return ()
+            found = self._sorted[key] = sorted(entry)
+        return found
 
     def change(self, old: Object | None, new: Object | None) -> None:
         before = self._keys_of(old) if old is not None else ()
@@ -39,12 +46,14 @@ class Index:
         if new is not None:
             for key in after:
                 self._entries.setdefault(key, set()).add((new.namespace, new.name))
+                self._sorted.pop(key, None)
 
     def _remove(self, where: Key, keys: Iterable[str]) -> None:
         for key in keys:
             found = self._entries.get(key)
             if found is not None:
                 found.discard(where)
+                self._sorted.pop(key, None)
                 if not found:
                     del self._entries[key]
 

@@ -212,6 +212,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
         return conditions_.is_true(self.status.conditions, words.CONDITION_READY)
 
     @cached_property
+    def standing(self) -> tuple[object, ...]:
+        """All that instance control looks at: equal standings, equal plans."""
+        meta = self.metadata
+        return meta.name, meta.uid, meta.labels, meta.deleting, self.template_hash, self.ready
+
+    @cached_property
     def programmed(self) -> bool:
         return conditions_.is_true(self.status.conditions, words.CONDITION_PROGRAMMED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import lru_cache
 
 from datum_compute.api import core
@@ -17,6 +18,7 @@ from datum_compute.controllers.planes import HUB
 from datum_compute.decisions.gates import gates_for_new, has_gate
 from datum_compute.decisions.hashing import template_hash
 from datum_compute.decisions.instances import UnknownPolicy, decide_instances
+from datum_compute.decisions.plan import Plan
 from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
@@ -32,6 +34,12 @@ HELD_SECONDS = 5.0
 _Failure = errors.ClientError | Waiting | Terminal
 
 
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    depends_on: tuple[object, ...]
+    plan: Plan
+
+
 class DeploymentReconciler:
     def __init__(
         self, cell: Fleet, env: Environment, *, networking: bool, hub: Fleet | None
@@ -41,6 +49,7 @@ class DeploymentReconciler:
         self._env = env
         self._networking = networking
         self._pace = Pace()
+        self._plans: dict[Request, _Remembered] = {}
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -48,6 +57,8 @@ class DeploymentReconciler:
             return DONE
         cache = cell.cache(compute.WORKLOAD_DEPLOYMENTS)
         deployment = cache.get(request.name, request.namespace)
+        if deployment is None or deployment.metadata.deleting:
+            self._plans.pop(request, None)
         if deployment is None:
             return DONE
         if deployment.metadata.deleting:
@@ -59,9 +70,9 @@ class DeploymentReconciler:
             deployment,
             finalizer=compute.FINALIZER_WORKLOAD_DEPLOYMENT,
         )
-        return await self._keep(cell, deployment)
+        return await self._keep(cell, deployment, request)
 
-    async def _keep(self, cell: Cluster, deployment: Object) -> Result:
+    async def _keep(self, cell: Cluster, deployment: Object, request: Request) -> Result:
         """Every step is tried and the report is always written; then the first failure,
         if any, says when to come back."""
         failures: list[_Failure] = []
@@ -74,7 +85,8 @@ class DeploymentReconciler:
         revision = _revision(deployment)
         hold_rolls = self._hold_rolls()
         try:
-            await self._control(cell, deployment, found, revision, state, hold_rolls)
+            plan = self._plan(request, deployment, found, revision, hold_rolls)
+            await self._carry_out(cell, deployment, plan, revision, state)
             if state.ready:
                 await _open_network_gates(cell, found)
         except (errors.ClientError, Waiting, Terminal) as error:
@@ -100,28 +112,52 @@ class DeploymentReconciler:
             return networks.INTEGRATION_OFF
         return await networks.ensure_networks(cell, deployment)
 
-    async def _control(
+    def _plan(
         self,
-        cell: Cluster,
+        request: Request,
         deployment: Object,
         found: list[Object],
         revision: str,
-        state: NetworkState,
         hold_rolls: str,
-    ) -> None:
-        view = deployment.view(compute.WorkloadDeployment)
+    ) -> Plan:
+        """The plan, decided anew only when something it depends on has changed: most passes
+        are about conditions that matter to the report alone."""
+        views = [each.view(compute.Instance) for each in found]
+        depends_on = (
+            deployment.metadata.uid,
+            bytes(deployment.spec),
+            hold_rolls,
+            # The tuple of an Instance that has not changed is the very same, and compared so.
+            [each.standing for each in views],
+        )
+        known = self._plans.get(request)
+        if known is not None and known.depends_on == depends_on:
+            return known.plan
+        spec = deployment.view(compute.WorkloadDeployment).spec
         try:
             plan = decide_instances(
                 deployment_name=deployment.name,
-                desired=view.spec.scale_settings.min_replicas,
+                desired=spec.scale_settings.min_replicas,
                 template_hash=revision,
                 labels_for=instances.controller_labels(deployment),
-                instances=[each.view(compute.Instance) for each in found],
-                policy=view.spec.scale_settings.instance_management_policy,
+                instances=views,
+                policy=spec.scale_settings.instance_management_policy,
                 hold_rolls=hold_rolls,
             )
         except UnknownPolicy as error:
             raise Terminal(str(error)) from error
+        self._plans[request] = _Remembered(depends_on, plan)
+        return plan
+
+    async def _carry_out(
+        self,
+        cell: Cluster,
+        deployment: Object,
+        plan: Plan,
+        revision: str,
+        state: NetworkState,
+    ) -> None:
+        view = deployment.view(compute.WorkloadDeployment)
         mould = instances.Mould(
             deployment,
             revision,

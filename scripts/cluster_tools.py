@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Build the etcd and kube-apiserver that the cluster suite runs against.
+"""Build the etcd, kube-apiserver and kubectl that the cluster suite uses.
 
-Both are compiled by the local Go toolchain from their published modules, so the suite talks to
+All are compiled by the local Go toolchain from their published modules, so the suite talks to
 the real server without a container runtime and without downloading a prebuilt binary.
 The binaries are kept in a cache directory named after their versions; once they are there this
 script returns at once.
@@ -61,6 +61,12 @@ KUBE_APISERVER = Tool(
     KUBERNETES_VERSION,
     f"{KUBERNETES_MODULE}/cmd/kube-apiserver",
 )
+KUBECTL = Tool(
+    "kubectl",
+    KUBERNETES_MODULE,
+    KUBERNETES_VERSION,
+    f"{KUBERNETES_MODULE}/cmd/kubectl",
+)
 KUBE_CONTROLLER_MANAGER = Tool(
     "kube-controller-manager",
     KUBERNETES_MODULE,
@@ -68,7 +74,7 @@ KUBE_CONTROLLER_MANAGER = Tool(
     f"{KUBERNETES_MODULE}/cmd/kube-controller-manager",
 )
 
-DEFAULT_TOOLS: tuple[Tool, ...] = (ETCD, KUBE_APISERVER)
+DEFAULT_TOOLS: tuple[Tool, ...] = (ETCD, KUBE_APISERVER, KUBECTL)
 EXTRA_TOOLS: Mapping[str, Tool] = {"controller-manager": KUBE_CONTROLLER_MANAGER}
 
 
@@ -292,7 +298,7 @@ def ensure_tools(tools: Sequence[Tool] = DEFAULT_TOOLS) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Build the etcd and kube-apiserver of the cluster suite, "
+        description="Build the etcd, kube-apiserver and kubectl of the cluster suite, "
         "and print the directory that holds them."
     )
     parser.add_argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -99,15 +98,12 @@ def test_keeps_its_address_and_data_over_a_restart(control_plane: ControlPlane, 
 
 
 def test_kubectl_uses_the_kubeconfig(control_plane: ControlPlane, tmp_path: Path) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed")
     kubeconfig = control_plane.write_kubeconfig(tmp_path / "kubeconfig")
     assert kubeconfig.stat().st_mode & 0o777 == 0o600
     result = subprocess.run(
         # The discovery cache would otherwise go to the home directory.
         [
-            kubectl,
+            ensure_tools() / "kubectl",
             f"--kubeconfig={kubeconfig}",
             f"--cache-dir={tmp_path / 'cache'}",
             "get",

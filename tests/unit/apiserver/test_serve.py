@@ -8,7 +8,6 @@ import os
 import socket
 import ssl
 import stat
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -192,52 +191,3 @@ def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path
     certificate = x509.load_pem_x509_certificate(renewed.certificate.read_bytes())
     assert renewed.certificate.read_bytes() != kept
     assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
-
-
-@pytest.mark.cluster
-async def test_kubectl_creates_shows_waits_and_deletes(tmp_path: Path) -> None:
-    async with served() as (caller, address):
-        (tmp_path / "ca.crt").write_bytes(address.ca_pem)
-        manifest = tmp_path / "widget.json"
-        manifest.write_text(json.dumps(widget("one", {"size": 7})))
-        kubectl = Kubectl(tmp_path, address)
-
-        applied = await kubectl.run("apply", "-f", str(manifest))
-        shown = await kubectl.run("get", "wd", "one")
-        await caller.patch("one", {"status": {"ready": True}}, "status")
-        waited = await kubectl.run(
-            "wait", "--for=jsonpath={.status.ready}=true", "widget/one", "--timeout=10s"
-        )
-        again = await kubectl.run("apply", "-f", str(manifest))
-        deleted = await kubectl.run("delete", "-f", str(manifest))
-
-        assert "widget.example.com/one created" in applied
-        assert shown.splitlines()[1].split() == ["one", "7"]
-        assert "condition met" in waited
-        assert "unchanged" in again
-        assert '"one" deleted' in deleted
-        assert not await caller.exists("one")
-
-
-class Kubectl:
-    def __init__(self, directory: Path, address: Address) -> None:
-        self._home = directory
-        self._flags = [
-            f"--server={address.base_url}{PREFIX}",
-            f"--certificate-authority={directory / 'ca.crt'}",
-            f"--token={address.token}",
-            "--namespace=default",
-        ]
-
-    async def run(self, *arguments: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            "kubectl",
-            *self._flags,
-            *arguments,
-            env={"HOME": str(self._home), "PATH": os.defpath},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        assert process.returncode == 0, output.decode()
-        return output.decode()

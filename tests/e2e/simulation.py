@@ -13,9 +13,9 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
@@ -23,12 +23,15 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.scheme import Resource
-from datum_compute.assembly.local.platform import LocalPlatform
+from datum_compute.assembly.local.platform import ADMIN, LocalPlatform, in_process
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
+from datum_compute.client.transport import Handler, Transport
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
+from tests.e2e.losses import LossyTransport
+from tests.e2e.witness import Witness
 
 SETTINGS = LocalSettings(cities=("DFW", "LHR"))
 NAMESPACE = "default"
@@ -41,18 +44,36 @@ class PowerCut(SystemExit):
 Story = Callable[["Life"], Awaitable[None]]
 
 
+class Stage(Protocol):
+    """A running platform to act on and to look at, simulated or not."""
+
+    @property
+    def settings(self) -> LocalSettings: ...
+
+    @property
+    def project(self) -> Client: ...
+
+    def client(self, plane: str) -> Client: ...
+
+
 @dataclass
 class Life:
     seed: int
     database: Path
     number: int = 0
-    """How many lives came before; each begins an hour later."""
+    """How many lives came before; each begins an hour later, unless told when."""
+    start: datetime | None = None
     cut_at: int = 0
     """The commit at which the power goes; 0 for never."""
     cut_after_commit: bool = False
     settings: LocalSettings = SETTINGS
+    losses: float = 0.0
+    """The share of the platform's own writes that are lost, or whose reply is."""
+    witness: Witness | None = None
+    """Sees every commit, over all lives."""
     commits: int = 0
     platform: LocalPlatform = field(init=False)
+    env: SimulatedEnvironment = field(init=False)
 
     def run(self, story: Story) -> bool:
         """Whether the story came to its end."""
@@ -66,10 +87,18 @@ class Life:
         return False
 
     def _run(self, story: Story) -> None:
-        env = SimulatedEnvironment(self.seed, START + timedelta(hours=self.number))
+        start = self.start or START + timedelta(hours=self.number)
+        env = self.env = SimulatedEnvironment(self.seed, start)
+        witness = self.witness
+        if witness is not None:
+            witness.begin()
+            env.on_fault("store.after-commit", witness.committed)
         point = "store.after-commit" if self.cut_after_commit else "store.before-commit"
         env.on_fault(point, self._count)
-        self.platform = LocalPlatform(env, self.database, self.settings)
+        listeners = [witness.changed] if witness is not None else []
+        self.platform = LocalPlatform(
+            env, self.database, self.settings, carrier=self._carrier, listeners=listeners
+        )
         loop = VirtualLoop(self.seed)
         try:
             loop.run_until_complete(self._live(story))
@@ -84,6 +113,8 @@ class Life:
         sys.unraisablehook = lambda _: None
         try:
             del self.platform
+            if self.witness is not None:
+                self.witness.begin()  # lets go of what was never committed
             gc.collect()
         finally:
             sys.unraisablehook = complain
@@ -91,6 +122,12 @@ class Life:
     async def _live(self, story: Story) -> None:
         async with self.platform.run(admin_token="simulated-admin"):
             await story(self)
+
+    def _carrier(self, handler: Handler, user: str) -> Transport:
+        transport = in_process(handler, user)
+        if not self.losses or user == ADMIN:
+            return transport
+        return LossyTransport(transport, self.env.random("losses"), self.losses)
 
     def _count(self) -> None:
         self.commits += 1
@@ -131,7 +168,7 @@ def workload(image: str, minimum: int, cities: tuple[str, ...] = ("DFW", "LHR"))
     }
 
 
-async def apply(life: Life, wanted: dict[str, Any]) -> None:
+async def apply(life: Stage, wanted: dict[str, Any]) -> None:
     """What a person does, as often as it takes: create it, or change it to this."""
     try:
         await life.project.create(compute.WORKLOADS, wanted, NAMESPACE)
@@ -141,18 +178,18 @@ async def apply(life: Life, wanted: dict[str, Any]) -> None:
         )
 
 
-async def everywhere(life: Life, resource: Resource, *planes: str) -> list[Object]:
+async def everywhere(life: Stage, resource: Resource, *planes: str) -> list[Object]:
     found: list[Object] = []
     for plane in planes:
         found += (await life.client(plane).list(resource)).items
     return found
 
 
-def cells(life: Life) -> list[str]:
+def cells(life: Stage) -> list[str]:
     return [f"cell/{cell}" for cell in life.settings.cells]
 
 
-async def running_as(life: Life, image: str, count: int) -> str:
+async def running_as(life: Stage, image: str, count: int) -> str:
     """What is missing until ``count`` Instances of this image are Available everywhere."""
     obj = await life.project.get(compute.WORKLOADS, "web", NAMESPACE)
     status = obj.view(compute.Workload).status
@@ -185,7 +222,7 @@ def _wrong(instances: list[Object], image: str, count: int) -> str:
     return ""
 
 
-async def nothing_left(life: Life) -> str:
+async def nothing_left(life: Stage) -> str:
     """What is left of a destroyed workload on any plane, or nothing."""
     project = f"project/{life.settings.project}"
     places = [

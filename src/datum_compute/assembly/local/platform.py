@@ -9,7 +9,7 @@ handler.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
+from datum_compute.client.transport import Handler, Transport
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.controllers.management.federation import federator
@@ -36,7 +37,7 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.platform.apiserver import access, routing
 from datum_compute.platform.apiserver.server import ApiServer
-from datum_compute.platform.apiserver.storage import Store
+from datum_compute.platform.apiserver.storage import Listener, Store
 from datum_compute.platform.network import network_controllers, network_mirror_controllers
 from datum_compute.platform.projects import project_controllers
 from datum_compute.platform.propagation import propagation_controllers
@@ -46,6 +47,10 @@ from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
 
 ADMIN = "local-admin"
+
+
+def in_process(handler: Handler, _: str) -> Transport:
+    return InProcessTransport(handler)
 
 
 async def _wait_ready(client: Client, resource: Resource, names: set[str]) -> None:
@@ -71,10 +76,22 @@ class LocalPlatform:
     the block stops everything in reverse order.
     """
 
-    def __init__(self, env: Environment, database: Path | str, settings: LocalSettings) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        database: Path | str,
+        settings: LocalSettings,
+        *,
+        carrier: Callable[[Handler, str], Transport] = in_process,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        """``carrier`` makes a user's transport to the server, and ``listeners`` hear of every
+        change in the store; simulations bring their own."""
         self.env = env
         self.settings = settings
         self._database = str(database)
+        self._carrier = carrier
+        self._listeners = listeners
         self._server: ApiServer | None = None
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
@@ -88,6 +105,7 @@ class LocalPlatform:
     @asynccontextmanager
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
         store = self._store = Store(self.env, self._database)
+        store.listeners.extend(self._listeners)
         try:
             verbs = LocalVerbs(self.env, self.settings, lambda: sorted(store.planes))
             self._server = ApiServer(self.env, store, crds_for=crds.crds_for, local=verbs.handle)
@@ -98,8 +116,7 @@ class LocalPlatform:
             async with TaskGroup("local platform") as tasks:
                 server = tasks.start(self._server.run(), name="apiserver")
                 await self._bootstrap_planes()
-                managers = [self._stand_ins(), self._management()]
-                managers += [self._cell(cell) for cell in self.settings.cells]
+                managers = self.managers()
                 running = [tasks.start(m.run(), name=m.name) for m in managers]
                 await self._bootstrap_project()
                 await self._wait_usable()
@@ -125,13 +142,23 @@ class LocalPlatform:
             token = self._tokens[user] = self.env.new_token()
             self.server.add_user(user, (access.MASTERS,), token)
         return ApiClient(
-            InProcessTransport(self.server.handle),
+            self._carrier(self.server.handle, user),
             cluster=plane.rpartition("/")[2],
             prefix=routing.plane_prefix(plane),
             token=token,
             user_agent=user,
             field_manager=user,
         )
+
+    def managers(self) -> list[Manager]:
+        """Everything that runs beside the API server, in the order of its start."""
+        return [self.stand_ins(), *self.controllers(), *self.providers()]
+
+    def controllers(self) -> list[Manager]:
+        return [self._management(), *(self._cell(cell) for cell in self.settings.cells)]
+
+    def providers(self) -> list[Manager]:
+        return [self._provider(cell) for cell in self.settings.cells]
 
     def _planes(self) -> list[tuple[str, str]]:
         cells = [(f"cell/{cell}", "cell") for cell in self.settings.cells]
@@ -168,7 +195,7 @@ class LocalPlatform:
         clients = {cell: self.client(f"cell/{cell}", user) for cell in self.settings.cells}
         return StaticFleet("cells", clients, self.env)
 
-    def _stand_ins(self) -> Manager:
+    def stand_ins(self) -> Manager:
         manager = Manager("stand-ins", self.env)
         root = SingleFleet("root", "root", self.client("root", "standin-projects"), self.env)
         manager.add(
@@ -213,8 +240,12 @@ class LocalPlatform:
                 networking=True,
             ),
         )
-        provided = SingleFleet(
-            "provided", "single", self.client(f"cell/{cell}", f"provider-{cell}"), self.env
+        return manager
+
+    def _provider(self, cell: str) -> Manager:
+        manager = Manager(f"provider-{cell}", self.env)
+        own = SingleFleet(
+            "cell", "single", self.client(f"cell/{cell}", f"provider-{cell}"), self.env
         )
-        manager.add(*simulated_provider(provided, self.env))
+        manager.add(*simulated_provider(own, self.env))
         return manager

@@ -1,0 +1,375 @@
+"""What people do to a platform, made up from a seed.
+
+A story is a list of steps, each a pause and a deed. Some deeds say what is wanted (deploy,
+scale, restart, destroy); others are accidents (an object deleted by hand, a spec edited in a
+cell). A story always ends with something that can be had: the last image is good, the
+networks are there and the budget is enough. What it then has to look like is ``wanted``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.providers.simulated.behaviour import FAIL, FAILURES, START_SECONDS
+from tests.e2e.simulation import NAMESPACE, Life, cells, everywhere, workload
+
+WORKLOADS = ("web", "api", "job")
+CITIES = (("DFW",), ("LHR",), ("DFW", "LHR"))
+PAUSES = (0.0, 0.0, 0.02, 0.1, 0.5, 3.0, 20.0)
+GRANT = "local-default"
+
+LOSABLE: tuple[tuple[str, Resource], ...] = (
+    ("project", compute.INSTANCES),
+    ("project", compute.WORKLOAD_DEPLOYMENTS),
+    ("project", quota.RESOURCE_CLAIMS),
+    ("project", quota.ALLOWANCE_BUCKETS),
+    ("hub", compute.INSTANCES),
+    ("hub", compute.WORKLOAD_DEPLOYMENTS),
+    ("hub", karmada.PROPAGATION_POLICIES),
+    ("hub", karmada.RESOURCE_BINDINGS),
+    ("hub", karmada.WORKS),
+    ("cell", compute.WORKLOAD_DEPLOYMENTS),
+    ("cell", compute.INSTANCES),
+    ("cell", networking.NETWORK_BINDINGS),
+    ("cell", networking.NETWORK_CONTEXTS),
+    ("cell", networking.SUBNET_CLAIMS),
+    ("cell", networking.SUBNETS),
+    ("cell", networking.NETWORKS),
+)
+
+
+EDITABLE: tuple[tuple[str, Resource], ...] = (
+    ("project", compute.WORKLOAD_DEPLOYMENTS),
+    ("hub", compute.WORKLOAD_DEPLOYMENTS),
+    ("cell", compute.WORKLOAD_DEPLOYMENTS),
+    ("project", compute.INSTANCES),
+    ("hub", compute.INSTANCES),
+)
+"""Copies: whoever keeps them puts them right."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A workload as its owner last described it."""
+
+    name: str
+    image: str
+    minimum: int
+    cities: tuple[str, ...]
+    fail: str = ""
+    restarted: str = ""
+    start_seconds: str = ""
+
+    def body(self) -> dict[str, Any]:
+        body = workload(self.image, self.minimum, self.cities)
+        body["metadata"]["name"] = self.name
+        annotations = {
+            FAIL: self.fail,
+            START_SECONDS: self.start_seconds,
+            compute.ANNOTATION_RESTARTED_AT: self.restarted,
+        }
+        # Null removes a key in a merge patch and stands for nothing in a new object.
+        body["spec"]["template"]["metadata"] = {
+            "annotations": {key: value or None for key, value in annotations.items()}
+        }
+        return body
+
+    def to_create(self) -> dict[str, Any]:
+        body = self.body()
+        kept = body["spec"]["template"]["metadata"]["annotations"]
+        body["spec"]["template"]["metadata"]["annotations"] = {
+            key: value for key, value in kept.items() if value
+        }
+        return body
+
+
+@dataclass(frozen=True)
+class Step:
+    pause: float
+    deed: str
+    wish: Wish | None = None
+    amount: int = 0
+    target: int = 0
+    """For accidents: which kind, and a number that picks one object of it."""
+    pick: int = 0
+
+
+@dataclass
+class Story:
+    seed: int
+    steps: list[Step] = field(default_factory=list)
+    wanted: dict[str, Wish] = field(default_factory=dict)
+    grant: int = 100
+    """Instances the project may have at first."""
+
+    @property
+    def loses_claims(self) -> bool:
+        return any(
+            step.deed == "lose" and LOSABLE[step.target][1] == quota.RESOURCE_CLAIMS
+            for step in self.steps
+        )
+
+
+class Author:
+    def __init__(self, seed: int) -> None:
+        self._chance = Random(seed)
+        self._story = Story(seed)
+        self._images = 0
+        self._granted = 100
+
+    def write(self) -> Story:
+        chance, story = self._chance, self._story
+        if chance.random() < 0.4:
+            story.grant = self._granted = chance.randint(2, 5)
+        self._deploy()
+        for _ in range(chance.choice((4, 6, 9, 16))):
+            deed = chance.choices(
+                (
+                    self._deploy,
+                    self._change,
+                    self._destroy,
+                    self._recreate,
+                    self._network,
+                    self._lose,
+                    self._drift,
+                ),
+                (2, 7, 1, 1, 1, 5, 2),
+            )[0]
+            deed()
+        self._end()
+        return story
+
+    def _tell(self, deed: str, wish: Wish | None = None, **rest: int) -> None:
+        self._story.steps.append(Step(self._chance.choice(PAUSES), deed, wish, **rest))
+
+    def _wish(self, wish: Wish, deed: str = "apply") -> None:
+        self._story.wanted[wish.name] = wish
+        self._tell(deed, wish)
+
+    def _image(self) -> str:
+        self._images += 1
+        return f"acme/app:{self._images}"
+
+    def _deploy(self) -> None:
+        free = [name for name in WORKLOADS if name not in self._story.wanted]
+        if not free:
+            return self._change()
+        chance = self._chance
+        wish = Wish(chance.choice(free), self._image(), chance.randint(0, 3), chance.choice(CITIES))
+        if chance.random() < 0.2:
+            wish = replace(wish, start_seconds=chance.choice(("0.3", "5")))
+        return self._wish(wish)
+
+    def _any(self) -> Wish | None:
+        wanted = self._story.wanted
+        return wanted[self._chance.choice(sorted(wanted))] if wanted else None
+
+    def _change(self) -> None:
+        wish, chance = self._any(), self._chance
+        if wish is None:
+            return self._deploy()
+        match chance.randint(0, 5):
+            case 0 | 1:
+                wish = replace(wish, image=self._image(), fail="")
+            case 2:
+                wish = replace(wish, minimum=chance.randint(0, 4))
+            case 3:
+                wish = replace(wish, cities=chance.choice(CITIES))
+            case 4:
+                self._images += 1
+                wish = replace(wish, restarted=f"2026-01-01T00:00:{self._images:02}Z")
+            case _:
+                wish = replace(wish, image=self._image(), fail=chance.choice(FAILURES))
+        return self._wish(wish)
+
+    def _destroy(self) -> None:
+        wish = self._any()
+        if wish is not None:
+            del self._story.wanted[wish.name]
+            self._tell("destroy", wish)
+
+    def _recreate(self) -> None:
+        wish = self._any()
+        if wish is not None:
+            chance = self._chance
+            changed = chance.random() < 0.5
+            self._wish(replace(wish, image=self._image()) if changed else wish, "recreate")
+
+    def _network(self) -> None:
+        self._tell("network")
+
+    def _lose(self) -> None:
+        chance = self._chance
+        self._tell("lose", target=chance.randrange(len(LOSABLE)), pick=chance.randrange(1000))
+
+    def _drift(self) -> None:
+        chance = self._chance
+        self._tell(
+            "drift",
+            amount=chance.randint(0, 1),
+            target=chance.randrange(len(EDITABLE)),
+            pick=chance.randrange(1000),
+        )
+
+    def _end(self) -> None:
+        """Make what is wanted possible."""
+        wanted, chance = self._story.wanted, self._chance
+        for name in sorted(wanted):
+            if wanted[name].fail:
+                self._wish(replace(wanted[name], image=self._image(), fail=""))
+        needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
+        if needed > self._granted:
+            if chance.random() < 0.5:
+                self._tell("grant", amount=needed)
+            else:
+                for name in sorted(wanted):
+                    self._wish(replace(wanted[name], minimum=0 if chance.random() < 0.5 else 1))
+                needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
+                if needed > self._granted:
+                    self._tell("grant", amount=needed)
+
+
+def write_story(seed: int) -> Story:
+    return Author(seed).write()
+
+
+async def do(life: Life, step: Step) -> None:
+    """One deed; doing it twice is as good as once, for the power may go in between."""
+    match step.deed, step.wish:
+        case "apply", Wish() as wish:
+            await _apply(life, wish)
+        case "destroy", Wish() as wish:
+            await _delete(life, wish.name)
+        case "recreate", Wish() as wish:
+            await _delete(life, wish.name)
+            await _create_when_free(life, wish)
+        case "network", _:
+            await _replace_network(life)
+        case "grant", _:
+            await _grant(life, step.amount)
+        case "lose", _:
+            await _lose(life, step)
+        case "drift", _:
+            await _drift(life, step)
+        case _:
+            raise ValueError(f"nobody knows how to {step.deed}")
+
+
+async def _apply(life: Life, wish: Wish) -> None:
+    try:
+        await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+    except errors.AlreadyExists:
+        there = await life.project.get(compute.WORKLOADS, wish.name, NAMESPACE)
+        if there.metadata.deleting:
+            return await _create_when_free(life, wish)
+        spec = wish.body()["spec"]
+        await life.project.patch(compute.WORKLOADS, wish.name, merge({"spec": spec}), NAMESPACE)
+
+
+async def _create_when_free(life: Life, wish: Wish) -> None:
+    while True:
+        try:
+            await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+        except errors.AlreadyExists:
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def _delete(life: Life, name: str) -> None:
+    try:
+        await life.project.delete(compute.WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        pass  # the power went after it
+
+
+async def _replace_network(life: Life) -> None:
+    body = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
+    try:
+        await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
+    except errors.NotFound:
+        pass  # the power went between the two
+    await asyncio.sleep(0.2)
+    while True:
+        try:
+            await life.project.create(networking.NETWORKS, body, NAMESPACE)
+        except errors.AlreadyExists:
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def _grant(life: Life, amount: int) -> None:
+    grant = await life.project.get(quota.RESOURCE_GRANTS, GRANT, "milo-system")
+    allowances = [
+        {
+            "resourceType": each.resource_type,
+            "buckets": [
+                {
+                    "amount": amount
+                    if each.resource_type.endswith("/instances")
+                    else each.buckets[0].amount
+                }
+            ],
+        }
+        for each in grant.view(quota.ResourceGrant).spec.allowances
+    ]
+    patch = merge({"spec": {"allowances": allowances}})
+    await life.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
+
+
+def _planes(life: Life, kind: str) -> tuple[str, ...]:
+    if kind == "project":
+        return (f"project/{life.settings.project}",)
+    return tuple(cells(life)) if kind == "cell" else (kind,)
+
+
+async def _pick(life: Life, kind: str, resource: Resource, pick: int) -> tuple[str, Object] | None:
+    found = [
+        (plane, obj)
+        for plane in _planes(life, kind)
+        for obj in await everywhere(life, resource, plane)
+    ]
+    return found[pick % len(found)] if found else None
+
+
+async def _lose(life: Life, step: Step) -> None:
+    kind, resource = LOSABLE[step.target]
+    picked = await _pick(life, kind, resource, step.pick)
+    if picked is None:
+        return
+    plane, obj = picked
+    if life.witness is not None:
+        life.witness.ordered.add(obj.metadata.uid)
+    try:
+        await life.client(plane).delete(resource, obj.name, obj.namespace, uid=obj.metadata.uid)
+    except (errors.NotFound, errors.Conflict):
+        pass  # gone by itself
+
+
+async def _drift(life: Life, step: Step) -> None:
+    kind, resource = EDITABLE[step.target]
+    picked = await _pick(life, kind, resource, step.pick)
+    if picked is None:
+        return
+    plane, obj = picked
+    containers = [{"name": "app", "image": "stranger/app:1"}]
+    spec: dict[str, Any] = {"runtime": {"sandbox": {"containers": containers}}}
+    if resource == compute.WORKLOAD_DEPLOYMENTS:
+        scaled = {"scaleSettings": {"minReplicas": 5}}
+        spec = {"template": {"spec": spec}} if step.amount else scaled
+    try:
+        await life.client(plane).patch(resource, obj.name, merge({"spec": spec}), obj.namespace)
+    except errors.NotFound:
+        pass  # gone by itself

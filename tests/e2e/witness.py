@@ -1,0 +1,212 @@
+"""Sees every commit of a platform, over all its lives, and what must never be in one.
+
+A rule is judged on what was committed, while a controller decides on what it had read a
+moment before. So whatever an order was within the last second still counts as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions import hashing
+from datum_compute.platform.apiserver.storage import PlaneStore
+from datum_compute.platform.apiserver.storage_table import Event, Table
+
+GRACE_MILLISECONDS = 1000
+
+Change = tuple[PlaneStore, Table, Event, dict[str, Any]]
+Key = tuple[str, str, str]
+"""Plane, namespace, name."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a cell's deployment asked for from some moment on."""
+
+    time: int
+    desired: int
+    template: str
+
+
+NOTHING = (0, "")
+
+
+@dataclass
+class Copy:
+    """An Instance in a cell, as last committed."""
+
+    uid: str
+    deployment: Key
+    ordinal: int
+    template: str
+    deleting: bool
+    ready_at: int = -(10**15)
+    available: bool = False
+    programmed: bool = False
+
+
+@dataclass
+class Witness:
+    broken: list[str] = field(default_factory=list)
+    """Rules that were broken, with the moment."""
+    ordered: set[str] = field(default_factory=set)
+    """Instances a person deleted in a cell, by uid."""
+    quota_is_kept: bool = True
+    """False where a person took claims away: a grant is sticky, so more may run then."""
+    changes: Counter[str] = field(default_factory=Counter)
+    recent: list[str] = field(default_factory=list)
+    _trace: Any = field(default_factory=hashlib.sha256)
+    _pending: list[Change] = field(default_factory=list)
+    _orders: dict[Key, list[Order]] = field(default_factory=dict)
+    _instances: dict[Key, Copy] = field(default_factory=dict)
+    _terminated: set[tuple[str, str]] = field(default_factory=set)
+    """Cells' namespaces on their way out, with all that is in them."""
+    _limit: int = 0
+    _last: int = 0
+
+    @property
+    def trace(self) -> str:
+        """A digest over all commits: plane, resource, key and type of each change."""
+        return str(self._trace.hexdigest())
+
+    @property
+    def now(self) -> datetime:
+        """The time of the last commit."""
+        return datetime.fromtimestamp(self._last / 1000, UTC)
+
+    def begin(self) -> None:
+        """A new life: what the last one had not committed never was."""
+        self._pending.clear()
+
+    def changed(self, plane: PlaneStore, table: Table, event: Event) -> None:
+        self._pending.append((plane, table, event, json.loads(event.after.raw)))
+
+    def committed(self) -> None:
+        pending, self._pending = self._pending, []
+        for plane, table, event, obj in pending:
+            self._note(plane, table, event)
+            cell = plane.name.startswith("cell/")
+            key = (plane.name, event.after.namespace, event.after.name)
+            if cell and table.resource == compute.WORKLOAD_DEPLOYMENTS.group_resource:
+                self._deployment(key, event, obj)
+            elif cell and table.resource == core.NAMESPACES.group_resource:
+                if event.after.deleting:
+                    self._terminated.add((plane.name, event.after.name))
+                elif event.before is None:
+                    self._terminated.discard((plane.name, event.after.name))
+            elif cell and table.resource == compute.INSTANCES.group_resource:
+                self._instance(key, event, obj)
+            elif table.resource == "allowancebuckets.quota.miloapis.com" and not event.deleted:
+                self._bucket(event, obj)
+
+    def _note(self, plane: PlaneStore, table: Table, event: Event) -> None:
+        kind = "deleted" if event.deleted else "changed" if event.before else "created"
+        line = f"{plane.name} {table.resource} {event.after.namespace}/{event.after.name} {kind}"
+        self._last = event.time
+        self._trace.update(line.encode() + b"\n")
+        self.changes[table.resource] += 1
+        self.recent.append(line)
+        del self.recent[:-50]
+
+    def _deployment(self, key: Key, event: Event, obj: dict[str, Any]) -> None:
+        desired, template = NOTHING
+        if not event.deleted and not event.after.deleting:
+            desired = int(obj["spec"]["scaleSettings"].get("minReplicas") or 0)
+            template = hashing.template_hash(obj["spec"]["template"])
+        orders = self._orders.setdefault(key, [])
+        if not orders or (orders[-1].desired, orders[-1].template) != (desired, template):
+            orders.append(Order(event.time, desired, template))
+
+    def _in_force(self, key: Key, now: int) -> Iterator[Order]:
+        """The order of a deployment, and those it replaced a moment ago."""
+        orders = self._orders.get(key, [])
+        for position, order in enumerate(orders):
+            until = orders[position + 1].time if position + 1 < len(orders) else now
+            if until >= now - GRACE_MILLISECONDS:
+                yield order
+
+    def _instance(self, key: Key, event: Event, obj: dict[str, Any]) -> None:
+        before = self._instances.get(key)
+        if event.deleted:
+            if before is not None and not before.deleting:
+                self._judge_deletion(key, before, event)
+            self._instances.pop(key, None)
+            return
+        after = self._read(key, event, obj, before)
+        if before is None or before.uid != after.uid:
+            self._judge_creation(key, after, event)
+        elif after.deleting and not before.deleting:
+            self._judge_deletion(key, before, event)
+        self._instances[key] = after
+        if after.programmed and (obj["spec"].get("controller") or {}).get("schedulingGates"):
+            self._break(event, f"{key} is programmed while a gate is on")
+        if after.programmed and self.quota_is_kept:
+            running = sum(each.programmed for each in self._instances.values())
+            if running > self._limit:
+                self._break(event, f"{running} Instances run, the limit is {self._limit}")
+
+    def _read(self, key: Key, event: Event, obj: dict[str, Any], before: Copy | None) -> Copy:
+        labels = event.after.labels
+        deployment = labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        true = {each["type"] for each in conditions if each["status"] == "True"}
+        copy = Copy(
+            event.after.uid,
+            (key[0], key[1], deployment),
+            int(labels.get(compute.LABEL_INSTANCE_INDEX, "-1")),
+            (obj["spec"].get("controller") or {}).get("templateHash", ""),
+            event.after.deleting,
+            available="Available" in true,
+            programmed="Programmed" in true,
+        )
+        if "Ready" in true:
+            copy.ready_at = event.time
+        elif before is not None and before.uid == copy.uid:
+            # Until this write it was; from here on it counts as ready for the grace alone.
+            copy.ready_at = before.ready_at
+        return copy
+
+    def _judge_creation(self, key: Key, new: Copy, event: Event) -> None:
+        siblings = [
+            each
+            for other, each in self._instances.items()
+            if each.deployment == new.deployment and other != key
+        ]
+        desired = max(
+            (each.desired for each in self._in_force(new.deployment, event.time)), default=0
+        )
+        staying = [each for each in siblings if each.ordinal < desired]
+        if new.ordinal >= desired or len(staying) + 1 > desired + 1:
+            self._break(event, f"{key} was created as number {new.ordinal}, wanted are {desired}")
+        for ordinal in range(new.ordinal):
+            found = [each for each in siblings if each.ordinal == ordinal]
+            if not found or found[0].ready_at < 0:
+                state = "not Ready" if found else "missing"
+                self._break(event, f"{key} was created while number {ordinal} was {state}")
+
+    def _judge_deletion(self, key: Key, copy: Copy, event: Event) -> None:
+        if not copy.available or copy.uid in self.ordered:
+            return
+        if key[:2] in self._terminated:
+            return
+        orders = list(self._in_force(copy.deployment, event.time))
+        if all(each.desired > copy.ordinal and each.template == copy.template for each in orders):
+            self._break(event, f"{key} was Available and current, and was deleted")
+
+    def _bucket(self, event: Event, obj: dict[str, Any]) -> None:
+        status = obj.get("status") or {}
+        if status.get("allocated", 0) > status.get("limit", 0):
+            self._break(event, f"bucket {event.after.name} is over its limit: {status}")
+        if obj["spec"]["resourceType"] == "compute.datumapis.com/instances":
+            self._limit = status.get("limit", 0)
+
+    def _break(self, event: Event, what: str) -> None:
+        self.broken.append(f"at {event.time}: {what}")

@@ -222,7 +222,8 @@ class ApiClient:
         path, _, query = path.partition("?")
         pairs = tuple(parse_qsl(query, keep_blank_values=True))
         request = Request("GET", self._prefix + path, pairs, self._headers("application/json, */*"))
-        response = await self._send(request, f"get {path} on {self._cluster}", patient=True)
+        what = f"get {path} on {self._cluster}"
+        response = await self._send(request, lambda: what, patient=True)
         return response.body
 
     async def _call(
@@ -242,14 +243,17 @@ class ApiClient:
             headers["content-type"] = content_type
             encoded = msgspec.json.encode(body)
         request = Request(method, self._prefix + (path or target.path), query, headers, encoded)
-        return await self._send(request, target.describe(self._cluster), patient=patient)
+        # In words only when something goes wrong: most calls go well.
+        return await self._send(request, lambda: target.describe(self._cluster), patient=patient)
 
-    async def _send(self, request: Request, what: str, *, patient: bool) -> Response:
+    async def _send(
+        self, request: Request, describe: Callable[[], str], *, patient: bool
+    ) -> Response:
         timeout = self._timeout * 2 if patient else self._timeout
         try:
             response = await self._transport.send(request, timeout=timeout)
         except errors.TransportFailure as failure:
-            raise type(failure)(f"{what}: {failure}") from failure
+            raise type(failure)(f"{describe()}: {failure}") from failure
         if self._on_warning and "warning" in response.headers:
             for text in _warnings(response.headers["warning"]):
                 self._on_warning(text)
@@ -259,9 +263,9 @@ class ApiClient:
             body = b"".join([chunk async for chunk in chunks])
         if response.status < 400:
             # A redirect is never followed: it could carry the credential elsewhere.
-            raise errors.Malformed(f"{what}: answered with HTTP {response.status}")
+            raise errors.Malformed(f"{describe()}: answered with HTTP {response.status}")
         retry_after = response.headers.get("retry-after", "")
-        raise errors.error_for(response.status, body, what=what, retry_after=retry_after)
+        raise errors.error_for(response.status, body, what=describe(), retry_after=retry_after)
 
     async def _events(
         self, target: Target, chunks: AsyncIterator[bytes], deadline: float | None

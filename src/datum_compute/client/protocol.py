@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 
@@ -24,8 +26,7 @@ class EventType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):
     type: EventType
     object: Object
     """For a bookmark only ``metadata.resource_version`` has meaning."""

@@ -5,15 +5,14 @@ Shared by the client and by the CLI's plain reader, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A collection, or with a name one object."""
+class Target(NamedTuple):
+    """A collection, or with a name one object. A tuple because every call makes one."""
 
     verb: str
     resource: Resource

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+
+import msgspec
 
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
@@ -44,8 +45,7 @@ class CacheState(StrEnum):
     """The cluster was disengaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True, gc=False):
     """Something a cache is to have seen: an object at a revision, or a uid on its way out."""
 
     namespace: str

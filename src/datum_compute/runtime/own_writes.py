@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+import msgspec
 
 from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
@@ -24,8 +25,7 @@ from datum_compute.client.protocol import Client, Patch, Propagation, WatchEvent
 from datum_compute.runtime.cache import Cache, Sighting
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """A write that ``cache`` is to see, and where to look when it does not."""
 
     client: Client

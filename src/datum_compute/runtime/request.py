@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Hashed several times for each change and each run: a struct does that in C."""
+
     cluster: str
     """The name under which a fleet knows the cluster; an empty one is dropped, never run."""
     namespace: str

@@ -7,22 +7,29 @@ others; a trailing ``-`` removes. The container is ``app`` and the placement ``d
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from datum_compute.cli.documents import documents_of
 from datum_compute.cli.errors import usage
+from datum_compute.cli.names import is_name
 
 API_VERSION = "compute.datumapis.com/v1alpha"
 DEFAULT_TYPE = "datumcloud/d1-standard-2"
 CONTAINER = "app"
 PLACEMENT = "default"
+NAMESPACE = "default"
+MAX_SIZE = 3 * 2**20
+"""Characters of a file; the server takes no larger request."""
 
 Workload = dict[str, Any]
 
-_PORT_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+_PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ def new_workload(name: str, flags: Flags) -> Workload:
 
 def changed_workload(workload: Workload, flags: Flags) -> Workload:
     """A copy of ``workload`` with what the flags mention changed, and nothing else."""
+    _check(flags)
     changed = copy.deepcopy(workload)
     template = changed["spec"]["template"]["spec"]
     _change_container(_first_container(template, flags), flags)
@@ -100,6 +108,20 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
         for placement in placements:
             placement["scaleSettings"]["minReplicas"] = flags.minimum
     return changed
+
+
+def _check(flags: Flags) -> None:
+    """Refuse values that a script gives when a variable of its own is empty."""
+    if flags.image is not None and (not flags.image or not flags.image.isprintable()):
+        raise usage("--image: expected the name of an image", "--image registry.example/acme/app:1")
+    if flags.image is not None and " " in flags.image:
+        raise usage(f'--image "{flags.image}": an image has no spaces in its name')
+    if flags.cities == ():
+        raise usage("--city: expected at least one city", "--city DFW,LHR")
+    if flags.instance_type is not None and not flags.instance_type.strip():
+        raise usage("--instance-type: expected a type", "--instance-type d1-standard-2")
+    if flags.network is not None and not is_name(flags.network):
+        raise usage(f'--network "{flags.network}": expected the name of a network')
 
 
 def _first_container(template: dict[str, Any], flags: Flags) -> dict[str, Any]:
@@ -124,7 +146,7 @@ def _change_container(container: dict[str, Any], flags: Flags) -> None:
     for entry in flags.env:
         _change_variable(container, entry)
     if flags.ports:
-        container["ports"] = [_port(text) for text in flags.ports]
+        container["ports"] = _ports(flags.ports)
 
 
 def _change_variable(container: dict[str, Any], entry: str) -> None:
@@ -132,6 +154,8 @@ def _change_variable(container: dict[str, Any], entry: str) -> None:
     if not assigned and not name.endswith("-"):
         raise usage(f'--env "{entry}": expected NAME=VALUE, or NAME- to remove', "--env NAME=VALUE")
     name = name if assigned else name[:-1]
+    if not _VARIABLE.fullmatch(name):
+        raise usage(f'--env "{entry}": "{name}" is not a name for a variable', "--env NAME=VALUE")
     variables = [v for v in container.get("env") or [] if v["name"] != name]
     if assigned:
         position = _position(container.get("env") or [], name)
@@ -144,13 +168,27 @@ def _position(variables: Sequence[dict[str, Any]], name: str) -> int:
     return next((i for i, v in enumerate(variables) if v["name"] == name), len(variables))
 
 
+def _ports(texts: Sequence[str]) -> list[dict[str, Any]]:
+    ports = [_port(text) for text in texts]
+    for key in ("name", "port"):
+        values = [port[key] for port in ports]
+        for value in dict.fromkeys(values):
+            if values.count(value) > 1:
+                raise usage(f'--port: "{value}" is given more than once', "--port http=8080")
+    return ports
+
+
 def _port(text: str) -> dict[str, Any]:
     name, named, number = text.rpartition("=")
-    if not number.isdecimal() or not 1 <= int(number) <= 65535:
+    if not _is_port(number):
         raise usage(f'--port "{text}": expected a number from 1 to 65535', "--port http=8080")
-    if named and not _PORT_NAME.match(name):
+    if named and not _PORT_NAME.fullmatch(name):
         raise usage(f'--port "{text}": "{name}" is not a valid port name', "--port http=8080")
-    return {"name": name if named else f"port-{number}", "port": int(number)}
+    return {"name": name if named else f"port-{int(number)}", "port": int(number)}
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and 1 <= int(text) <= 65535
 
 
 def _full_type(name: str) -> str:
@@ -158,30 +196,86 @@ def _full_type(name: str) -> str:
 
 
 def load(path: str, stdin: TextIO) -> list[Workload]:
-    """The workloads in a file of one or more YAML or JSON documents; ``-`` is stdin."""
-    import yaml
+    """The workloads in a file of one or more YAML or JSON documents; ``-`` is stdin.
 
+    All of it is judged before anything is done with any of it."""
+    where = f"-f {path}"
+    documents = documents_of(_text(path, stdin), where)
+    if not documents:
+        raise usage(f"{where}: holds no document")
+    workloads = [_checked(d, f"{where}: document {i}") for i, d in enumerate(documents, 1)]
+    names = [w["metadata"]["name"] for w in workloads]
+    for name in sorted(set(names)):
+        if names.count(name) > 1:
+            raise usage(f'{where}: workload "{name}" is described more than once')
+    return workloads
+
+
+def _text(path: str, stdin: TextIO) -> str:
     try:
-        text = stdin.read() if path == "-" else Path(path).read_text()
-        documents = [d for d in yaml.safe_load_all(text) if d is not None]
+        if path == "-":
+            text = stdin.read(MAX_SIZE + 1)
+        else:
+            with Path(path).open(encoding="utf-8") as file:
+                text = file.read(MAX_SIZE + 1)
     except OSError as error:
         raise usage(f"-f {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise usage(f"-f {path}: not valid YAML or JSON: {error}") from error
-    if not documents:
-        raise usage(f"-f {path}: holds no document")
-    return [_checked(document, f"-f {path}: document {i}") for i, document in enumerate(documents)]
+    except UnicodeDecodeError as error:
+        raise usage(f"-f {path}: not a text file in UTF-8") from error
+    if len(text) > MAX_SIZE:
+        raise usage(f"-f {path}: larger than {MAX_SIZE // 2**20} MiB, which no server takes")
+    return text
 
 
 def _checked(document: Any, where: str) -> Workload:
     if not isinstance(document, dict):
         raise usage(f"{where}: expected an object, found {type(document).__name__}")
-    found = f"{document.get('apiVersion')} {document.get('kind')}"
+    found = " ".join(str(document.get(key) or f"no {key}") for key in ("apiVersion", "kind"))
     if found != f"{API_VERSION} Workload":
         raise usage(f'{where}: expected {API_VERSION} Workload, found "{found}"')
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         raise usage(f"{where}: metadata.name: Required value")
+    name = metadata["name"]
+    if not isinstance(name, str) or not is_name(name):
+        raise usage(f"{where}: metadata.name: {json.dumps(name)} is not a name")
+    namespace = metadata.get("namespace", NAMESPACE)
+    if namespace != NAMESPACE:
+        raise usage(
+            f"{where}: metadata.namespace: workloads live in namespace {NAMESPACE}, "
+            f"found {json.dumps(namespace)}"
+        )
     if not isinstance(document.get("spec"), dict):
         raise usage(f"{where}: spec: Required value")
+    _check_parts(document["spec"], where)
     return document
+
+
+def _check_parts(spec: dict[str, Any], where: str) -> None:
+    """The form of the parts that are read before the server judges the whole."""
+    placements = _of(spec, "placements", list, "spec", where)
+    for i, placement in enumerate(placements):
+        path = f"spec.placements[{i}]"
+        if not isinstance(placement, dict):
+            raise usage(f"{where}: {path}: expected an object")
+        for j, city in enumerate(_of(placement, "cityCodes", list, path, where)):
+            if not isinstance(city, str):
+                raise usage(f"{where}: {path}.cityCodes[{j}]: expected text")
+    template = _of(spec, "template", dict, "spec", where)
+    inner = _of(template, "spec", dict, "spec.template", where)
+    interfaces = _of(inner, "networkInterfaces", list, "spec.template.spec", where)
+    for i, interface in enumerate(interfaces):
+        path = f"spec.template.spec.networkInterfaces[{i}]"
+        if not isinstance(interface, dict):
+            raise usage(f"{where}: {path}: expected an object")
+        network = _of(interface, "network", dict, path, where)
+        if not isinstance(network.get("name"), str) or not is_name(network["name"]):
+            raise usage(f"{where}: {path}.network.name: expected the name of a network")
+
+
+def _of(parent: dict[str, Any], key: str, kind: type, path: str, where: str) -> Any:
+    value = parent.get(key)
+    if not isinstance(value, kind):
+        expected = "a list" if kind is list else "an object"
+        raise usage(f"{where}: {path}.{key}: expected {expected}")
+    return value

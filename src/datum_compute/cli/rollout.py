@@ -18,8 +18,8 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.cli import words
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found
-from datum_compute.cli.output import duration, table
+from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
+from datum_compute.cli.output import GAP, duration
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
@@ -34,6 +34,7 @@ RETRY_SECONDS = 1.0
 LIST_FAILURES = 10
 """How many lists may fail in a row before the wait gives up: about ten seconds."""
 HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
+PHASE_WIDTH = max(len(phase) for phase in Phase)
 
 
 def plain(obj: Object) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def _cells(row: Row, *, stalled: bool = False) -> tuple[str, ...]:
     phase = row.phase(stalled=stalled)
     text = phase.value
     if row.blocker is not None and phase is not Phase.DONE:
-        text = f"{text}   {row.blocker.message or row.blocker.reason}"
+        text = f"{text.ljust(PHASE_WIDTH)}{GAP}{words.plainly(row.blocker)}"
     counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
     return (row.placement, row.city, *counts, text)
 
@@ -68,13 +69,21 @@ class Progress:
             if self._said.get(key) == cells:
                 continue
             if not self._said:
+                self._make_room(current)
                 self._line(HEADER)
             self._said[key] = cells
             self._line(cells)
 
+    def _make_room(self, rows: Sequence[Row]) -> None:
+        """Columns as wide as they can become, because lines once said do not move."""
+        for row in rows:
+            count = f"{row.target}/{row.target}"
+            most = (row.placement, row.city, count, count, str(row.replicas), "")
+            self._widths = [max(w, len(c)) for w, c in zip(self._widths, most, strict=True)]
+
     def _line(self, cells: tuple[str, ...]) -> None:
         self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
-        line = "   ".join(c.ljust(w) for c, w in zip(cells, self._widths, strict=True))
+        line = GAP.join(c.ljust(w) for c, w in zip(cells, self._widths, strict=True))
         self._context.say("  " + line.rstrip())
 
 
@@ -95,7 +104,11 @@ async def wait_rolled_out(context: Context, client: Client, name: str, *, timeou
                     return
                 blocked_since = _raise_if_blocked(name, rows, blocked_since, loop.time())
     except TimeoutError:
-        waiting = [f"{row.city}: {_cells(row)[-1]}" for row in rows if not row.done]
+        waiting = [
+            f"{row.city}: {words.plainly(row.blocker) if row.blocker else row.phase().value}"
+            for row in rows
+            if not row.done
+        ]
         raise CommandError(
             f'"{name}" is not ready after {duration(loop.time() - started)}; still waiting for '
             + "; ".join(waiting or ["the first report"]),
@@ -116,7 +129,7 @@ def _raise_if_blocked(
         if blocker.terminal:
             raise CommandError(
                 f'rollout of "{name}" failed in {row.city}: '
-                f"{words.FAILURES.get(blocker.reason, blocker.reason)}: {blocker.message}",
+                f"{words.FAILURES.get(blocker.reason, blocker.reason)}: {words.plainly(blocker)}",
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocker.reason,
                 hint=f"datumctl-compute status {name}",
@@ -126,7 +139,7 @@ def _raise_if_blocked(
     if since is not None and now - since >= BLOCKED_AFTER_SECONDS:
         row, blocker = standing[0]
         raise CommandError(
-            f'"{name}" is blocked in {row.city}: {blocker.message or blocker.reason}',
+            f'"{name}" is blocked in {row.city}: {words.plainly(blocker)}',
             exit_code=Exit.BLOCKED,
             code=blocker.reason,
             hint=f"datumctl-compute status {name}",
@@ -134,13 +147,25 @@ def _raise_if_blocked(
     return now if since is None else since
 
 
-async def wait_gone(context: Context, client: Client, name: str, *, timeout: float) -> None:
+async def outcome(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A workload and its instances, as they are after a rollout."""
+    workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
+    selector = f"{compute.LABEL_WORKLOAD_NAME}={name}"
+    page = await client.list(compute.INSTANCES, NAMESPACE, label_selector=selector)
+    return plain(workload), [plain(item) for item in page.items]
+
+
+async def wait_gone(
+    context: Context, client: Client, name: str, *, uid: str, timeout: float
+) -> None:
     """Wait until the workload and everything it ran is gone, counting down per city."""
     progress = Progress(context)
     latest: tuple[Row, ...] = ()
     try:
         async with asyncio.timeout(timeout), _changes(client, name) as changed:
             async for workload, deployments in _views(client, context, name, changed):
+                if workload["metadata"]["uid"] != uid:
+                    return  # another of the same name, made since
                 latest = decide_rollout({**workload, "spec": {}}, deployments).rows
                 progress.show(latest)
     except CommandError as error:
@@ -176,7 +201,13 @@ async def _views(
         except (errors.TransportFailure, errors.ServerError, errors.Throttled) as error:
             failures += 1
             if failures >= LIST_FAILURES:
-                raise CommandError(f'watching "{name}": {error}', retryable=True) from error
+                raise CommandError(
+                    f'the platform went away while "{name}" was watched, which goes on by itself: '
+                    + from_client(error).message,
+                    code="Unreachable",
+                    hint=f"datumctl-compute status {name}",
+                    retryable=True,
+                ) from error
             await asyncio.sleep(RETRY_SECONDS)
             continue
         failures = 0
@@ -223,13 +254,5 @@ async def _notify(
                 async for _ in events:
                     event.set()
         except errors.ClientError:
-            await asyncio.sleep(RETRY_SECONDS)
-
-
-def instances_table(instances: Sequence[Json]) -> str:
-    ordered = sorted(instances, key=lambda i: (words.label(i, "city-code"), words.ordinal(i)))
-    lines = [
-        (words.label(i, "city-code"), i["metadata"]["name"], words.instance_addresses(i)[1])
-        for i in ordered
-    ]
-    return table(("CITY", "INSTANCE", "ADDRESS"), lines) if lines else ""
+            pass  # the look after RELIST_SECONDS will say if it lasts
+        await asyncio.sleep(RETRY_SECONDS)

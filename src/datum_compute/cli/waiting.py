@@ -59,12 +59,20 @@ def with_client(context: Context, work: Callable[[ApiClient], Awaitable[T]]) -> 
 class Detach:
     """Ctrl-C before anything was written is an interruption; after it, only a detach."""
 
-    def __init__(self, context: Context, name: str) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._name = name
-        self.written = False
+        self.written: list[str] = []
+        """The workloads that were changed."""
 
-    def say(self) -> None:
-        self._context.say(
-            f'\nDetached. "{self._name}" goes on; see  datumctl-compute status {self._name}'
-        )
+    def run(self, work: Callable[[ApiClient], Awaitable[int]]) -> int:
+        try:
+            return with_client(self._context, work)
+        except KeyboardInterrupt:
+            if not self.written:
+                raise
+            names = ", ".join(f'"{name}"' for name in self.written)
+            self._context.say(
+                f"\nDetached. {names}: the platform goes on with it; see  "
+                f"datumctl-compute status {self.written[0]}"
+            )
+            return 0

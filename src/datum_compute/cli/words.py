@@ -8,7 +8,7 @@ The rules are those of the API: one condition per level says why something is no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 Json = Mapping[str, Any]
 
@@ -114,7 +114,7 @@ def health(workload: Json) -> str:
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
     why = available.get("message") or available.get("reason") or "no reason was given"
-    return f"Unavailable — {why}"
+    return f"Unavailable — {sentence(why)}"
 
 
 def why_not_ready(deployment: Json) -> tuple[str, str]:
@@ -122,8 +122,26 @@ def why_not_ready(deployment: Json) -> tuple[str, str]:
     for kind in ("Scheduled", "CellReachable"):
         found = condition(deployment, kind)
         if found.get("status") == "False":
-            return str(found.get("reason", "")), str(found.get("message", ""))
+            return str(found.get("reason", "")), sentence(str(found.get("message", "")))
     found = condition(deployment, "ReplicasReady")
     if found and found.get("status") != "True":
-        return str(found.get("reason", "")), str(found.get("message", ""))
+        return str(found.get("reason", "")), sentence(str(found.get("message", "")))
     return "", ""
+
+
+class Explained(Protocol):
+    """Something with a reason, and maybe a sentence about it."""
+
+    @property
+    def reason(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+def plainly(why: Explained) -> str:
+    """The sentence, or else the reason, on one line and without the API's prefix."""
+    return sentence(why.message or why.reason)
+
+
+def sentence(text: str) -> str:
+    return " ".join(text.replace(PREFIX, "").split())

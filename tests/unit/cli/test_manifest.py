@@ -72,6 +72,19 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
         (Flags(image="a:1", cities=("DFW",), ports=("0",)), "1 to 65535"),
         (Flags(image="a:1", cities=("DFW",), ports=("Bad_=80",)), "not a valid port name"),
         (Flags(image="a:1", cities=("DFW",), env=("A",)), "expected NAME=VALUE"),
+        (Flags(image="a:1", cities=("DFW",), env=("=x",)), "not a name for a variable"),
+        (Flags(image="a:1", cities=("DFW",), env=("-",)), "not a name for a variable"),
+        (Flags(image="a:1", cities=("DFW",), env=("A B=1",)), "not a name for a variable"),
+        (Flags(image="a:1", cities=("DFW",), env=("ä=1",)), "not a name for a variable"),
+        (Flags(image="a:1", cities=("DFW",), ports=("٣",)), "1 to 65535"),
+        (Flags(image="a:1", cities=("DFW",), ports=("80", "80")), "more than once"),
+        (Flags(image="a:1", cities=("DFW",), ports=("a=1", "a=2")), "more than once"),
+        (Flags(image="a:1", cities=("DFW",), ports=("a=1", "b=1")), "more than once"),
+        (Flags(image="a:1", cities=("DFW",), ports=("a-very-long-name=1",)), "valid port name"),
+        (Flags(image="a b", cities=("DFW",)), "no spaces"),
+        (Flags(image="a:1", cities=("DFW",), network=""), "name of a network"),
+        (Flags(image="a:1", cities=("DFW",), network="a/b"), "name of a network"),
+        (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected a type"),
     ],
 )
 def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says: str) -> None:
@@ -87,7 +100,7 @@ def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says
         ("", "holds no document"),
         ("a: [", "not valid YAML"),
         ("- 1", "expected an object, found list"),
-        ("kind: Pod\napiVersion: v1", 'found "v1 Pod"'),
+        ("kind: Pod\napiVersion: v1", 'document 1: .*found "v1 Pod"'),
         ("kind: Workload\napiVersion: compute.datumapis.com/v1alpha", "metadata.name"),
         (
             "kind: Workload\napiVersion: compute.datumapis.com/v1alpha\nmetadata: {name: a}",
@@ -98,6 +111,77 @@ def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says
 def test_a_bad_file_is_refused_with_its_place(text: str, says: str) -> None:
     with pytest.raises(CommandError, match=says):
         load("-", io.StringIO(text))
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [(Flags(image=""), "name of an image"), (Flags(cities=()), "at least one city")],
+)
+def test_an_empty_value_empties_nothing(flags: Flags, says: str) -> None:
+    live = new_workload("api", Flags(image="a:1", cities=("DFW",)))
+
+    with pytest.raises(CommandError, match=says) as caught:
+        changed_workload(live, flags)
+
+    assert caught.value.exit_code is Exit.USAGE
+
+
+WHOLE = """\
+apiVersion: compute.datumapis.com/v1alpha
+kind: Workload
+metadata: {name: NAME}
+spec:
+  template: {spec: {networkInterfaces: [{network: {name: default}}]}}
+  placements: [{name: default, cityCodes: [DFW]}]
+"""
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (WHOLE.replace("NAME", "5"), "metadata.name: 5 is not a name"),
+        (WHOLE.replace("NAME", "a/b"), 'metadata.name: "a/b" is not a name'),
+        (WHOLE.replace("NAME", "a, namespace: other"), 'default, found "other"'),
+        (WHOLE + "---\n" + WHOLE, '"NAME" is not a name'),
+        ((WHOLE + "---\n" + WHOLE).replace("NAME", "twice"), '"twice" is described more than'),
+        (WHOLE.replace("NAME", "a") + "---\nkind: Pod", "document 2: .*found .no apiVersion Pod"),
+        (WHOLE.replace("NAME", "a").replace("[DFW]", "[5]"), r"cityCodes\[0\]: expected text"),
+        (WHOLE.replace("NAME", "a").replace("[DFW]", "DFW"), "cityCodes: expected a list"),
+        (WHOLE.replace("NAME", "a").replace("{name: default}}]", "null}]"), "network: expected an"),
+        (WHOLE.replace("NAME", "a") + "status: {1: x}", "key 1 is not text"),
+        (WHOLE.replace("NAME", "a") + "status: .nan", "nothing JSON can say"),
+        (WHOLE.replace("NAME", "a") + "status: !!binary aGVsbG8=", "nothing JSON can say"),
+        (WHOLE.replace("NAME", "a") + "? [1, 2]\n: x", "not valid YAML"),
+        (BOMB + WHOLE.replace("NAME", "a"), "stands for more than 200000 values"),
+        ("a: &a {b: *a}\n" + WHOLE, "nested more than 64 levels"),
+        ("[" * 5000, "nested more than 64 levels"),
+        ("x" * (3 * 2**20 + 1), "larger than 3 MiB"),
+    ],
+    ids=lambda value: str(value)[-30:],
+)
+def test_a_hostile_file_is_refused_before_anything_is_done(text: str, says: str) -> None:
+    with pytest.raises(CommandError, match=says) as caught:
+        load("-", io.StringIO(text))
+
+    assert caught.value.exit_code is Exit.USAGE
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "workload.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(CommandError, match="not a text file"):
+        load(str(file), io.StringIO())
+
+
+def test_what_looks_like_a_date_stays_text() -> None:
+    [loaded] = load("-", io.StringIO(WHOLE.replace("NAME", "a") + "x: 2024-01-01"))
+
+    assert loaded["x"] == "2024-01-01"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

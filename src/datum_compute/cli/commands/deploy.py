@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.cli import manifest, words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.manifest import Flags, Workload
+from datum_compute.cli.names import NEW_WORKLOAD_LIMIT, workload_name
 from datum_compute.cli.output import add_output_flags, elapsed
 from datum_compute.cli.plan import Change, changes, merge_diff
-from datum_compute.cli.rollout import instances_table, plain, wait_rolled_out
+from datum_compute.cli.results import result, show_results
+from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
-from datum_compute.cli.waiting import Detach, add_write_flags, with_client
+from datum_compute.cli.waiting import Detach, add_write_flags
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
@@ -33,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "  datumctl-compute deploy hello --image=registry.example/acme/hello:2 --env=LOG=debug\n"
         "  datumctl-compute deploy -f samples/hello.yaml"
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the workload")
+    parser.add_argument("name", nargs="?", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument("-f", "--file", metavar="FILE", help="YAML or JSON; - reads stdin")
     parser.add_argument("--image", help="container image")
     parser.add_argument(
@@ -58,19 +62,39 @@ def run(context: Context) -> int:
             given = ", ".join((["NAME"] if context.args.name else []) + flags.given)
             raise usage(f"-f describes the whole workload, so it does not go with {given}")
         wanted = manifest.load(context.args.file, context.streams.stdin)
-        return max(_deploy(context, w["metadata"]["name"], lambda _, w=w: w) for w in wanted)
+        return _deploy(context, [_Wish(w["metadata"]["name"], _as_written(w)) for w in wanted])
     if not context.args.name:
         raise usage("name the workload, or give a file", "datumctl-compute deploy -f FILE")
     name = context.args.name
-    return _deploy(
-        context,
-        name,
-        lambda live: (
-            manifest.new_workload(name, flags)
-            if live is None
-            else manifest.changed_workload(live, flags)
-        ),
-    )
+    return _deploy(context, [_Wish(name, partial(_as_flags_say, name, flags))])
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """A workload, and how it shall be, given how it is."""
+
+    name: str
+    describe: Callable[[Workload | None], Workload]
+
+
+def _as_written(wanted: Workload) -> Callable[[Workload | None], Workload]:
+    return lambda _: wanted
+
+
+def _as_flags_say(name: str, flags: Flags, live: Workload | None) -> Workload:
+    if live is None:
+        return manifest.new_workload(name, flags)
+    return manifest.changed_workload(live, flags)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One write that the server would take, or None where nothing changes."""
+
+    wish: _Wish
+    action: str
+    outcome: Workload
+    write: Callable[[], Awaitable[Object]] | None
 
 
 def _flags(args: argparse.Namespace) -> Flags:
@@ -79,7 +103,7 @@ def _flags(args: argparse.Namespace) -> Flags:
         raise usage(f"--min {args.minimum}: expected a number from 1 to 1000", "--min 1")
     return Flags(
         image=args.image,
-        cities=tuple(dict.fromkeys(cities)) or None,
+        cities=None if args.city is None else tuple(dict.fromkeys(cities)),
         minimum=args.minimum,
         instance_type=args.instance_type,
         ports=tuple(args.port or ()),
@@ -90,49 +114,57 @@ def _flags(args: argparse.Namespace) -> Flags:
     )
 
 
-def _deploy(context: Context, name: str, describe: Any) -> int:
-    detach = Detach(context, name)
+def _deploy(context: Context, wishes: Sequence[_Wish]) -> int:
+    detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
-        live = await _write(context, client, name, describe, detach)
-        if live is None or context.args.dry_run:
+        # All of them are judged before any is written: a file is done whole, or not begun.
+        plans = [await _plan(context, client, wish) for wish in wishes]
+        if context.args.dry_run:
+            show_results(context, [result(p.outcome, p.action) for p in plans])
             return 0
-        if not context.args.wait:
-            context.say(f"Written. See  datumctl-compute status {name}")
-            return 0
-        await _follow(context, client, name)
+        done = [(p, await _write(context, client, p, detach)) for p in plans]
+        if context.args.wait:
+            results = [await _follow(context, client, plan) for plan, _ in done]
+        else:
+            results = [result(workload, plan.action) for plan, workload in done]
+            for name in detach.written:
+                context.say(f"Written. See  datumctl-compute status {name}")
+        show_results(context, results)
         return 0
 
-    try:
-        return with_client(context, work)
-    except KeyboardInterrupt:
-        if not detach.written:
-            raise
-        detach.say()
-        return 0
+    return detach.run(work)
 
 
-async def _write(
-    context: Context, client: ApiClient, name: str, describe: Any, detach: Detach
-) -> Workload | None:
-    """Create or patch the workload; None when there was nothing to change."""
+async def _write(context: Context, client: ApiClient, plan: _Plan, detach: Detach) -> Workload:
+    """Do what was planned; when somebody was faster, look again and say anew what changes."""
     for _ in range(CONFLICT_RETRIES):
-        live = await _live(client, name)
-        wanted: Workload = describe(live)
-        await _preflight(context, client, wanted)
+        if plan.write is None:
+            return plan.outcome
         try:
-            if live is None:
-                return await _create(context, client, name, wanted, detach)
-            return await _update(context, client, live, wanted, detach)
+            written = plain(await plan.write())
         except (errors.Conflict, errors.AlreadyExists):
-            continue  # somebody was faster: look again and say anew what changes
+            plan = await _plan(context, client, plan.wish)
+        else:
+            detach.written.append(plan.wish.name)
+            return written
     raise CommandError(
-        f'deploying "{name}": others keep changing it',
+        f'deploying "{plan.wish.name}": others keep changing it',
         exit_code=Exit.CONFLICT,
         code="Conflict",
         hint="run the command again",
         retryable=True,
     )
+
+
+async def _plan(context: Context, client: ApiClient, wish: _Wish) -> _Plan:
+    """Ask the server whether it would take it, and say what changes."""
+    live = await _live(client, wish.name)
+    wanted = wish.describe(live)
+    await _preflight(context, client, wanted)
+    if live is None:
+        return await _plan_create(context, client, wish, wanted)
+    return await _plan_update(context, client, wish, live, wanted)
 
 
 async def _live(client: ApiClient, name: str) -> Workload | None:
@@ -177,41 +209,47 @@ def _names(values: Sequence[str]) -> str:
     return ", ".join(f'"{value}"' for value in values)
 
 
-async def _create(
-    context: Context, client: ApiClient, name: str, wanted: Workload, detach: Detach
-) -> Workload:
+async def _plan_create(context: Context, client: ApiClient, wish: _Wish, wanted: Workload) -> _Plan:
+    if len(wish.name) > NEW_WORKLOAD_LIMIT:
+        raise usage(f'"{wish.name}" is too long: {NEW_WORKLOAD_LIMIT} letters are the most')
     planned = plain(await client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True))
     context.say(
-        f'Workload "{name}" does not exist in project {context.target.project}. '
+        f'Workload "{wish.name}" does not exist in project {context.target.project}. '
         "This will create it:\n"
     )
     _say_plan(context, _summary(planned))
-    if context.args.dry_run:
-        return planned
-    created = await client.create(compute.WORKLOADS, wanted, NAMESPACE)
-    detach.written = True
-    return plain(created)
+    write = partial(client.create, compute.WORKLOADS, wanted, NAMESPACE)
+    return _Plan(wish, "created", planned, write)
 
 
-async def _update(
-    context: Context, client: ApiClient, live: Workload, wanted: Workload, detach: Detach
-) -> Workload | None:
-    name = live["metadata"]["name"]
+async def _plan_update(
+    context: Context, client: ApiClient, wish: _Wish, live: Workload, wanted: Workload
+) -> _Plan:
+    if live["metadata"].get("deletionTimestamp"):
+        raise CommandError(
+            f'workload "{wish.name}" is being destroyed; deploy it again when it is gone',
+            exit_code=Exit.CONFLICT,
+            code="Conflict",
+            hint=f"datumctl-compute destroy {wish.name} --yes",
+            retryable=True,
+        )
     patch = merge_diff(live["spec"], wanted["spec"])
     condition = {"resourceVersion": live["metadata"]["resourceVersion"]}
-    body = merge({"metadata": condition, "spec": patch})
-    planned = plain(await client.patch(compute.WORKLOADS, name, body, NAMESPACE, dry_run=True))
+    write = partial(
+        client.patch,
+        compute.WORKLOADS,
+        wish.name,
+        merge({"metadata": condition, "spec": patch}),
+        NAMESPACE,
+    )
+    planned = plain(await write(dry_run=True))
     found = changes(live["spec"], planned["spec"])
     if not found:
-        context.say(f'Workload "{name}" is unchanged: everything is already so.')
-        return None if context.args.dry_run else live
-    context.say(f'Changes to workload "{name}":\n')
+        context.say(f'Workload "{wish.name}" is unchanged: everything is already so.')
+        return _Plan(wish, "unchanged", live, None)
+    context.say(f'Changes to workload "{wish.name}":\n')
     _say_plan(context, found)
-    if context.args.dry_run:
-        return planned
-    updated = plain(await client.patch(compute.WORKLOADS, name, body, NAMESPACE))
-    detach.written = True
-    return updated
+    return _Plan(wish, "updated", planned, write)
 
 
 def _summary(workload: Workload) -> list[tuple[str, str]]:
@@ -236,30 +274,11 @@ def _say_plan(context: Context, lines: Sequence[Change | tuple[str, str]]) -> No
     context.say()
 
 
-async def _follow(context: Context, client: ApiClient, name: str) -> None:
+async def _follow(context: Context, client: ApiClient, plan: _Plan) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     started = loop.time()
+    name = plan.wish.name
     await wait_rolled_out(context, client, name, timeout=context.args.timeout)
     context.say(f"\nRollout complete in {elapsed(loop.time() - started)}.\n")
-    workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
-    page = await client.list(
-        compute.INSTANCES,
-        NAMESPACE,
-        label_selector=f"{compute.LABEL_WORKLOAD_NAME}={workload.name}",
-    )
-    instances = [plain(item) for item in page.items]
-    if context.args.output in ("table", "wide"):
-        context.show(instances_table(instances))
-    elif context.args.output == "name":
-        context.show(f"workload/{name}")
-    else:
-        _show_object(context, plain(workload))
-
-
-def _show_object(context: Context, value: dict[str, Any]) -> None:
-    if context.args.output == "json":
-        context.show(json.dumps(value, indent=2))
-        return
-    import yaml
-
-    context.show(yaml.safe_dump(value, sort_keys=False).rstrip())
+    workload, instances = await outcome(client, name)
+    return result(workload, plan.action, instances)

@@ -9,9 +9,12 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.rollout import plain, wait_gone
+from datum_compute.cli.output import add_output_flags
+from datum_compute.cli.resources import WORKLOADS
+from datum_compute.cli.results import result, show_results
+from datum_compute.cli.rollout import wait_gone
 from datum_compute.cli.target import NAMESPACE
-from datum_compute.cli.waiting import Detach, add_write_flags, with_client
+from datum_compute.cli.waiting import Detach, add_write_flags
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 
@@ -22,40 +25,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     add_write_flags(parser)
+    add_output_flags(parser)
 
 
 def run(context: Context) -> int:
-    name = context.args.name
-    detach = Detach(context, name)
+    workload = _found(context)
+    name, uid = context.args.name, workload["metadata"]["uid"]
+    if not workload["metadata"].get("deletionTimestamp"):
+        _say_what_goes(context, workload)
+        # Outside the event loop, which would keep Ctrl-C from whoever reads a line.
+        context.confirm(f'Destroy workload "{name}"?')
+    detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
         try:
-            workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
+            await client.delete(compute.WORKLOADS, name, NAMESPACE, uid=uid)
         except errors.NotFound:
-            project = context.target.project
-            raise not_found("workload", name, project, "datumctl-compute instances") from None
-        if not workload.metadata.deleting:
-            _say_what_goes(context, plain(workload))
-            context.confirm(f'Destroy workload "{name}"?')
-            await client.delete(compute.WORKLOADS, name, NAMESPACE, uid=workload.metadata.uid)
-        detach.written = True
+            pass  # somebody was faster
+        detach.written.append(name)
         if context.args.wait:
-            await wait_gone(context, client, name, timeout=context.args.timeout)
+            await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
             context.say(f'Workload "{name}" is gone.')
+        show_results(context, [result(workload, "destroyed" if context.args.wait else "deleting")])
         return 0
 
+    return detach.run(work)
+
+
+def _found(context: Context) -> dict[str, Any]:
     try:
-        return with_client(context, work)
-    except KeyboardInterrupt:
-        if not detach.written:
-            raise
-        detach.say()
-        return 0
+        return context.target.reader().get(WORKLOADS, context.args.name, NAMESPACE)
+    except errors.NotFound:
+        project = context.target.project
+        hint = "datumctl-compute instances"
+        raise not_found("workload", context.args.name, project, hint) from None
 
 
 def _say_what_goes(context: Context, workload: dict[str, Any]) -> None:
     spec, status = workload["spec"], workload.get("status") or {}
-
     context.say(f"This will remove from project {context.target.project}:\n")
     for placement in spec["placements"]:
         context.say(f"  placement {placement['name']}   {', '.join(placement['cityCodes'])}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, usage
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.rollout import plain, wait_rolled_out
+from datum_compute.cli.output import add_output_flags
+from datum_compute.cli.results import result, show_results
+from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
-from datum_compute.cli.waiting import Detach, add_write_flags, with_client
+from datum_compute.cli.waiting import Detach, add_write_flags
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
@@ -28,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min", type=int, required=True, dest="minimum", metavar="N")
     parser.add_argument("--placement", help="only this placement (default: every one)")
     add_write_flags(parser)
+    add_output_flags(parser)
 
 
 def run(context: Context) -> int:
@@ -37,26 +41,27 @@ def run(context: Context) -> int:
             f"--min {args.minimum}: expected a number from 1 to 1000",
             f"datumctl-compute destroy {args.name}",
         )
-    detach = Detach(context, args.name)
+    detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
-        detach.written = await _scale(context, client)
+        workload, changed = await _scale(context, client)
+        if changed:
+            detach.written.append(args.name)
+        instances = None
         if args.wait:
             await wait_rolled_out(context, client, args.name, timeout=args.timeout)
             context.say(f'"{args.name}" is at {args.minimum} per city.')
+            workload, instances = await outcome(client, args.name)
+        view = result(workload, "scaled" if changed else "unchanged", instances)
+        if args.output not in ("table", "wide"):
+            show_results(context, [view])
         return 0
 
-    try:
-        return with_client(context, work)
-    except KeyboardInterrupt:
-        if not detach.written:
-            raise
-        detach.say()
-        return 0
+    return detach.run(work)
 
 
-async def _scale(context: Context, client: ApiClient) -> bool:
-    """Write the new minimum; whether anything had to be written."""
+async def _scale(context: Context, client: ApiClient) -> tuple[dict[str, Any], bool]:
+    """Write the new minimum: the workload as it is then, and whether anything was written."""
     name, wanted = context.args.name, context.args.placement
     for _ in range(CONFLICT_RETRIES):
         try:
@@ -72,18 +77,18 @@ async def _scale(context: Context, client: ApiClient) -> bool:
         old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
         if old == [context.args.minimum]:
             context.say(f'"{name}" is already at {context.args.minimum} per city.')
-            return False
+            return workload, False
         for placement in chosen:
             placement["scaleSettings"]["minReplicas"] = context.args.minimum
         version = {"resourceVersion": workload["metadata"]["resourceVersion"]}
         body = merge({"metadata": version, "spec": {"placements": placements}})
         try:
-            await client.patch(compute.WORKLOADS, name, body, NAMESPACE)
+            scaled = plain(await client.patch(compute.WORKLOADS, name, body, NAMESPACE))
         except errors.Conflict:
             continue
         before = ", ".join(map(str, old))
         context.say(f'Scaling "{name}": min replicas {before} → {context.args.minimum}\n')
-        return True
+        return scaled, True
     raise CommandError(
         f'scaling "{name}": others keep changing it',
         exit_code=Exit.CONFLICT,

@@ -78,6 +78,9 @@ def _row(placement: dict[str, Any], city: str, deployment: dict[str, Any] | None
 
 
 def _screen(context: Context, workload: dict[str, Any], view: dict[str, Any]) -> str:
+    rows = _rows(workload, view)
+    if context.args.no_headers:
+        return table((), rows, headers=False)
     made = age(workload["metadata"]["creationTimestamp"], context.env.now())
     lines = [
         f"Workload   {view['name']}   project {context.target.project}",
@@ -85,25 +88,23 @@ def _screen(context: Context, workload: dict[str, Any], view: dict[str, Any]) ->
         f"Health     {view['health']}",
         "",
     ]
-    kind = words.instance_type(workload["spec"]["template"]["spec"])
-    lines.append(
-        table(
-            ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE"),
-            [
-                (
-                    row["placement"],
-                    row["city"],
-                    f"{row['ready']}/{row['desired']}",
-                    f"{row['upToDate']}/{row['desired']}",
-                    str(row["desired"]),
-                    kind,
-                )
-                for row in view["placements"]
-            ],
-            headers=not context.args.no_headers,
-        )
-    )
+    lines.append(table(("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE"), rows))
     for row in view["placements"]:
         if row.get("reason"):
             lines.append(f"\n{row['city']}  {row['reason']}: {row['message']}")
     return "\n".join(lines)
+
+
+def _rows(workload: dict[str, Any], view: dict[str, Any]) -> list[tuple[str, ...]]:
+    kind = words.instance_type(workload["spec"]["template"]["spec"])
+    return [
+        (
+            row["placement"],
+            row["city"],
+            f"{row['ready']}/{row['desired']}",
+            f"{row['upToDate']}/{row['desired']}",
+            str(row["desired"]),
+            kind,
+        )
+        for row in view["placements"]
+    ]

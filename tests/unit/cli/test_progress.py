@@ -1,0 +1,107 @@
+"""Progress is one line per change under one header, in columns that stay where they are."""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+
+from datum_compute.cli import words
+from datum_compute.cli.context import Context, Streams
+from datum_compute.cli.results import result, show_results
+from datum_compute.cli.rollout import Progress
+from datum_compute.decisions.rollout import Blocker, Row
+from datum_compute.testing.environment import SimulatedEnvironment
+
+
+def row(updated: int, ready: int, *, blocker: Blocker | None = None, city: str = "DFW") -> Row:
+    return Row(
+        placement="default",
+        city=city,
+        deployment="d",
+        target=300,
+        replicas=updated,
+        updated=updated,
+        ready=ready,
+        reported=True,
+        blocker=blocker,
+    )
+
+
+def context(**args: object) -> tuple[Context, io.StringIO, io.StringIO]:
+    out, err = io.StringIO(), io.StringIO()
+    streams = Streams(io.StringIO(), out, err)
+    return Context(SimulatedEnvironment(), streams, Namespace(**args)), out, err
+
+
+def test_columns_have_room_for_what_the_numbers_become() -> None:
+    told, _, err = context()
+    progress = Progress(told)
+    waits = Blocker("PendingProgramming", "Instance has not\nbeen programmed")
+    full = Blocker("QuotaExceeded", "compute.datumapis.com/instances: requested 1, available 0")
+
+    progress.show([row(0, 0)])
+    progress.show([row(16, 15, blocker=waits)])
+    progress.show([row(16, 15, blocker=waits)])
+    progress.show([row(299, 299, blocker=full)])
+    progress.show([row(300, 300)])
+
+    assert err.getvalue().splitlines() == [
+        "  PLACEMENT   CITY   UPDATED   READY     OLD   PHASE",
+        "  default     DFW    0/300     0/300     0     Pending",
+        "  default     DFW    16/300    15/300    0     "
+        "Updating   Instance has not been programmed",
+        "  default     DFW    299/300   299/300   0     "
+        "Blocked    instances: requested 1, available 0",
+        "  default     DFW    300/300   300/300   0     Done",
+    ]
+
+
+def test_reasons_are_told_without_the_prefix_of_the_api() -> None:
+    deployment = {
+        "status": {
+            "conditions": [
+                {
+                    "type": "ReplicasReady",
+                    "status": "False",
+                    "reason": "QuotaExceeded",
+                    "message": "compute.datumapis.com/instances: none\nleft",
+                }
+            ]
+        }
+    }
+
+    assert words.why_not_ready(deployment) == ("QuotaExceeded", "instances: none left")
+
+
+WORKLOAD = {"metadata": {"name": "web"}, "spec": {"template": {"spec": {}}}}
+
+
+def test_one_result_is_shown_as_itself_and_several_as_a_list() -> None:
+    one, out_one, _ = context(output="json", no_headers=False)
+    several, out_several, _ = context(output="yaml", no_headers=False)
+
+    show_results(one, [result(WORKLOAD, "created")])
+    show_results(several, [result(WORKLOAD, "created"), result(WORKLOAD, "unchanged")])
+
+    assert out_one.getvalue().startswith('{\n  "name": "web",\n  "action": "created"')
+    assert out_several.getvalue().startswith("- name: web\n  action: created")
+
+
+def test_a_table_of_results_is_their_instances_with_or_without_a_header() -> None:
+    instance = {
+        "metadata": {
+            "name": "web-0",
+            "labels": {"compute.datumapis.com/city-code": "DFW"},
+        }
+    }
+    with_header, shown, _ = context(output="table", no_headers=False)
+    without, bare, _ = context(output="table", no_headers=True)
+    nothing, empty, _ = context(output="table", no_headers=False)
+
+    show_results(with_header, [result(WORKLOAD, "created", [instance])])
+    show_results(without, [result(WORKLOAD, "created", [instance])])
+    show_results(nothing, [result(WORKLOAD, "created")])
+
+    assert shown.getvalue() == "CITY   INSTANCE   ADDRESS\nDFW    web-0      —\n"
+    assert bare.getvalue() == "DFW   web-0   —\n"
+    assert empty.getvalue() == ""

@@ -147,4 +147,5 @@ def _one_to_wire(condition: Condition) -> dict[str, Any]:
 
 def wire_time(moment: datetime) -> str:
     """RFC 3339 in UTC and whole seconds, as Kubernetes writes times."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Several times as fast as strftime, and every condition of every report needs one.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -111,6 +113,25 @@ class InstanceRunner:
         return status
 
 
+def _concerns_provider(old: Object | None, new: Object | None) -> bool:
+    """Anything but what others say in the status: quota and Ready change nothing about what
+    is to run, nor about what was said of it."""
+    return old is None or new is None or _seen(old) != _seen(new)
+
+
+def _seen(obj: Object) -> tuple[object, ...]:
+    status = obj.view(compute.Instance).status
+    return (
+        # Everything of metadata but the revision, which every change has.
+        msgspec.structs.replace(obj.metadata, resource_version=""),
+        bytes(obj.spec),
+        conditions.find(status.conditions, compute.CONDITION_PROGRAMMED),
+        conditions.find(status.conditions, compute.CONDITION_AVAILABLE),
+        status.controller,
+        status.network_interfaces,
+    )
+
+
 def _is_programmed(state: State) -> bool:
     return state.status == conditions.TRUE
 
@@ -133,6 +154,6 @@ def provider_controller(
         f"provider-{provider.name}",
         cell,
         runner.reconcile,
-        watches=[Watch(cell, compute.INSTANCES, itself)],
+        watches=[Watch(cell, compute.INSTANCES, itself, predicate=_concerns_provider)],
         reads=reads,
     )

@@ -180,6 +180,37 @@ async def test_an_instance_costs_two_writes() -> None:
         assert int(up.metadata.resource_version) - before == 2
 
 
+async def test_its_own_word_is_put_right_and_that_of_others_left_alone() -> None:
+    async with provided() as found:
+        dfw = found.cells["dfw"]
+        await start(found, 0)
+        up = await available(found, 0)
+        said = values(up.status)
+        others = {"type": "Ready", "status": "True", "reason": "Available", "message": ""}
+        others["lastTransitionTime"] = said["conditions"][0]["lastTransitionTime"]
+        kept = [one for one in said["conditions"] if one["type"] != "Ready"]
+        talk = merge({"status": {"conditions": [*kept, others]}})
+        told = await dfw.patch(INSTANCES, "app-0", talk, NS, subresource="status")
+        await settle()
+        left = await dfw.get(INSTANCES, "app-0", NS)
+
+        for name, wrong in (
+            ("conditions", [one | {"reason": "Wrong"} for one in kept] + [others]),
+            ("networkInterfaces", [{"assignments": {"networkIP": "192.0.2.1"}}]),
+            ("controller", {"observedTemplateHash": "another"}),
+        ):
+            damage = merge({"status": {name: wrong}})
+            await dfw.patch(INSTANCES, "app-0", damage, NS, subresource="status")
+            await settle()
+            mended = values((await dfw.get(INSTANCES, "app-0", NS)).status)
+
+            assert mended["networkInterfaces"] == said["networkInterfaces"]
+            assert mended["controller"] == said["controller"]
+            assert mended["conditions"][:2] == said["conditions"][:2]
+            assert others in mended["conditions"]
+        assert left.metadata.resource_version == told.metadata.resource_version
+
+
 async def test_a_slow_start_is_told_and_then_over() -> None:
     async with provided() as found:
         await start(found, 0, {START_SECONDS: "20"})

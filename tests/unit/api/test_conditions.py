@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
 
 from datum_compute.api import conditions
 from datum_compute.api.conditions import Condition, Conditions
@@ -84,3 +86,18 @@ def test_without_leaves_the_others() -> None:
     both = conditions.merged(ready(), Condition(type="Scheduled"))
 
     assert [each.type for each in conditions.without(both, "Ready")] == ["Scheduled"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "written"),
+    [
+        (datetime(2026, 3, 4, 5, 6, 7, 999_999, tzinfo=UTC), "2026-03-04T05:06:07Z"),
+        (
+            datetime(2026, 3, 4, 1, 0, tzinfo=timezone(timedelta(hours=2))),
+            "2026-03-03T23:00:00Z",
+        ),
+        (conditions.EPOCH, "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_times_are_written_in_utc_and_whole_seconds(moment: datetime, written: str) -> None:
+    assert conditions.wire_time(moment) == written

@@ -99,6 +99,8 @@ class InstanceReconciler:
         )
 
     async def _write_status(self, cell: Cluster, instance: Object, outlook: Outlook) -> Object:
+        if outlook.conditions == instance.view(compute.Instance).status.conditions:
+            return instance  # most passes have nothing new to say
         status = {
             **patch.values(instance.status),
             "conditions": conditions.to_wire(outlook.conditions),

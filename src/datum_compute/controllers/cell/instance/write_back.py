@@ -73,8 +73,7 @@ class WriteBack:
         else:
             copy = await self._correct(hub, instance, owner, copy)
         if instance.status:
-            status = patch.values(instance.status)
-            await patch.write_status(hub.client, compute.INSTANCES, copy, status, shared=False)
+            await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
 
     async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
         """The copy if it is there and ours, asked of the hub itself."""

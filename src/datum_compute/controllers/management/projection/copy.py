@@ -43,10 +43,7 @@ async def ensure_projection(
     else:
         projection = await _correct(project_client, copies, hub_instance, owner, projection)
     if hub_instance.status:
-        status = patch.values(hub_instance.status)
-        await patch.write_status(
-            project_client, compute.INSTANCES, projection, status, shared=False
-        )
+        await patch.copy_status(project_client, compute.INSTANCES, projection, hub_instance.status)
 
 
 def _build(hub_instance: Object, owner: Object) -> dict[str, Any]:

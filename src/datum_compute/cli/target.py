@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from datum_compute.assembly.local.state import StateDirectory, default_directory
+from datum_compute.assembly.local.state import StateDirectory, Unusable, default_directory
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.client import kubeconfig
@@ -146,12 +146,17 @@ def _token_from_helper(env: Environment) -> str:
 
 
 def local_state(env: Environment, args: Namespace) -> StateDirectory:
+    if args.data_dir == "":
+        raise usage("--data-dir: expected a directory")
     return StateDirectory(Path(args.data_dir) if args.data_dir else default_directory(env))
 
 
 def _from_local_platform(env: Environment, args: Namespace) -> Target:
     state = local_state(env, args)
-    running, token = state.running(), state.token()
+    try:
+        running, token = state.running(), state.token()
+    except Unusable as error:
+        raise usage(str(error), "--data-dir DIR") from error
     if running is None or token is None:
         raise CommandError(
             "there is nothing to talk to: no local platform is running and no server was named",

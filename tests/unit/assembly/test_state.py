@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from datum_compute.assembly.local.state import (
     LocalSettings,
     RunningPlatform,
     StateDirectory,
+    Unusable,
     default_directory,
 )
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -57,6 +59,61 @@ def test_settings_come_back_as_they_were_stored(state: StateDirectory) -> None:
     state.store_settings(settings)
 
     assert state.settings() == settings
+
+
+def test_the_holder_is_known_before_it_announces_itself(state: StateDirectory) -> None:
+    assert state.holder() is None
+    with state.hold():
+        assert (state.running(), state.holder()) == (None, os.getpid())
+    assert state.holder() is None, "what is left in the file counts for nothing"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"a": 1}', '{"pid": 1, "address": 5, "project": "", "started_at": ""}']
+)
+def test_an_announcement_in_no_form_of_ours_is_none(state: StateDirectory, text: str) -> None:
+    with state.hold():
+        (state.path / "platform.json").write_text(text)
+
+        assert state.running() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cities": 5}',
+        '{"cities": []}',
+        '{"cities": [1]}',
+        '{"port": "x"}',
+        '{"project": null}',
+        '{"grant": null}',
+        '{"grant": {"instances": "many"}}',
+    ],
+)
+def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:
+    (state.path / "settings.json").write_text(text)
+
+    with pytest.raises(Unusable, match=r"settings\.json is damaged"):
+        state.settings()
+
+
+def test_a_grant_of_some_resources_keeps_the_default_of_the_others(state: StateDirectory) -> None:
+    (state.path / "settings.json").write_text('{"grant": {"instances": 5}}')
+
+    settings = state.settings()
+
+    assert settings is not None
+    assert settings.grant == {**LocalSettings().grant, "instances": 5}
+
+
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        state = StateDirectory(path)
+        for act in (state.create, state.settings, state.running, state.token):
+            with pytest.raises(Unusable, match=r"file.*: (Not a directory|File exists)"):
+                act()
 
 
 def test_a_token_is_made_once(state: StateDirectory) -> None:

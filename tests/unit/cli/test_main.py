@@ -45,6 +45,17 @@ def test_no_command_explains_itself_on_stderr() -> None:
         ("local", "up", "--cities", "hub"),
         ("local", "up", "--grant", "gold=1"),
         ("local", "up", "--port", "70000"),
+        ("local", "up", "--cities", ""),
+        ("local", "up", "--cities", "ÄÖÜ"),
+        ("local", "up", "--grant", ""),
+        ("local", "up", "--grant", "instances=٣"),
+        ("local", "up", "--project", ""),
+        ("local", "up", "--data-dir", ""),
+        ("instances", "--data-dir", ""),
+        ("deploy", "a", "-o", "xml"),
+        ("scale", "a", "--min", "1", "-o", "xml"),
+        ("destroy", "a", "-o", "xml"),
+        ("local", "status", "-o", "xml"),
         ("status", "api", "--server", "example.com"),
     ],
 )
@@ -69,6 +80,13 @@ def test_an_error_is_json_when_json_was_asked_for() -> None:
 
     assert code == 1
     assert json.loads(err)["error"]["code"] == "NoTarget"
+
+
+def test_the_status_of_no_platform_is_an_error_in_the_form_asked_for() -> None:
+    code, out, err = call("local", "status", "-o", "json")
+
+    assert (code, out) == (5, "")
+    assert json.loads(err)["error"]["code"] == "NotRunning"
 
 
 def test_plain_reads_name_the_same_resources_as_the_api() -> None:

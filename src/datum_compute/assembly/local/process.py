@@ -1,13 +1,15 @@
 """A local platform as a process: run it here, start it apart, and stop it.
 
-A detached platform tells the one who started it that it is ready by writing a line to a
-pipe it inherited; when it fails, the pipe closes instead. Nobody polls.
+A detached platform tells the one who started it that it is ready, or why it failed, by
+writing to a pipe it inherited; however it ends, the pipe closes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import logging
 import os
 import select
 import signal
@@ -36,6 +38,8 @@ HOST = "127.0.0.1"
 START_SECONDS = 60.0
 """How long a detached platform may take to be ready. A guess, far above the usual second."""
 STOP_SECONDS = 15.0
+LOOK_SECONDS = 0.05
+"""Between two looks at a platform that somebody else starts."""
 GC_THRESHOLDS = (50_000, 20, 100)
 """Objects live long here; the collector's defaults made filling a cache 4 to 5 times slower."""
 
@@ -52,23 +56,57 @@ def run_in_foreground(
     ready_fd: int | None = None,
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
-    """Run a platform until SIGTERM or Ctrl-C."""
+    """Run a platform until SIGTERM or Ctrl-C; AlreadyRunning when somebody else does."""
     log_to_stderr()
     gc.set_threshold(*GC_THRESHOLDS)
+
+    starter = _Starter(ready_fd)
 
     def ready(running: RunningPlatform) -> None:
         state.announce(running)
         if ready_fd is None:
             on_ready(running)
-        else:
-            os.write(ready_fd, b"ready\n")
-            os.close(ready_fd)
+        starter.tell(READY)
 
     try:
         with state.hold(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(env, state, settings, on_ready=ready))
     except AlreadyRunning:
-        raise StartFailed(f"another process holds {state.path}") from None
+        starter.tell(HELD)
+        raise
+    except Exception as error:
+        failed = StartFailed(_why(error, settings))
+        starter.tell(str(failed).encode())
+        raise failed from error
+
+
+READY, HELD = b"ready\n", b"held\n"
+
+
+class _Starter:
+    """Who started us and waits at the other end of a pipe; told once, then let go."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def tell(self, message: bytes) -> None:
+        # Forgotten first: its number may soon be that of another file.
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        try:
+            os.write(descriptor, message)
+            os.close(descriptor)
+        except OSError:
+            pass  # nobody waits any more
+
+
+def _why(error: Exception, settings: LocalSettings) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"port {settings.port} is taken by another process"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
 
 
 async def _run(
@@ -78,10 +116,36 @@ async def _run(
     *,
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
-    stop = asyncio.Event()
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
+    main = loop.create_task(_serve(env, state, settings, on_ready=on_ready), name="platform")
+
+    def stop(number: int) -> None:
+        if stopping.is_set():
+            # Asked again: what was acknowledged is on the disk, the rest may go as it is.
+            os._exit(128 + number)
+        stopping.set()
+        # Every watch and cluster would report its end now; nobody asked for that.
+        logging.getLogger().setLevel(logging.ERROR)
+        main.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await main
+    except asyncio.CancelledError:
+        if not stopping.is_set():
+            raise
+
+
+async def _serve(
+    env: Environment,
+    state: StateDirectory,
+    settings: LocalSettings,
+    *,
+    on_ready: Callable[[RunningPlatform], None],
+) -> None:
+    """Until cancelled, which may be before all of it has started."""
     platform = LocalPlatform(env, state.database, settings)
     async with platform.run(admin_token=state.ensure_token(env)):
         ports = [settings.port] if settings.port else [DEFAULT_PORT, 0]
@@ -98,35 +162,62 @@ async def _run(
                     started_at=env.now().isoformat(timespec="seconds"),
                 )
             )
-            await stop.wait()
+            await asyncio.Event().wait()
 
 
 def start_detached(env: Environment, state: StateDirectory, settings: LocalSettings) -> None:
-    """Start a platform in a process of its own and return when it is ready."""
+    """Start a platform in a process of its own and return when it is ready; AlreadyRunning
+    when another was faster. One that does not become ready is not left behind."""
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "datum_compute.cli", "local", "up"]
     command += ["--data-dir", str(state.path.absolute()), "--ready-fd", str(writing)]
     command += ["--cities", ",".join(settings.cities), "--project", settings.project]
     command += ["--grant", ",".join(f"{k}={v}" for k, v in sorted(settings.grant.items()))]
     command += ["--port", str(settings.port)]
-    with state.log.open("ab") as log:
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # `-m` looks here first, so the child runs this same copy of the product, be it
-            # installed or unpacked; and the platform keeps nobody's directory busy.
-            cwd=Path(datum_compute.__file__).parents[1],
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
-    os.close(writing)
+    try:
+        with state.log.open("ab") as log:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # `-m` looks here first, so the child runs this same copy of the product, be it
+                # installed or unpacked; and the platform keeps nobody's directory busy.
+                cwd=Path(datum_compute.__file__).parents[1],
+                pass_fds=(writing,),
+                start_new_session=True,
+            )
+    finally:
+        os.close(writing)
+    told = b""
+    try:
+        told = _told(reading)
+    finally:
+        os.close(reading)
+        if told != READY:
+            child.terminate()
+            child.wait(STOP_SECONDS)
+    if told == HELD:
+        raise AlreadyRunning(str(state.path))
+    if told != READY:
+        raise StartFailed(told.decode(errors="replace") or _last_line(state))
+
+
+def _told(reading: int) -> bytes:
+    """What the child says before it closes the pipe or its time is up."""
     readable, _, _ = select.select([reading], [], [], START_SECONDS)
-    told = os.read(reading, 16) if readable else b""
-    os.close(reading)
-    if told != b"ready\n":
-        raise StartFailed(f"the platform did not start: {_last_line(state)}")
+    return os.read(reading, 4096) if readable else f"not ready in {START_SECONDS:g} s".encode()
+
+
+def wait_announced(state: StateDirectory) -> RunningPlatform | None:
+    """The platform that another process is starting at this moment, once it is ready; None
+    when it ends instead, or takes too long."""
+    for _ in range(int(START_SECONDS / LOOK_SECONDS)):
+        running = state.running()
+        if running is not None or not state.is_held():
+            return running
+        select.select([], [], [], LOOK_SECONDS)
+    return None
 
 
 def _last_line(state: StateDirectory) -> str:
@@ -134,14 +225,14 @@ def _last_line(state: StateDirectory) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def stop(state: StateDirectory, running: RunningPlatform) -> bool:
+def stop(state: StateDirectory, pid: int) -> bool:
     """Ask a platform to stop; True when it has let go of its directory."""
     try:
-        watched = os.pidfd_open(running.pid)
+        watched = os.pidfd_open(pid)
     except ProcessLookupError:
         return not state.is_held()
     try:
-        os.kill(running.pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGTERM)
         select.select([watched], [], [], STOP_SECONDS)
     finally:
         os.close(watched)

@@ -6,7 +6,7 @@
     state.db         every plane, on one SQLite file
     ca.crt ca.key server.crt server.key
     token            the token of local-admin, 0600; the server keeps only its hash
-    lock             held (flock) by the running platform for as long as it lives
+    lock             held (flock) by the running platform for as long as it lives; its pid
     platform.json    pid, address and start time of the one that holds the lock
     platform.log     output of a detached platform
 
@@ -21,7 +21,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,10 @@ class AlreadyRunning(Exception):
     """Another process holds the state directory."""
 
 
+class Unusable(Exception):
+    """The state directory, or a file in it, is not what it must be; the message says which."""
+
+
 class StateDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,8 +90,11 @@ class StateDirectory:
         return self.path / "platform.log"
 
     def create(self) -> None:
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.path.chmod(0o700)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.chmod(0o700)
+        except OSError as error:
+            raise Unusable(f"{self.path}: {error.strerror}") from error
 
     def settings(self) -> LocalSettings | None:
         """What an earlier ``local up`` stored, or None before the first."""
@@ -96,18 +103,16 @@ class StateDirectory:
             return None
         known = {f.name for f in fields(LocalSettings)}
         values = {key: value for key, value in stored.items() if key in known}
-        if "cities" in values:
-            values["cities"] = tuple(values["cities"])
-        return LocalSettings(**values)
+        try:
+            return _checked_settings(values)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Unusable(f"{self.path / 'settings.json'} is damaged: {error}") from error
 
     def store_settings(self, settings: LocalSettings) -> None:
         self._write("settings.json", asdict(settings))
 
     def token(self) -> str | None:
-        try:
-            return (self.path / "token").read_text().strip() or None
-        except FileNotFoundError:
-            return None
+        return self._text("token").strip() or None
 
     def ensure_token(self, env: Environment) -> str:
         token = self.token()
@@ -121,13 +126,26 @@ class StateDirectory:
         if not self.is_held():
             return None
         stored = self._read("platform.json")
-        return RunningPlatform(**stored) if stored else None
+        try:
+            running = RunningPlatform(**stored) if stored else None
+        except TypeError:
+            return None  # not in our form: as good as not said
+        return running if running and isinstance(running.address, str) else None
+
+    def holder(self) -> int | None:
+        """The process that holds this directory, from its first moment to its last."""
+        if not self.is_held():
+            return None
+        text = self._text("lock").strip()
+        return int(text) if text.isascii() and text.isdecimal() else None
 
     def is_held(self) -> bool:
         try:
             handle = os.open(self.path / "lock", os.O_RDWR)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise Unusable(f"{self.path}: {error.strerror}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -140,12 +158,17 @@ class StateDirectory:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Hold the directory for as long as the platform runs, or raise AlreadyRunning."""
-        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise Unusable(f"{self.path}: {error.strerror}") from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise AlreadyRunning(str(self.path)) from None
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
             self._remove("platform.json")
             yield
             self._remove("platform.json")
@@ -160,10 +183,19 @@ class StateDirectory:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            value = json.loads((self.path / name).read_text())
-        except (FileNotFoundError, ValueError):
+            value = json.loads(self._text(name))
+        except ValueError:
             return None
         return value if isinstance(value, dict) else None
+
+    def _text(self, name: str) -> str:
+        """What a file holds; nothing when it is not there."""
+        try:
+            return (self.path / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise Unusable(f"{self.path / name}: {error.strerror}") from error
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         self._write_bytes(name, json.dumps(value, indent=2).encode() + b"\n")
@@ -177,3 +209,16 @@ class StateDirectory:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / name)
+
+
+def _checked_settings(values: dict[str, Any]) -> LocalSettings:
+    """Raises TypeError or ValueError where a value is of the wrong kind."""
+    settings = LocalSettings(**values)
+    cities = tuple(settings.cities)
+    if not cities or not all(isinstance(city, str) for city in cities):
+        raise ValueError("cities is not a list of codes")
+    if not isinstance(settings.port, int) or not isinstance(settings.project, str):
+        raise ValueError("port is not a number, or project not a name")
+    if not all(isinstance(amount, int) for amount in settings.grant.values()):
+        raise ValueError("grant does not hold numbers")
+    return replace(settings, cities=cities, grant={**DEFAULT_GRANT, **settings.grant})

@@ -5,23 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from dataclasses import replace
 
 from datum_compute.assembly.local.state import (
     DEFAULT_GRANT,
+    AlreadyRunning,
     LocalSettings,
     RunningPlatform,
     StateDirectory,
+    Unusable,
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.names import is_project
 from datum_compute.cli.output import add_output_flags, duration, show
 from datum_compute.cli.target import PROJECT_PATH, local_state
 from datum_compute.client import kubeconfig
 
 RESERVED = frozenset({"HUB"})
-_CITY = re.compile(r"^[A-Z][A-Z0-9]{1,15}$")
-_PROJECT = re.compile(r"^[a-z]([-a-z0-9]{0,28}[a-z0-9])?$")
+_CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,66 +55,93 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     actions = {"up": _up, "down": _down, "status": _status, "kubeconfig": _kubeconfig}
-    return actions[context.args.action](context, local_state(context.env, context.args))
+    try:
+        return actions[context.args.action](context, local_state(context.env, context.args))
+    except Unusable as error:
+        raise CommandError(str(error), code="StateUnusable", hint="--data-dir DIR") from error
 
 
 def _up(context: Context, state: StateDirectory) -> int:
     stored = state.settings()
     wanted = _wanted_settings(context.args, stored or LocalSettings())
-    running = state.running()
-    if running is not None:
-        if stored is not None and wanted != stored:
-            raise usage(
-                "a local platform is running with other settings", "datumctl-compute local down"
-            )
-        context.say(f"The local platform is already running at {running.address}")
-        return 0
+    if context.args.ready_fd is not None:
+        return _start(context, state, wanted)
+    if not state.is_held():
+        state.create()
+        _say_plan(context, state, wanted)
+        try:
+            return _start(context, state, wanted)
+        except AlreadyRunning:
+            pass  # another `up` was faster
+    return _join(context, state, wanted)
+
+
+def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
+    """There is one already, or there will be in a moment."""
     from datum_compute.assembly.local import process
 
-    state.create()
-    if context.args.ready_fd is None:
-        _say_plan(context, state, wanted)
+    running = process.wait_announced(state)
+    if running is None:
+        raise CommandError(
+            f"another process holds {state.path} and did not become ready",
+            code="StartFailed",
+            hint="datumctl-compute local down",
+        )
+    stored = state.settings()
+    if stored is not None and _wanted_settings(context.args, stored) != stored:
+        raise usage(
+            "a local platform is running with other settings", "datumctl-compute local down"
+        )
+    context.say(f"The local platform is already running at {running.address}")
+    return 0
+
+
+def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
+    from datum_compute.assembly.local import process
+
     started = context.env.now()
+
+    def ready(found: RunningPlatform | None) -> None:
+        _say_ready(context, found, wanted, (context.env.now() - started).total_seconds())
+
     try:
         if context.args.detach:
             process.start_detached(context.env, state, wanted)
-            _say_ready(context, state.running(), (context.env.now() - started).total_seconds())
+            ready(state.running())
         else:
             process.run_in_foreground(
-                context.env,
-                state,
-                wanted,
-                ready_fd=context.args.ready_fd,
-                on_ready=lambda found: _say_ready(
-                    context, found, (context.env.now() - started).total_seconds()
-                ),
+                context.env, state, wanted, ready_fd=context.args.ready_fd, on_ready=ready
             )
             context.say("Stopped.")
     except process.StartFailed as error:
-        raise CommandError(str(error), code="StartFailed", hint=f"see {state.log}") from error
+        taken = "is taken by" in str(error)
+        hint = "datumctl-compute local up --port N" if taken else f"see {state.log}"
+        raise CommandError(
+            f"the platform did not start: {error}", code="StartFailed", hint=hint
+        ) from error
     return 0
 
 
 def _wanted_settings(args: argparse.Namespace, base: LocalSettings) -> LocalSettings:
     changed = base
-    if args.cities:
+    if args.cities is not None:
         changed = replace(changed, cities=_cities(args.cities))
-    if args.project:
-        if not _PROJECT.match(args.project):
+    if args.project is not None:
+        if not is_project(args.project):
             raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
         changed = replace(changed, project=args.project)
     if args.port is not None and args.port != 0:
         if not 1 <= args.port <= 65535:
             raise usage(f"--port {args.port}: expected a number from 1 to 65535")
         changed = replace(changed, port=args.port)
-    if args.grant:
+    if args.grant is not None:
         changed = replace(changed, grant={**DEFAULT_GRANT, **_grant(args.grant)})
     return changed
 
 
 def _cities(text: str) -> tuple[str, ...]:
     cities = tuple(dict.fromkeys(c.strip().upper() for c in text.split(",") if c.strip()))
-    wrong = [city for city in cities if not _CITY.match(city) or city in RESERVED]
+    wrong = [city for city in cities if not _CITY.fullmatch(city) or city in RESERVED]
     if wrong or not cities:
         raise usage(f'--cities "{text}": expected codes such as DFW,LHR (HUB is reserved)')
     return cities
@@ -121,11 +151,15 @@ def _grant(text: str) -> dict[str, int]:
     grant: dict[str, int] = {}
     for entry in text.split(","):
         name, _, amount = entry.strip().partition("=")
-        if name not in DEFAULT_GRANT or not amount.isdecimal():
+        if name not in DEFAULT_GRANT or not _is_amount(amount):
             known = ", ".join(f"{key}=N" for key in DEFAULT_GRANT)
             raise usage(f'--grant "{entry}": expected some of {known}')
         grant[name] = int(amount)
     return grant
+
+
+def _is_amount(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) < 2**63
 
 
 def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) -> None:
@@ -137,26 +171,31 @@ def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) 
     context.say(f"  project    {settings.project}   quota: {quota} instances")
 
 
-def _say_ready(context: Context, running: RunningPlatform | None, seconds: float) -> None:
+def _say_ready(
+    context: Context, running: RunningPlatform | None, settings: LocalSettings, seconds: float
+) -> None:
     where = f" at {running.address}" if running else ""
     context.say(f"Ready in {seconds:.1f}s{where}\n")
+    cities = ",".join(settings.cities[:2])
+    there = f" --data-dir {shlex.quote(context.args.data_dir)}" if context.args.data_dir else ""
     context.say(
-        "Try:  datumctl-compute deploy hello --image=registry.example/acme/hello:1 --city=DFW,LHR\n"
-        "      datumctl-compute status hello\n"
-        "      kubectl --kubeconfig <(datumctl-compute local kubeconfig) get instances"
+        "Try:  datumctl-compute deploy hello --image=registry.example/acme/hello:1 "
+        f"--city={cities}{there}\n"
+        f"      datumctl-compute status hello{there}\n"
+        f"      kubectl --kubeconfig <(datumctl-compute local kubeconfig{there}) get instances"
     )
 
 
 def _down(context: Context, state: StateDirectory) -> int:
     from datum_compute.assembly.local import process
 
-    running = state.running()
-    if running is None:
+    pid = state.holder()
+    if pid is None:
         context.say("No local platform is running.")
         return 0
-    if not process.stop(state, running):
+    if not process.stop(state, pid):
         raise CommandError(
-            f"process {running.pid} does not stop", code="StopFailed", hint=f"see {state.log}"
+            f"process {pid} does not stop", code="StopFailed", hint=f"see {state.log}"
         )
     context.say("The local platform is stopped; its state stays.")
     return 0
@@ -166,9 +205,12 @@ def _status(context: Context, state: StateDirectory) -> int:
     running = state.running()
     settings = state.settings()
     if running is None or settings is None:
-        context.say("No local platform is running.")
-        context.say("Try:  datumctl-compute local up --detach")
-        return int(Exit.NOT_FOUND)
+        raise CommandError(
+            "no local platform is running",
+            exit_code=Exit.NOT_FOUND,
+            code="NotRunning",
+            hint="datumctl-compute local up --detach",
+        )
     reader = kubeconfig.reader_for(_connection(state, running), cluster="local platform")
     view = json.loads(reader.raw("/local/v1/status"))
     view["pid"], view["address"] = running.pid, running.address
@@ -223,7 +265,7 @@ def _plane_path(plane: str, settings: LocalSettings) -> str:
         return ""
     if plane == "hub":
         return "/clusters/hub"
-    if kind == "project" and name:
+    if kind == "project" and is_project(name):
         return PROJECT_PATH.format(name)
     if kind == "cell" and name.lower() in settings.cells:
         return f"/clusters/{name.lower()}"

@@ -3,7 +3,8 @@
 Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the
 project and what quota counts; in the project a network, a grant, and per city a Location
 with an available LocationBinding. What is there already is left as it is: a person may
-have changed it.
+have changed it. Only what a later start was told otherwise is changed: another grant, and
+cities that are served no longer or again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from datum_compute.api import karmada
+from datum_compute.api import conditions, karmada
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
@@ -24,6 +25,10 @@ from datum_compute.env import Environment
 
 CITY_TOPOLOGY = "topology.datum.net/city-code"
 LOCATION_CLASS = "datum-managed"
+GRANT_TOLD = "local.datumapis.com/grant"
+"""Annotation of the grant: what ``local up`` was told when it wrote it last."""
+SERVED, NOT_SERVED = "Available", "LeftOut"
+"""Reasons of a LocationBinding's condition that are ours; with any other, somebody else's."""
 
 REGISTRATIONS: Mapping[str, tuple[str, str, str, int]] = {
     "instances": ("Entity", "instance", "instance", 1),
@@ -126,25 +131,32 @@ async def ensure_location(client: Client, city: str) -> None:
 async def ensure_project(project_client: Client, env: Environment, settings: LocalSettings) -> None:
     network = _object(networking.NETWORKS, "default", {"ipam": {"mode": "Auto"}})
     await ensure(project_client, networking.NETWORKS, network, "default")
-    grant = _object(
-        quota.RESOURCE_GRANTS,
-        "local-default",
-        {
-            "consumerRef": {
-                "apiGroup": "resourcemanager.miloapis.com",
-                "kind": "Project",
-                "name": settings.project,
-            },
-            "allowances": [
-                {"resourceType": f"compute.datumapis.com/{name}", "buckets": [{"amount": amount}]}
-                for name, amount in sorted(settings.grant.items())
-            ],
-        },
-    )
-    await ensure(project_client, quota.RESOURCE_GRANTS, grant, "milo-system")
+    await _ensure_grant(project_client, settings)
     for city in settings.cities:
         await ensure_location(project_client, city)
         await _ensure_location_binding(project_client, env, city)
+    await _withdraw_left_out(project_client, env, settings)
+
+
+async def _ensure_grant(project_client: Client, settings: LocalSettings) -> None:
+    told = ",".join(f"{name}={amount}" for name, amount in sorted(settings.grant.items()))
+    annotations = {GRANT_TOLD: told}
+    spec = {
+        "consumerRef": {
+            "apiGroup": "resourcemanager.miloapis.com",
+            "kind": "Project",
+            "name": settings.project,
+        },
+        "allowances": [
+            {"resourceType": f"compute.datumapis.com/{name}", "buckets": [{"amount": amount}]}
+            for name, amount in sorted(settings.grant.items())
+        ],
+    }
+    body = _object(quota.RESOURCE_GRANTS, "local-default", spec, annotations=annotations)
+    grant = await ensure(project_client, quota.RESOURCE_GRANTS, body, "milo-system")
+    if grant.metadata.annotations.get(GRANT_TOLD) != told:
+        patch = merge({"metadata": {"annotations": annotations}, "spec": spec})
+        await project_client.patch(quota.RESOURCE_GRANTS, grant.name, patch, "milo-system")
 
 
 async def _ensure_location_binding(project_client: Client, env: Environment, city: str) -> None:
@@ -156,18 +168,43 @@ async def _ensure_location_binding(project_client: Client, env: Environment, cit
     }
     body = _object(networking.LOCATION_BINDINGS, city.lower(), spec)
     binding = await ensure(project_client, networking.LOCATION_BINDINGS, body)
-    if binding.status:
-        return
+    if not binding.status or _reason(binding) == NOT_SERVED:
+        message = f"The local platform serves {city}"
+        await _set_available(project_client, env, binding.name, "True", SERVED, message)
+
+
+async def _withdraw_left_out(
+    project_client: Client, env: Environment, settings: LocalSettings
+) -> None:
+    """A city that an earlier start had and this one has not is offered no more. What runs
+    there is not given up: it is known again when the city is back."""
+    page = await project_client.list(networking.LOCATION_BINDINGS)
+    for binding in page.items:
+        city = binding.view(networking.LocationBinding).city_code
+        if city not in settings.cities and _reason(binding) == SERVED:
+            message = f"The local platform was started without {city}"
+            await _set_available(project_client, env, binding.name, "False", NOT_SERVED, message)
+
+
+def _reason(binding: Object) -> str:
+    status = binding.view(networking.LocationBinding).status
+    found = conditions.find(status.conditions, "Available")
+    return found.reason if found else ""
+
+
+async def _set_available(
+    project_client: Client, env: Environment, name: str, status: str, reason: str, message: str
+) -> None:
     available = {
         "type": "Available",
-        "status": "True",
-        "reason": "Available",
-        "message": f"The local platform serves {city}",
+        "status": status,
+        "reason": reason,
+        "message": message,
         "lastTransitionTime": env.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     await project_client.patch(
         networking.LOCATION_BINDINGS,
-        binding.name,
+        name,
         merge({"status": {"conditions": [available]}}),
         subresource="status",
     )

@@ -109,6 +109,12 @@ GONE_SOON = WaitReason.BEING_DELETED
             id="unready ones too go one at a time",
         ),
         pytest.param(
+            3,
+            [instance(0, hash="old", ready=False), instance(2, hash="old", deleting=True)],
+            wait(2, GONE_SOON),
+            id="a gap above a bad one stays while another slot is emptied",
+        ),
+        pytest.param(
             1, [instance(0, hash=None)], delete(0, DeleteReason.RECREATE), id="no hash is stale"
         ),
         pytest.param(
@@ -250,6 +256,13 @@ def test_a_held_roll_lets_the_rest_go_on() -> None:
         (delete(1, DeleteReason.REPLACE_UNREADY), "CellDisconnected"),
         (delete(0, DeleteReason.RECREATE), "CellDisconnected"),
     ]
+
+
+def test_a_held_roll_holds_back_what_would_follow_a_bad_one() -> None:
+    plan = decide(2, instance(0, hash="old", ready=False), hold_rolls="CellDisconnected")
+
+    assert plan.now == ()
+    assert held(plan) == [delete(0, DeleteReason.REPLACE_UNREADY), create(1)]
 
 
 def test_an_unknown_policy_is_refused() -> None:

@@ -46,13 +46,14 @@ def labels_for(ordinal: int) -> dict[str, str]:
     return {compute.LABEL_INSTANCE_INDEX: str(ordinal), compute.LABEL_CITY_CODE: "DFW"}
 
 
-def decide(toys: Sequence[Toy], desired: int, hash: str = "new") -> Plan:
+def decide(toys: Sequence[Toy], desired: int, hash: str = "new", *, hold_rolls: str = "") -> Plan:
     return decide_instances(
         deployment_name=DEPLOYMENT,
         desired=desired,
         template_hash=hash,
         labels_for=labels_for,
         instances=[toy.view() for toy in toys],
+        hold_rolls=hold_rolls,
     )
 
 
@@ -229,6 +230,20 @@ def test_nobody_is_created_before_those_below_are_ready(
                 assert all(name in world.toys and world.toys[name].ready for name in below)
 
     world.run(random, check)
+
+
+@given(any_world, st.integers(1, 6), st.sampled_from(["", "CellDisconnected"]))
+def test_whatever_the_world_nobody_is_created_above_one_that_is_not_ready(
+    toys: list[Toy], wanted: int, hold_rolls: str
+) -> None:
+    named = {each.name: each for each in toys}
+
+    plan = decide(toys, wanted, hold_rolls=hold_rolls)
+
+    for action in plan.now:
+        if isinstance(action, Create):
+            below = [f"{DEPLOYMENT}-{ordinal}" for ordinal in range(action.ordinal)]
+            assert all(name in named and named[name].ready for name in below)
 
 
 @given(st.integers(1, 6), randoms)

@@ -6,7 +6,7 @@ What keeps the slots from being as wanted becomes a step, and the steps stand in
 1. strays, which hold no slot;
 2. replacements of stale Instances that serve nobody anyway, highest ordinal first, unless
    a slot is being emptied already: a bad image must be fixable by deploying a good one;
-3. creates and waits, lowest ordinal first;
+3. creates and waits, lowest ordinal first, and no create above one of 2;
 4. replacements of stale Instances that serve, highest ordinal first;
 5. removal of ordinals no longer wanted, highest first.
 
@@ -65,19 +65,19 @@ def decide_instances(
     surplus = [slots[ordinal] for ordinal in sorted(slots, reverse=True) if ordinal >= desired]
 
     replace_unready, recreate = _replacements(kept, template_hash)
-    fill = _fill(kept, deployment_name, desired, template_hash)
+    fill, later = _fill(kept, deployment_name, desired, template_hash)
     stray = _removals(strays, deployment_name, DeleteReason.STRAY)
     scale_down = _removals(surplus, deployment_name, DeleteReason.SCALE_DOWN)
 
     held: list[HeldBack] = []
     if hold_rolls:
-        held = [HeldBack(step, hold_rolls) for step in (*replace_unready, *recreate)]
-        replace_unready, recreate = [], []
+        held = [HeldBack(step, hold_rolls) for step in (*replace_unready, *later, *recreate)]
+        replace_unready, later, recreate = [], [], []
     if any(instance.metadata.deleting for instance in kept.values()):
         # One at a time: the slot being emptied is filled again before the next is.
-        line = [*stray, *fill, *replace_unready, *recreate, *scale_down]
+        line = [*stray, *fill, *replace_unready, *later, *recreate, *scale_down]
     else:
-        line = [*stray, *replace_unready, *fill, *recreate, *scale_down]
+        line = [*stray, *replace_unready, *fill, *later, *recreate, *scale_down]
 
     patches = _label_patches(kept, labels_for)
     return Plan(
@@ -131,18 +131,23 @@ def _replacements(
 
 def _fill(
     kept: Mapping[int, compute.Instance], deployment: str, desired: int, template_hash: str
-) -> list[Step]:
-    """Creates of empty slots and waits for slots on their way, lowest ordinal first."""
+) -> tuple[list[Step], list[Step]]:
+    """Creates of empty slots and waits for slots on their way, lowest ordinal first; apart
+    from them the creates that come only after a stale Instance below has been replaced."""
     steps: list[Step] = []
+    later: list[Step] = []
+    creates = steps
     for ordinal in range(desired):
         instance = kept.get(ordinal)
         if instance is None:
-            steps.append(_create(deployment, ordinal))
+            creates.append(_create(deployment, ordinal))
         elif instance.metadata.deleting:
             steps.append(Wait(instance.metadata.name, ordinal, WaitReason.BEING_DELETED))
         elif not instance.ready and instance.template_hash == template_hash:
             steps.append(Wait(instance.metadata.name, ordinal, WaitReason.NOT_READY))
-    return steps
+        elif not instance.ready:
+            creates = later
+    return steps, later
 
 
 @lru_cache(maxsize=8192)  # the same slots are found empty in pass after pass

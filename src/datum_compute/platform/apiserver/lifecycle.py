@@ -8,6 +8,7 @@ awaits :meth:`Store.durable` afterwards.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -64,8 +65,6 @@ class Writer:
         resource = kind.resource
         unknown = objects.check_metadata(obj)
         metadata = obj["metadata"]
-        if metadata.get("resourceVersion"):
-            raise status.bad_request("resourceVersion should not be set on objects to be created")
         objects.generate_name(metadata, self._env)
         self._set_birth(kind, metadata)
         if kind.has_status:
@@ -84,6 +83,8 @@ class Writer:
         name = metadata.get("name", "")
         if errors:
             raise status.invalid_object(resource, name, errors)
+        if metadata.get("resourceVersion") and not dry_run:
+            raise status.bad_request("resourceVersion should not be set on objects to be created")
         table = self._plane.table(resource.group_resource)
         if table.get(metadata.get("namespace", ""), name) is not None:
             raise status.already_exists(resource, name)
@@ -285,7 +286,6 @@ _CARRIED = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "generateName",
     "namespace",
 )
 
@@ -311,7 +311,7 @@ def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.Fie
     return [fields.forbidden("metadata.finalizers", detail)]
 
 
-_JUDGED = ("name", "labels", "annotations", "ownerReferences")
+_JUDGED = ("name", "labels", "annotations", "ownerReferences", "finalizers")
 """Of metadata, what can be at fault."""
 
 
@@ -333,18 +333,20 @@ def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool
 
 
 def _check_preconditions(kind: ServedKind, before: Stored, how: Deletion) -> None:
+    # The kind where the plural should stand: the real server's words.
+    about = replace(kind.resource, plural=kind.resource.kind)
     if how.uid and how.uid != before.uid:
         why = (
             f"the UID in the precondition ({how.uid}) does not match the UID in record"
             f" ({before.uid}). The object might have been deleted and then recreated"
         )
-        raise status.conflict(kind.resource, before.name, why)
+        raise status.conflict(about, before.name, why)
     if how.resource_version and how.resource_version != str(before.revision):
         why = (
             f"the ResourceVersion in the precondition ({how.resource_version}) does not match the"
             f" ResourceVersion in record ({before.revision}). The object might have been modified"
         )
-        raise status.conflict(kind.resource, before.name, why)
+        raise status.conflict(about, before.name, why)
 
 
 def _deletion_finalizers(kind: ServedKind, before: Stored, how: Deletion) -> list[str]:

@@ -21,6 +21,7 @@ from datum_compute.platform.apiserver.kinds import ServedKind
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+_STANDARD_FINALIZERS = (FOREGROUND, ORPHAN, "kubernetes")
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -90,15 +91,20 @@ def check_type(kind: ServedKind, obj: dict[str, Any]) -> None:
             f"the API version in the data ({api_version}) does not match the expected API version"
             f" ({resource.api_version})"
         )
-    if name != resource.kind:
-        if kind.builtin:
-            raise status.bad_request(
-                f"the kind in the data ({name}) does not match the expected kind ({resource.kind})"
-            )
-        error = fields.invalid("kind", name, f"must be {resource.kind}")
-        raise status.invalid_object(resource, _name_of(obj), [error])
+    if name != resource.kind and kind.builtin:
+        raise status.bad_request(
+            f"the kind in the data ({name}) does not match the expected kind ({resource.kind})"
+        )
     obj["apiVersion"] = api_version
     obj["kind"] = name
+
+
+def check_kind(kind: ServedKind, obj: dict[str, Any]) -> None:
+    """A custom object's kind is judged later than its version, and not on a subresource."""
+    claimed = obj["kind"]
+    if claimed != kind.resource.kind:
+        error = fields.invalid("kind", claimed, f"must be {kind.resource.kind}")
+        raise status.invalid(str(claimed), kind.resource.group, _name_of(obj), [error])
 
 
 def check_metadata(obj: dict[str, Any]) -> list[str]:
@@ -140,14 +146,17 @@ def place(kind: ServedKind, obj: dict[str, Any], namespace: str) -> None:
 
 
 def check_name(obj: dict[str, Any], name: str) -> None:
-    """On update: the body may leave the name out, but not name another."""
-    metadata = obj["metadata"]
-    named = metadata.get("name", "")
-    if named and named != name:
+    """On update: the body names the object, and no other."""
+    named = obj["metadata"].get("name")
+    if not named:
+        raise status.bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable:"
+            " name must be provided"
+        )
+    if named != name:
         raise status.bad_request(
             f"the name of the object ({named}) does not match the name on the URL ({name})"
         )
-    metadata["name"] = name
 
 
 def generate_name(metadata: dict[str, Any], env: Environment) -> None:
@@ -178,6 +187,19 @@ def metadata_faults(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldErr
     owners = metadata.get("ownerReferences")
     if owners:
         errors += _owner_faults(owners)
+    finalizers = metadata.get("finalizers")
+    if finalizers:
+        errors += _finalizer_faults(kind, finalizers)
+    return errors
+
+
+def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, one in enumerate(finalizers):
+        errors += _qualified_faults("metadata.finalizers", one)
+        if kind.builtin and "/" not in one and one not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.append(fields.invalid(f"metadata.finalizers[{index}]", one, detail))
     return errors
 
 
@@ -260,13 +282,16 @@ def _annotation_faults(annotations: dict[str, str]) -> list[FieldError]:
     return errors
 
 
+_OWNER_KEYS = (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid"))
+
+
 def _owner_faults(owners: list[dict[str, Any]]) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, owner in enumerate(owners):
-        for key in ("apiVersion", "kind", "name", "uid"):
+    for owner in owners:
+        for key, what in _OWNER_KEYS:
             if not owner.get(key):
-                path = f"metadata.ownerReferences[{index}].{key}"
-                errors.append(fields.required(path, f"{key} must not be empty"))
+                path = f"metadata.ownerReferences.{key}"
+                errors.append(fields.invalid(path, "", f"{what} must not be empty"))
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
         detail = "Only one reference can have Controller set to true"
         errors.append(fields.invalid("metadata.ownerReferences", owners, detail))

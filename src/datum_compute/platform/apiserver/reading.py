@@ -88,13 +88,15 @@ def _exact_revision(call: Call) -> int | None:
     """The revision asked for exactly; None where the current state will do."""
     match = call.query.get("resourceVersionMatch", "")
     text = call.query.get("resourceVersion", "")
-    if match and match not in ("Exact", "NotOlderThan"):
-        error = fields.not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""])
-        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
+    errors = []
     if match and not text:
         detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        error = fields.forbidden("resourceVersionMatch", detail)
-        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
+        errors.append(fields.forbidden("resourceVersionMatch", detail))
+    if match and match not in ("Exact", "NotOlderThan"):
+        known = ["Exact", "NotOlderThan", ""]
+        errors.append(fields.not_supported("resourceVersionMatch", match, known))
+    if errors:
+        raise status.invalid("ListOptions", "meta.k8s.io", "", errors)
     revision = call.number("resourceVersion")
     if match == "Exact" and revision == 0:
         detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'

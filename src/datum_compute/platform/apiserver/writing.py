@@ -33,6 +33,7 @@ def create(call: Call, renderer: Renderer) -> Response:
     validation = call.field_validation(options)
     obj = decoding.decode_object(call.request.headers, call.request.body)
     objects.check_type(kind, obj)
+    objects.check_kind(kind, obj)
     _check_namespace(call, obj)
     if kind.resource.group_resource in call.plane.registry.terminating:
         raise status.method_not_allowed(
@@ -77,20 +78,24 @@ def update(call: Call, renderer: Renderer) -> Response:
     validation = call.field_validation(options)
     new = decoding.decode_object(call.request.headers, call.request.body)
     objects.check_type(call.kind, new)
-    before = call.existing()
     _check_key(call, new)
+    before = call.existing()
     metadata = new["metadata"]
+    resource = call.kind.resource
     if not call.kind.builtin and not metadata.get("resourceVersion"):
         error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        raise status.invalid_object(call.kind.resource, before.name, [error])
+        # The plural where a kind should stand: the real server's words.
+        raise status.invalid(resource.plural, resource.group, before.name, [error])
+    if not call.target.subresource:
+        objects.check_kind(call.kind, new)
     return _replace(call, renderer, before, new, validation, dry_run)
 
 
 def patch(call: Call, renderer: Renderer) -> Response:
     options = "PatchOptions"
+    form = _patch_form(call)
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
-    form = _patch_form(call)
     if form != decoding.APPLY_PATCH and "force" in call.query:
         error = fields.forbidden("force", "may not be specified for non-apply patch")
         raise status.invalid(options, "meta.k8s.io", "", [error])
@@ -99,6 +104,8 @@ def patch(call: Call, renderer: Renderer) -> Response:
     new = _patched(call, form, old)
     objects.check_type(call.kind, new)
     _check_key(call, new)
+    if not call.target.subresource:
+        objects.check_kind(call.kind, new)
     # A merge patch copies what it changes and shares the rest with the old state, which is
     # not changed by going through the same rules again.
     shares = form == decoding.MERGE_PATCH and has_passed(call.kind, before)

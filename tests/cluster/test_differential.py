@@ -1,0 +1,484 @@
+"""The embedded server against the real one: the same requests, the same answers.
+
+A seeded walk sends each request, odd ones among them, to both servers and compares codes,
+reasons, causes and objects. What differs by nature (uids, times, revisions, the record of
+who owns which field) is taken out first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import random
+import re
+import ssl
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.conformance.client.embedded import PREFIX, https_server
+from tests.conformance.client.world import DEFINITION, GROUP
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+STEPS = 400
+NAMES = ("one", "two", "three")
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Ask(NamedTuple):
+    """One request; ``@revision`` and ``@uid`` in it stand for what the server last gave."""
+
+    method: str
+    path: str
+    body: Any = None
+    query: tuple[tuple[str, str], ...] = ()
+    content_type: str = "application/json"
+    accept: str = "application/json"
+
+
+class Side:
+    """One of the two servers."""
+
+    def __init__(self, server: str, prefix: str, token: str, tls: ssl.SSLContext) -> None:
+        url = urlsplit(server)
+        self._connection = http.client.HTTPSConnection(
+            str(url.hostname), int(url.port or 0), timeout=20, context=tls
+        )
+        self._prefix = prefix
+        self._token = token
+        self._known: dict[str, dict[str, str]] = {}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def send(self, ask: Ask) -> tuple[int, Any]:
+        body = ask.body if isinstance(ask.body, bytes | None) else json.dumps(ask.body).encode()
+        if body is not None:
+            body = self._filled(ask.path, body.decode("latin-1")).encode("latin-1")
+        query = self._filled(ask.path, urlencode(ask.query, safe="@"))
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": ask.accept}
+        if body is not None:
+            headers["Content-Type"] = ask.content_type
+        target = self._prefix + ask.path + ("?" + query if query else "")
+        self._connection.request(ask.method, target, body, headers)
+        response = self._connection.getresponse()
+        raw = response.read()
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = raw.decode("utf-8", "replace")
+        self._remember(answer)
+        return response.status, answer
+
+    def _remember(self, answer: Any) -> None:
+        metadata = answer.get("metadata") if isinstance(answer, dict) else None
+        if metadata and metadata.get("uid"):
+            self._known[metadata["name"]] = metadata
+
+    def _filled(self, path: str, text: str) -> str:
+        name = path.removesuffix("/status").rpartition("/")[2]
+        known = self._known.get(name, {})
+        text = text.replace("@revision", known.get("resourceVersion", "1"))
+        return text.replace("@uid", known.get("uid", "none"))
+
+
+def outcome(code: int, answer: Any) -> Any:
+    """What must be the same on both sides."""
+    if not isinstance(answer, dict):
+        return code, str(answer).strip()
+    if answer.get("kind") == "Status":
+        details = answer.get("details") or {}
+        causes = [(one.get("field"), one.get("reason")) for one in details.get("causes") or []]
+        about = {key: details.get(key) for key in ("name", "group", "kind")}
+        return code, answer.get("status"), answer.get("reason"), about, sorted(set(causes), key=str)
+    return code, plain(answer)
+
+
+def message(answer: Any) -> str:
+    """What a refusal says, without what differs by nature."""
+    if not isinstance(answer, dict) or answer.get("kind") != "Status":
+        return ""
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", answer.get("message", ""))
+    return re.sub(r"\b\d{3,}\b", "N", text)
+
+
+def is_known(ours: tuple[int, Any], real: tuple[int, Any]) -> bool:
+    """Where ours differs on purpose."""
+    code, answer = real
+    if code == 500:
+        # The real server blames itself for what the caller did wrong.
+        return 400 <= ours[0] < 500
+    if (ours[0], code) == (404, 409):
+        # An update that names the uid of an object that is not there.
+        return "UID in object meta: " in answer["message"]
+    if code == 422 and ours[0] in (400, 422):
+        # A patch whose result is no object of the kind. The real server recites all of it, or
+        # says nothing in particular.
+        patched = "is invalid: patch: Invalid value:", "the server rejected our request"
+        return any(words in answer["message"] for words in patched)
+    return False
+
+
+_CONFIG_MAP = ("kind", "apiVersion", "metadata", "data", "items")
+_ERASED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "continue")
+
+
+def plain(value: Any) -> Any:
+    """The value without what differs by nature."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: plain(each) for key, each in value.items()}
+    if kept.get("kind") in ("ConfigMap", "ConfigMapList"):
+        # The real server knows its own kinds as types: an empty map is no map to it, what is
+        # in a list needs no kind, a generation is whatever somebody wrote, and fields that the
+        # type has not (kept here, for upstream's are many) are forgotten.
+        kept = {key: each for key, each in kept.items() if key in _CONFIG_MAP}
+        if not kept.get("data", True):
+            del kept["data"]
+        for item in kept.get("items", ()):
+            item.pop("spec", None)
+            item.setdefault("kind", "ConfigMap")
+            item.setdefault("apiVersion", "v1")
+            item["metadata"].pop("generation", None)
+        kept["metadata"].pop("generation", None)
+    metadata = kept.get("metadata")
+    if isinstance(metadata, dict):
+        for key in _ERASED:
+            metadata.pop(key, None)
+        if "deletionTimestamp" in metadata:
+            metadata["deletionTimestamp"] = "set"
+    return kept
+
+
+class Walk:
+    """Makes requests up, from a seed."""
+
+    def __init__(self, seed: int, namespace: str) -> None:
+        self._chance = random.Random(seed)
+        self._namespace = namespace
+        self._widgets = f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets"
+        self._config_maps = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    def ask(self) -> Ask:
+        make = self._chance.choices(
+            [self._create, self._read, self._list, self._update, self._patch, self._delete],
+            [5, 2, 2, 4, 6, 3],
+        )[0]
+        return make()
+
+    def _pick(self, *options: Any) -> Any:
+        return self._chance.choice(options)
+
+    def _usual(self, usual: Any, *odd: Any) -> Any:
+        return usual if self._chance.random() < 0.7 else self._pick(*odd)
+
+    def _path(self) -> str:
+        return str(self._pick(self._widgets, self._widgets, self._config_maps))
+
+    def _named(self) -> str:
+        return f"{self._path()}/{self._usual(self._pick(*NAMES), 'absent', 'Odd_Name', '..x')}"
+
+    def _query(self) -> Any:
+        return self._usual(
+            (),
+            (("dryRun", "All"),),
+            (("dryRun", "some"),),
+            (("fieldValidation", "Strict"),),
+            (("fieldValidation", "Ignore"),),
+            (("fieldValidation", "odd"),),
+            (("fieldManager", "walker"),),
+        )
+
+    def _object(self, path: str, name: str) -> dict[str, Any]:
+        widget = path.startswith(self._widgets)
+        metadata: dict[str, Any] = {"name": name, **self._metadata()}
+        if not name:
+            metadata.pop("generateName", None)  # made names differ by nature
+        obj: dict[str, Any] = {
+            "apiVersion": self._often(f"{GROUP}/v1" if widget else "v1", "v2", "", None),
+            "kind": self._often("Widget" if widget else "ConfigMap", "Odd", "", None),
+            "metadata": metadata,
+        }
+        if widget:
+            obj["spec"] = self._spec()
+            obj["status"] = self._usual({}, {"phase": "Running"}, {"phase": "Odd"})
+        else:
+            obj["data"] = self._usual({"a": "1"}, {"b": "2"}, {}, {"a": ""})
+        return {key: value for key, value in obj.items() if value is not None}
+
+    def _often(self, usual: Any, *odd: Any) -> Any:
+        return usual if self._chance.random() < 0.95 else self._pick(*odd)
+
+    def _metadata(self) -> dict[str, Any]:
+        return dict(
+            self._usual(
+                {},
+                {"labels": {"a": self._pick("b", "c", "")}},
+                {"labels": {"a": "not ok"}},
+                {"labels": {"not ok": "a"}},
+                {"labels": {"a": "x" * 64}},
+                {"labels": {"-a/b": "c"}},
+                {"annotations": {"note": "any thing"}},
+                {"annotations": {"not ok": "a"}},
+                {"annotations": {"Note/Upper": "a"}},
+                {"finalizers": ["example.com/hold"]},
+                {"finalizers": [""]},
+                {"finalizers": ["not ok"]},
+                {"finalizers": ["a/b/c"]},
+                {"generateName": "made-"},
+                {"namespace": self._namespace},
+                {"namespace": "other"},
+                {"generation": 7},
+                {"uid": "@uid"},
+                {"uid": "wrong"},
+                {"resourceVersion": "@revision"},
+                {"resourceVersion": "1"},
+                {"creationTimestamp": "2001-01-01T00:00:00Z"},
+                {"creationTimestamp": None},
+                {"deletionTimestamp": "2001-01-01T00:00:00Z"},
+                {"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n", "uid": ""}]},
+            )
+        )
+
+    def _spec(self) -> Any:
+        return self._usual(
+            {"size": self._pick(1, 2, 3)},
+            {},
+            None,
+            [],
+            "text",
+            {"size": 0},
+            {"size": 11},
+            {"size": "1"},
+            {"size": 1.5},
+            {"size": 2.0},
+            {"size": None},
+            {"size": True},
+            {"color": "red"},
+            {"color": "pink"},
+            {"color": ""},
+            {"unknown": 1, "size": 2},
+            {"box": {}},
+            {"box": {"height": 2, "odd": 1}},
+            {"tags": ["a", "b"]},
+            {"tags": ["a", "a"]},
+            {"tags": {}},
+            {"parts": [{"name": "a"}, {"name": "b", "count": 2}]},
+            {"parts": [{"name": "a"}, {"name": "a"}]},
+            {"parts": [{"count": 1}]},
+            {"parts": [{"name": ""}]},
+            {"parts": [{"name": "x" * 21}]},
+            {"parts": [None]},
+            {"options": {"a": "b"}},
+            {"options": {"a": 1}},
+            {"options": {"a": None}},
+            {"free": {"a": [1, {"b": None}]}},
+            {"free": []},
+            {"note": "\u2603 \0"},
+        )
+
+    def _create(self) -> Ask:
+        path = self._path()
+        name = self._usual(self._pick(*NAMES), "", "Odd_Name", "x" * 254, "a.b", "-a", None)
+        body: Any = self._often(self._object(path, name), b"{", b"[]", b'"a"', b"{}")
+        if self._chance.random() < 0.05:
+            return Ask("POST", path, body, content_type="text/plain")
+        return Ask("POST", path, body, self._query())
+
+    def _read(self) -> Ask:
+        accept = self._often("application/json", "text/html", "*/*")
+        return Ask("GET", self._named(), accept=accept)
+
+    def _list(self) -> Ask:
+        query = self._usual(
+            (),
+            (("labelSelector", self._pick("a=b", "a", "!a", "a in (b,c)", "a!=b", "a in (")),),
+            (("fieldSelector", self._pick("metadata.name=one", "metadata.name!=one", "x=y", "x")),),
+            (("limit", self._pick("1", "2", "0", "x")),),
+            (("continue", "odd"),),
+            (("resourceVersion", self._pick("0", "x")),),
+            (("resourceVersionMatch", self._pick("Exact", "odd")),),
+            (("resourceVersionMatch", "Exact"), ("resourceVersion", "0")),
+            (("sendInitialEvents", "true"),),
+        )
+        return Ask("GET", self._path(), query=query)
+
+    def _update(self) -> Ask:
+        path = self._named()
+        body = self._object(path, self._usual(path.rpartition("/")[2], "other", ""))
+        query = self._query()
+        body["kind"] = "Widget" if path.startswith(self._widgets) else "ConfigMap"
+        # One fault at a time: which of several is named first differs.
+        revision = "@revision" if query else self._usual("@revision", "1", "")
+        body["metadata"].setdefault("resourceVersion", revision)
+        if path.startswith(self._widgets):
+            path += self._usual("", "/status", "/scale", "/odd")
+        if path.endswith("/status"):
+            body["metadata"].pop("uid", None)
+        return Ask("PUT", path, body, query)
+
+    def _patch(self) -> Ask:
+        path = self._named()
+        query = self._usual(self._query(), (("force", "true"),))
+        if path.startswith(self._widgets):
+            path += self._usual("", "/status")
+        if self._chance.random() < 0.5:
+            return Ask("PATCH", path, self._operations(), query, "application/json-patch+json")
+        body = self._merge(path)
+        form = self._often("application/merge-patch+json", "application/json", "text/plain")
+        return Ask("PATCH", path, body, query, form)
+
+    def _merge(self, path: str) -> Any:
+        content: dict[str, Any] = {"metadata": self._metadata()}
+        content["metadata"].pop("uid", None)
+        if path.startswith(self._widgets):
+            content["spec"] = self._spec()
+            content["status"] = self._usual({"phase": "Waiting"}, {"phase": "Odd"}, None)
+        else:
+            content["data"] = self._usual({"c": "3"}, {"a": None}, None)
+        return self._usual(
+            content,
+            {},
+            [],
+            b"{",
+            {"kind": "Odd"},
+            {"metadata": None},
+            {"metadata": {"name": "other"}},
+            {"metadata": {"finalizers": None}},
+        )
+
+    def _operations(self) -> Any:
+        paths = (
+            *("/metadata/labels", "/metadata/labels/a", "/metadata/finalizers"),
+            *("/metadata/finalizers/0", "/metadata/finalizers/-", "/spec/size", "/spec/tags"),
+            *(
+                "/spec/tags/0",
+                "/spec/tags/-",
+                "/spec/tags/5",
+                "/spec",
+                "/data/a",
+                "/spec/odd",
+                "odd",
+            ),
+            *("/metadata/name", "/status/phase", "", "/spec/a~1b"),
+        )
+        values: tuple[Any, ...] = (
+            1,
+            2,
+            "a",
+            "b",
+            ["example.com/hold"],
+            [],
+            {},
+            {"a": "b"},
+            None,
+            True,
+        )
+
+        def operation() -> dict[str, Any]:
+            op = self._pick("add", "add", "remove", "replace", "test", "move", "copy", "odd")
+            made: dict[str, Any] = {"op": op, "path": self._pick(*paths)}
+            if op in ("move", "copy"):
+                made["from"] = self._pick(*paths)
+            elif op != "remove":
+                made["value"] = self._pick(*values)
+            return made
+
+        several = [operation() for _ in range(self._pick(1, 1, 1, 2, 3))]
+        lift = [{"op": "remove", "path": "/metadata/finalizers"}]
+        return self._usual(several, lift, [], {}, b"{", [1])
+
+    def _delete(self) -> Ask:
+        body = self._usual(
+            None,
+            {"preconditions": {"uid": "@uid"}},
+            {"preconditions": {"uid": "wrong"}},
+            {"preconditions": {"resourceVersion": "@revision"}},
+            {"preconditions": {"resourceVersion": "1"}},
+            {"propagationPolicy": "Background"},
+            {"propagationPolicy": "odd"},
+            {"dryRun": ["All"]},
+            {"dryRun": ["odd"]},
+            {"gracePeriodSeconds": 0},
+            b"{",
+            b"[]",
+        )
+        return Ask("DELETE", self._named(), body)
+
+
+@pytest.fixture
+def sides(control_plane: ControlPlane) -> Iterator[tuple[Side, Side]]:
+    with https_server() as server, contextlib.ExitStack() as stack:
+        address = server.address
+        tls = ssl.create_default_context(cadata=address.ca_pem.decode())
+        ours = Side(address.base_url, PREFIX, address.token, tls)
+        real = Side(control_plane.server, "", control_plane.token, control_plane.ssl_context())
+        for side in (ours, real):
+            stack.callback(side.close)
+        yield ours, real
+
+
+def prepare(side: Side, namespace: str) -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        **DEFINITION,
+    }
+    assert side.send(Ask("POST", DEFINITIONS, definition))[0] in (201, 409)
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    assert side.send(Ask("POST", "/api/v1/namespaces", made))[0] == 201
+    served = Ask("GET", f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets")
+    for _ in range(2000):  # the real server serves a new kind a little later
+        if side.send(served)[0] == 200:
+            return
+    raise AssertionError("the kind is not served")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_walk_is_answered_alike(sides: tuple[Side, Side], seed: int) -> None:
+    ours, real = sides
+    namespace = f"walk-{seed}"
+    for side in sides:
+        prepare(side, namespace)
+    walk = Walk(seed, namespace)
+    codes = set()
+
+    for step in range(STEPS):
+        ask = walk.ask()
+        here, there = ours.send(ask), real.send(ask)
+        codes.add(there[0])
+        if not is_known(here, there):
+            assert outcome(*here) == outcome(*there), (
+                f"step {step}: {ask}\nours: {message(here[1])}\nreal: {message(there[1])}"
+            )
+
+    assert {200, 201, 400, 404, 409, 415, 422} <= codes, "the walk saw too little"
+
+
+def test_a_watch_tells_the_same_story(sides: tuple[Side, Side]) -> None:
+    namespace = "walk-watched"
+    path = f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets"
+    for side in sides:
+        prepare(side, namespace)
+    since = [side.send(Ask("GET", path))[1]["metadata"]["resourceVersion"] for side in sides]
+    walk = Walk(3, namespace)
+    for _ in range(STEPS):
+        ask = walk.ask()
+        for side in sides:
+            side.send(ask)
+
+    told = []
+    for side, revision in zip(sides, since, strict=True):
+        query = (("watch", "true"), ("resourceVersion", revision), ("timeoutSeconds", "1"))
+        _, text = side.send(Ask("GET", path, query=query))
+        told.append([plain(json.loads(line)) for line in str(text).splitlines()])
+
+    assert len(told[0]) > 10, "the walk changed too little"
+    assert told[0] == told[1]

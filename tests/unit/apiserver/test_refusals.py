@@ -94,9 +94,10 @@ async def test_a_revision_matters_only_to_a_create_that_is_meant() -> None:
         body = widget("one", resourceVersion="1")
 
         meant, _ = await caller.ask("POST", WIDGETS_PATH, body)
-        pretended, _ = await caller.ask("POST", WIDGETS_PATH, body, query={"dryRun": "All"})
+        pretended, shown = await caller.ask("POST", WIDGETS_PATH, body, query={"dryRun": "All"})
 
         assert (meant, pretended) == (400, 201)
+        assert "resourceVersion" not in shown["metadata"]
         assert not await caller.exists("one")
 
 

@@ -89,6 +89,7 @@ class Writer:
         if table.get(metadata.get("namespace", ""), name) is not None:
             raise status.already_exists(resource, name)
         if dry_run:
+            metadata.pop("resourceVersion", None)
             return Written(encode_json(obj), None, unknown=tuple(unknown))
         stored = self._plane.put(table, obj, None, passed=kind.schema)
         return Written(stored.raw, stored, unknown=tuple(unknown))

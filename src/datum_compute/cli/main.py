@@ -6,8 +6,6 @@ import argparse
 import importlib
 import io
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -172,6 +170,9 @@ def program_name(env: Environment, started_as: str) -> str:
     started = Path(started_as)
     if started.name == "__main__.py":
         return f"{Path(sys.executable).name} -m datum_compute.cli"
+    import shlex
+    import shutil
+
     found = shutil.which(started.name, path=env.variable("PATH"))
     if found and Path(found).resolve() == started.resolve():
         return started.name

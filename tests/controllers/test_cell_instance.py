@@ -413,6 +413,29 @@ async def test_a_grant_is_sticky_and_a_lost_claim_comes_back() -> None:
             assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is not None
 
 
+async def test_a_granted_instance_whose_new_claim_was_denied_asks_again_when_there_is_room() -> (
+    None
+):
+    async with world() as w:
+        await given(w)
+        buckets = [await given_bucket(w, name, 0) for name in ("instances", "vcpus", "memory")]
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await shows(w, GRANTED)
+            await w.project.delete(quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            denied = await answer(w, "False", "QuotaExceeded")
+            await settle(300)
+            assert (await claim_of(w)).metadata.uid == denied.metadata.uid
+
+            for bucket in buckets:
+                await set_room(w, bucket, 10_000)
+            await settle(120)
+
+            assert (await claim_of(w)).metadata.uid != denied.metadata.uid
+            await shows(w, GRANTED)
+
+
 async def test_a_project_that_does_not_answer_is_told_and_asked_again() -> None:
     async with world() as w:
         await given(w)

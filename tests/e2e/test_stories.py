@@ -141,6 +141,14 @@ def test_it_ends_as_wanted(seed: int, tmp_path: Path) -> None:
     tell(seed, tmp_path, losses=LOSSES if seed % 3 == 2 else 0.0)
 
 
+@pytest.mark.parametrize(
+    ("seed", "losses"),
+    [pytest.param(304, 0.15, id="a lost claim is denied, and asked for again with more budget")],
+)
+def test_it_ends_as_wanted_where_it_once_did_not(seed: int, losses: float, tmp_path: Path) -> None:
+    tell(seed, tmp_path, losses=losses)
+
+
 @pytest.mark.parametrize("seed", [4, 5, 23])
 def test_the_same_seed_gives_the_same_commits_in_any_process(seed: int) -> None:
     """Sets and dicts of text are laid out differently in each of the two."""

@@ -203,10 +203,32 @@ def has_room(buckets: Sequence[quota.AllowanceBucket], *, project: str, size: Si
 
     A bucket that is not there shows none.
     """
-    available = {
+    available = _available(buckets, project)
+    return all(available.get(kind, 0) >= amount for kind, amount in size.requests().items())
+
+
+def has_room_for_denied(
+    claim: quota.ResourceClaim, buckets: Sequence[quota.AllowanceBucket], *, project: str
+) -> bool:
+    """Whether the buckets show room for what this claim was denied. What others gave it, it
+    still holds, so that is not asked of them twice."""
+    held = {
+        each.resource_type
+        for each in claim.status.allocations
+        if each.status == quota.ALLOCATION_GRANTED
+    }
+    available = _available(buckets, project)
+    return all(
+        available.get(each.resource_type, 0) >= each.amount
+        for each in claim.spec.requests
+        if each.resource_type not in held
+    )
+
+
+def _available(buckets: Sequence[quota.AllowanceBucket], project: str) -> dict[str, int]:
+    return {
         bucket.spec.resource_type: bucket.status.available
         for bucket in buckets
         if bucket.spec.consumer_ref.kind == resourcemanager.PROJECTS.kind
         and bucket.spec.consumer_ref.name == project
     }
-    return all(available.get(kind, 0) >= amount for kind, amount in size.requests().items())

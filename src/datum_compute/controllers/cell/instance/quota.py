@@ -40,6 +40,9 @@ FRESH_SECONDS = 0.1
 """How long the report on a new Instance waits for the answer to the claim just made. Most
 answers come within this time, and then one report takes the place of two on every plane."""
 
+RESTORE_SECONDS = 60.0
+"""How long a granted Instance whose claim could not be put back waits before another try."""
+
 BLIND_RETRY_SECONDS = 60.0
 """Where buckets cannot be read: how long a denied claim rests at the least."""
 
@@ -49,6 +52,8 @@ class Answer:
     verdict: Verdict
     due_in: float = 0.0
     """Seconds for which the answer to a claim just made is worth waiting for."""
+    look_again: float | None = None
+    """Seconds until the claim of an Instance that has its grant needs another look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,7 @@ class QuotaDesk:
             plane, tenant, names.claim_name(instance.name), decisions.decide_size(view.spec)
         )
         if held.status == conditions.TRUE:
-            await self._restore(case, instance)
-            return Answer(held)
+            return Answer(held, look_again=await self._restore(case, instance))
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 return await self._ask(cell, case, instance, previous)
@@ -192,19 +196,35 @@ class QuotaDesk:
             return await self.find_live(case.plane, case.name, case.tenant.namespace)
         return None
 
-    async def _restore(self, case: _Case, instance: Object) -> None:
-        """Put back the claim of an Instance that runs on its grant."""
-        cache = self.claims_in(case.plane)
-        if not cache.synced or cache.get(case.name, case.tenant.namespace) is not None:
-            return
+    async def _restore(self, case: _Case, instance: Object) -> float | None:
+        """Put back the claim of an Instance that runs on its grant; seconds until another
+        look where that has not been possible."""
+        if not self.claims_in(case.plane).synced:
+            return RESTORE_SECONDS
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                await self._create(case, instance)
+                return await self._put_back(case, instance)
         except (errors.ClientError, TimeoutError) as error:
             log.info(
                 "the claim of a granted Instance could not be put back",
                 extra={"fields": {"name": instance.name, "reason": str(error)}},
             )
+            return RESTORE_SECONDS
+
+    async def _put_back(self, case: _Case, instance: Object) -> float | None:
+        claim = self._cached(case)
+        if claim is None:
+            await self._create(case, instance)
+            return None  # its answer brings the next pass
+        view = claim.view(quota.ResourceClaim)
+        ours = self.is_ours(claim, instance.namespace) and not claim.metadata.deleting
+        if ours and _says_exceeded(view):
+            # Others took the room meanwhile. A denial is final; once there is room again the
+            # claim goes, and its end brings the pass that makes it anew.
+            if _has_room_again(case, view):
+                await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
+            return RESTORE_SECONDS
+        return None
 
     def _may_retry(self, cell: Cluster, case: _Case, instance: Object) -> bool:
         """Whether asking anew after a denial can help."""
@@ -223,6 +243,17 @@ class QuotaDesk:
             return False
         del self._blind_until[instance.metadata.uid]
         return True
+
+
+def _has_room_again(case: _Case, claim: quota.ResourceClaim) -> bool:
+    buckets = [each.view(quota.AllowanceBucket) for each in _buckets(case).list()]
+    return _buckets(case).synced and decisions.has_room_for_denied(
+        claim, buckets, project=case.tenant.project
+    )
+
+
+def _buckets(case: _Case) -> Cache:
+    return case.plane.cache(quota.ALLOWANCE_BUCKETS)
 
 
 def _as_verdict(previous: conditions.Condition | None) -> Verdict:

@@ -68,7 +68,8 @@ class InstanceReconciler:
         requeue = self._safety_requeue(instance, answer.verdict)
         try:
             instance = await self._report(cell, instance, answer.verdict)
-            return _sooner(requeue, await self._tell_hub(instance))
+            look_again = answer.look_again if requeue is None else requeue
+            return _sooner(look_again, await self._tell_hub(instance))
         except errors.Conflict:
             if requeue is None:
                 raise

@@ -180,11 +180,10 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=True):
-    """One running copy of a workload.
+    """One running copy of a workload."""
 
-    What is derived is remembered: a pass over a deployment asks it of every Instance, and a
-    cached object is asked in many passes.
-    """
+    # What is derived is remembered: a pass over a deployment asks it of every Instance, and a
+    # cached object is asked in many passes.
 
     metadata: ObjectMeta = ObjectMeta()
     spec: InstanceSpec = InstanceSpec()

@@ -436,6 +436,23 @@ async def test_a_granted_instance_whose_new_claim_was_denied_asks_again_when_the
             await shows(w, GRANTED)
 
 
+async def test_a_lost_claim_comes_back_although_the_first_try_got_lost() -> None:
+    async with world() as w:
+        await given(w)
+        client, link = w.linked("project/demo")
+        async with w.running(controller(w, project=client)):
+            await create(w)
+            await answer(w)
+            await shows(w, GRANTED)
+            link.cut = True
+            await w.project.delete(quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle(1)
+            link.cut = False
+            await settle(120)
+
+            assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is not None
+
+
 async def test_a_project_that_does_not_answer_is_told_and_asked_again() -> None:
     async with world() as w:
         await given(w)

@@ -6,6 +6,8 @@ from what this would write.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,14 @@ def rendered() -> dict[str, str]:
     }
 
 
-def main() -> None:
+def differing() -> list[str]:
+    """Names of files that are missing, superfluous or not what this would write."""
+    wanted = rendered()
+    found = {path.name: path.read_text(encoding="utf-8") for path in CRDS.glob("*.yaml")}
+    return sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
+
+
+def write() -> None:
     files = rendered()
     CRDS.mkdir(parents=True, exist_ok=True)
     for stale in sorted(CRDS.glob("*.yaml")):
@@ -48,5 +57,17 @@ def main() -> None:
     print(f"{len(files)} definitions in {CRDS.relative_to(ROOT)}")
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the generated files.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail on a difference")
+    if not parser.parse_args().check:
+        write()
+        return 0
+    stale = differing()
+    for name in stale:
+        print(f"{(CRDS / name).relative_to(ROOT)} is not current: run make generate")
+    return 1 if stale else 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,16 +1,29 @@
-"""``deploy/crds`` says what the types say."""
+"""``deploy/crds`` says what the types say, and the check that says so really bites."""
 
 from __future__ import annotations
 
-from scripts.generate import CRDS, rendered
+from pathlib import Path
+
+import pytest
+
+from scripts import generate
 
 
 def test_every_generated_definition_is_current() -> None:
-    wanted = rendered()
+    assert generate.differing() == [], "run make generate"
 
-    found = {path.name: path.read_text(encoding="utf-8") for path in CRDS.glob("*.yaml")}
 
-    assert sorted(found) == sorted(wanted), "run scripts/generate.py"
-    assert [name for name in sorted(wanted) if found[name] != wanted[name]] == [], (
-        "run scripts/generate.py"
-    )
+def test_the_check_sees_what_is_missing_superfluous_or_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate, "CRDS", tmp_path)
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    generate.write()
+    assert generate.differing() == []
+    missing, changed, *_ = sorted(path.name for path in tmp_path.glob("*.yaml"))
+
+    (tmp_path / missing).unlink()
+    (tmp_path / changed).write_text("kind: Nothing\n")
+    (tmp_path / "superfluous.yaml").write_text("")
+
+    assert generate.differing() == sorted([missing, changed, "superfluous.yaml"])

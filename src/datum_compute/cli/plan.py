@@ -44,18 +44,24 @@ def changes(old_spec: Mapping[str, Any], new_spec: Mapping[str, Any]) -> list[Ch
     ]
 
 
-def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes ``new`` of ``old``: null removes, lists are whole."""
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
+def operations(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
+    """The JSON patch that makes ``new`` of ``old``, which stands at ``path``. It touches
+    only what differs; lists are whole."""
+    found: list[dict[str, Any]] = []
+    for key in old:
+        if key not in new:
+            found.append({"op": "remove", "path": f"{path}/{_escaped(key)}"})
     for key, value in new.items():
-        before = old.get(key)
+        place, before = f"{path}/{_escaped(key)}", old.get(key)
         if isinstance(value, Mapping) and isinstance(before, Mapping):
-            inner = merge_diff(before, value)
-            if inner:
-                patch[key] = inner
-        elif before != value:
-            patch[key] = value
-    return patch
+            found += operations(before, value, place)
+        elif key not in old or before != value:
+            found.append({"op": "add", "path": place, "value": value})
+    return found
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.cli.manifest import Flags, changed_workload, new_workload
-from datum_compute.cli.plan import changes, merge_diff
+from datum_compute.cli.plan import changes, operations
 
 BASE = new_workload("api", Flags(image="a:1", cities=("DFW",), env=("LOG=info",), ports=("80",)))
 
@@ -30,28 +30,33 @@ def test_nothing_changed_is_an_empty_plan() -> None:
     assert plan_of(Flags(image="a:1", minimum=1)) == []
 
 
-def apply_merge(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
+def applied(target: Any, patch: list[dict[str, Any]]) -> Any:
+    """RFC 6902 as far as objects go, written anew."""
+    result = json.loads(json.dumps(target))
+    for operation in patch:
+        *parents, last = operation["path"].split("/")[1:]
+        place = result
+        for key in parents:
+            place = place[key.replace("~1", "/").replace("~0", "~")]
+        last = last.replace("~1", "/").replace("~0", "~")
+        if operation["op"] == "remove":
+            del place[last]
         else:
-            result[key] = apply_merge(result.get(key), value)
+            place[last] = operation["value"]
     return result
 
 
 values = st.recursive(
     st.integers() | st.text(max_size=3) | st.booleans(),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("ab~/", max_size=2), inner, max_size=3)
     ),
     max_leaves=8,
 )
-objects = st.dictionaries(st.text(max_size=2), values, max_size=4)
+objects = st.dictionaries(st.text("ab~/", max_size=2), values, max_size=4)
 
 
 @given(objects, objects)
 def test_the_patch_turns_old_into_new(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert apply_merge(old, merge_diff(old, new)) == json.loads(json.dumps(new))
+    assert applied({"spec": old}, operations(old, new, "/spec")) == {"spec": new}

@@ -18,14 +18,14 @@ from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.manifest import Flags, Workload
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT, workload_name
 from datum_compute.cli.output import add_output_flags, elapsed
-from datum_compute.cli.plan import Change, changes, merge_diff
+from datum_compute.cli.plan import Change, changes
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach, add_write_flags
+from datum_compute.cli.writing import change_spec
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.protocol import merge
 
 CONFLICT_RETRIES = 5
 
@@ -233,15 +233,7 @@ async def _plan_update(
             hint=f"datumctl-compute destroy {wish.name} --yes",
             retryable=True,
         )
-    patch = merge_diff(live["spec"], wanted["spec"])
-    condition = {"resourceVersion": live["metadata"]["resourceVersion"]}
-    write = partial(
-        client.patch,
-        compute.WORKLOADS,
-        wish.name,
-        merge({"metadata": condition, "spec": patch}),
-        NAMESPACE,
-    )
+    write = partial(change_spec, client, live, wanted["spec"])
     planned = plain(await write(dry_run=True))
     found = changes(live["spec"], planned["spec"])
     if not found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -14,9 +15,9 @@ from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach, add_write_flags
+from datum_compute.cli.writing import change_spec
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.protocol import merge
 
 CONFLICT_RETRIES = 5
 
@@ -69,7 +70,8 @@ async def _scale(context: Context, client: ApiClient) -> tuple[dict[str, Any], b
         except errors.NotFound:
             project = context.target.project
             raise not_found("workload", name, project, "datumctl-compute instances") from None
-        placements = workload["spec"]["placements"]
+        spec = copy.deepcopy(workload["spec"])
+        placements = spec["placements"]
         chosen = [p for p in placements if wanted in (None, p["name"])]
         if not chosen:
             known = ", ".join(p["name"] for p in placements)
@@ -80,10 +82,8 @@ async def _scale(context: Context, client: ApiClient) -> tuple[dict[str, Any], b
             return workload, False
         for placement in chosen:
             placement["scaleSettings"]["minReplicas"] = context.args.minimum
-        version = {"resourceVersion": workload["metadata"]["resourceVersion"]}
-        body = merge({"metadata": version, "spec": {"placements": placements}})
         try:
-            scaled = plain(await client.patch(compute.WORKLOADS, name, body, NAMESPACE))
+            scaled = plain(await change_spec(client, workload, spec))
         except errors.Conflict:
             continue
         before = ", ".join(map(str, old))

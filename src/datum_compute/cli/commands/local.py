@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 from datum_compute.assembly.local.state import (
     DEFAULT_GRANT,
@@ -22,6 +23,7 @@ from datum_compute.cli.names import is_project
 from datum_compute.cli.output import add_output_flags, duration, show
 from datum_compute.cli.target import PROJECT_PATH, local_state
 from datum_compute.client import kubeconfig
+from datum_compute.env import Environment
 
 RESERVED = frozenset({"HUB"})
 _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
@@ -162,9 +164,17 @@ def _is_amount(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) < 2**63
 
 
+def _from_home(path: Path, env: Environment) -> str:
+    """The path as people write it, from their home where it lies there."""
+    home = env.variable("HOME")
+    if home and path.is_relative_to(home):
+        return f"~/{path.relative_to(home)}"
+    return str(path)
+
+
 def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) -> None:
     context.say("Starting the local platform")
-    context.say(f"  state      {state.path}")
+    context.say(f"  state      {_from_home(state.path, context.env)}")
     context.say(f"  cities     {'  '.join(settings.cities)}   one cell each")
     context.say("  runtime    simulated   instances are simulated: no container runs")
     quota = settings.grant["instances"]
@@ -182,7 +192,9 @@ def _say_ready(
         "Try:  datumctl-compute deploy hello --image=registry.example/acme/hello:1 "
         f"--city={cities}{there}\n"
         f"      datumctl-compute status hello{there}\n"
-        f"      kubectl --kubeconfig <(datumctl-compute local kubeconfig{there}) get instances"
+        # A file, not a pipe: some builds of kubectl read it twice.
+        f"      datumctl-compute local kubeconfig{there} > kubeconfig && "
+        "kubectl --kubeconfig kubeconfig get instances"
     )
 
 

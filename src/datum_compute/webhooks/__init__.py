@@ -1,0 +1,1 @@
+"""Admission of Workloads over the wire. It holds nothing: no admission runs."""

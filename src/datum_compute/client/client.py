@@ -24,6 +24,7 @@ from datum_compute import __version__
 from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.decoding import FAULTS, Decoder, Report
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
 from datum_compute.client.target import Target
 from datum_compute.client.transport import Request, Response, Transport, close_stream
@@ -57,6 +58,7 @@ class ApiClient:
         field_validation: FieldValidation = "",
         request_timeout: float = REQUEST_TIMEOUT,
         on_warning: Callable[[str], None] | None = None,
+        on_unreadable: Report | None = None,
     ) -> None:
         self._transport = transport
         self._cluster = cluster
@@ -67,6 +69,7 @@ class ApiClient:
         self._field_validation = field_validation
         self._timeout = request_timeout
         self._on_warning = on_warning
+        self._decoder = Decoder(cluster, on_unreadable)
 
     @property
     def cluster(self) -> str:
@@ -102,8 +105,8 @@ class ApiClient:
         ) + ((("continue", continue_token),) if continue_token else ())
         response = await self._call("GET", target, query, patient=True)
         try:
-            return ObjectList.from_wire(response.body)
-        except msgspec.DecodeError as error:
+            return self._decoder.page(resource.group_resource, response.body)
+        except FAULTS as error:
             raise self._malformed(target, response.body, error) from error
 
     @asynccontextmanager
@@ -274,14 +277,34 @@ class ApiClient:
         try:
             async with aclosing(_lines(chunks, deadline)) as lines:
                 async for line in lines:
-                    yield _event(line, what)
+                    event = self._event(target, line, what)
+                    if event is not None:
+                        yield event
         except errors.TransportFailure as failure:
             raise type(failure)(f"{what}: {failure}") from failure
 
+    def _event(self, target: Target, line: bytes, what: str) -> WatchEvent | None:
+        """The event of a line; None when it tells of an object that cannot be read."""
+        try:
+            event = _decode_event(line)
+            kind = EventType(event.type) if event.type != "ERROR" else None
+        except (*FAULTS, ValueError) as error:
+            raise _malformed(what, line, error) from error
+        if kind is None:
+            raise errors.error_for_event(bytes(event.object), what=what)
+        resource = target.resource.group_resource
+        try:
+            if kind is EventType.BOOKMARK:
+                return WatchEvent(kind, self._decoder.embedded(resource, event.object))
+            return WatchEvent(kind, self._decoder.member(resource, event.object))
+        except FAULTS as error:
+            self._decoder.tell(resource, f"{kind.value} event", str(error), skipped=True)
+            return None
+
     def _object(self, target: Target, response: Response) -> Object:
         try:
-            return Object.from_wire(response.body)
-        except msgspec.DecodeError as error:
+            return self._decoder.single(target.resource.group_resource, response.body)
+        except FAULTS as error:
             raise self._malformed(target, response.body, error) from error
 
     def _malformed(self, target: Target, body: bytes, error: Exception) -> errors.Malformed:
@@ -308,16 +331,6 @@ class _WireEvent(msgspec.Struct):
 
 
 _decode_event = msgspec.json.Decoder(_WireEvent).decode
-
-
-def _event(line: bytes, what: str) -> WatchEvent:
-    try:
-        event = _decode_event(line)
-        if event.type == "ERROR":
-            raise errors.error_for_event(bytes(event.object), what=what)
-        return WatchEvent(EventType(event.type), Object.from_wire(event.object))
-    except (msgspec.DecodeError, ValueError) as error:
-        raise _malformed(what, line, error) from error
 
 
 async def _lines(

@@ -41,8 +41,10 @@ class Reader:
         timeout: float = 30.0,
         page_size: int = PAGE,
         user_agent: str = f"datum-compute/{__version__}",
+        on_unreadable: Callable[[str], None] | None = None,
     ) -> None:
-        """``timeout`` bounds each wait on the socket, not the whole answer."""
+        """``timeout`` bounds each wait on the socket, not the whole answer. ``on_unreadable``
+        is told of each item that is skipped because it is not an object."""
         self._server = server.rstrip("/")
         self._cluster = cluster
         self._prefix = prefix.rstrip("/")
@@ -53,6 +55,7 @@ class Reader:
         self._timeout = timeout
         self._page_size = page_size
         self._user_agent = user_agent
+        self._on_unreadable = on_unreadable
         self._connection: http.client.HTTPConnection | None = None
 
     @property
@@ -63,7 +66,10 @@ class Reader:
         target = Target("get", resource, namespace, name)
         target.check(named=True)
         what = target.describe(self._cluster)
-        return _decoded(self._get(target.path, {}, what), what)
+        found = _decoded(self._get(target.path, {}, what), what)
+        if not found.get("kind") or not _mend(found):
+            raise errors.Malformed(f"{what}: not an API object: {str(found)[:200]}")
+        return found
 
     def list(
         self,
@@ -105,14 +111,27 @@ class Reader:
     def _page(self, target: Target, query: dict[str, str]) -> tuple[Items, str]:
         what = target.describe(self._cluster)
         page = _decoded(self._get(target.path, query, what), what)
-        items = page.get("items") or []
+        items = page.get("items", 0)
+        items = [] if items is None else items
         metadata = page.get("metadata") or {}
-        if not isinstance(items, list) or not isinstance(metadata, dict):
-            raise errors.Malformed(f"{what}: the answer is not a list")
+        kind = str(page.get("kind", ""))
+        if (
+            not isinstance(items, list)
+            or not isinstance(metadata, dict)
+            or not kind.endswith("List")  # nothing else counts as an empty list
+        ):
+            raise errors.Malformed(f"{what}: the answer is not a list: {str(page)[:200]}")
         # Items of a typed list carry neither apiVersion nor kind on a real server.
-        kind = str(page.get("kind", "")).removesuffix("List")
-        typed = {"apiVersion": page.get("apiVersion", ""), "kind": kind}
-        return [{**typed, **item} for item in items], str(metadata.get("continue") or "")
+        typed = {"apiVersion": page.get("apiVersion", ""), "kind": kind.removesuffix("List")}
+        readable = [{**typed, **item} for item in items if self._is_readable(item, what)]
+        return readable, str(metadata.get("continue") or "")
+
+    def _is_readable(self, item: Any, what: str) -> bool:
+        if isinstance(item, dict) and _mend(item):
+            return True
+        if self._on_unreadable is not None:
+            self._on_unreadable(f"{what}: skipped what is not an object: {str(item)[:200]}")
+        return False
 
     def _get(
         self, path: str, query: dict[str, str] | str, what: str, accept: str = "application/json"
@@ -208,3 +227,17 @@ def _decoded(body: bytes, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.Malformed(f"{what}: not an API object: {body[:200]!r}")
     return value
+
+
+_METADATA_FORMS = {"labels": dict, "annotations": dict, "finalizers": list, "ownerReferences": list}
+
+
+def _mend(item: dict[str, Any]) -> bool:
+    """Leave out metadata of a wrong form, as the client does; False where no name is left."""
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        return False
+    for key, form in _METADATA_FORMS.items():
+        if key in metadata and not isinstance(metadata[key], form):
+            del metadata[key]
+    return True

@@ -190,6 +190,41 @@ async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> N
 
 
 @pytest.mark.realtime
+async def test_a_bad_object_hides_no_other() -> None:
+    skipped: list[str] = []
+    items = [
+        {"metadata": {"name": "a", "labels": 5, "finalizers": ["x"]}},
+        5,
+        {"metadata": None},
+        {"metadata": {"name": 7}},
+        {"metadata": {"name": "b"}},
+    ]
+    toy = Toy(lambda head: ({"kind": "WidgetList", "apiVersion": "v1", "items": items},))
+
+    found = await ask(
+        toy, lambda reader: reader.list(WIDGETS, "default"), on_unreadable=skipped.append
+    )
+
+    assert [item["metadata"] for item in found] == [
+        {"name": "a", "finalizers": ["x"]},
+        {"name": "b"},
+    ]
+    assert len(skipped) == 3
+    assert "list widgets.toys.example.com in namespace default on toy: skipped" in skipped[0]
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(
+    "body", [{}, {"items": []}, {"kind": "WidgetList"}, {"kind": "Status", "items": []}]
+)
+async def test_nothing_but_a_list_is_an_empty_list(body: Any) -> None:
+    with pytest.raises(errors.Malformed):
+        await ask(Toy(lambda head: (body,)), lambda reader: reader.list(WIDGETS, "default"))
+    with pytest.raises(errors.Malformed):
+        await ask(Toy(lambda head: (body,)), lambda reader: reader.get(WIDGETS, "a", "default"))
+
+
+@pytest.mark.realtime
 async def test_silence_ends_with_the_deadline() -> None:
     async def script(connection: Connection) -> None:
         await connection.request()

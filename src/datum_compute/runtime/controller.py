@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from datum_compute.client import errors
@@ -88,7 +89,7 @@ class Controller:
         self._reconcile = reconcile
         self._workers = workers
         self._sources: tuple[Source, ...] = (*watches, *reads)
-        self._intake = Intake(name, fleet, self._sources, self._add)
+        self._intake = Intake(name, fleet, self._sources, self._add, self._forget_cluster)
         self._queue: Queue[Request] | None = None
         self._unseen: dict[Request, _Unseen] = {}
         self._sweep_at = 1024
@@ -104,7 +105,7 @@ class Controller:
     async def run(self, env: Environment) -> None:
         """Until cancelled. Fleets are run by the manager."""
         random = env.random(f"runtime.controller.{self.name}")
-        queue = self._queue = Queue(RECONCILE, random.random)
+        queue = self._queue = Queue(RECONCILE, random.random, lane=attrgetter("cluster"))
         try:
             async with TaskGroup(f"controller {self.name}") as tasks:
                 self._intake.start()
@@ -114,6 +115,7 @@ class Controller:
             self._intake.stop()
             queue.close()
             self._queue = None
+            self._unseen.clear()
 
     async def wait_ready(self) -> None:
         """Until every fleet has discovered and every required cache is synced."""
@@ -140,12 +142,19 @@ class Controller:
         if self._queue is not None:
             self._queue.add(request)
 
+    def _forget_cluster(self, name: str) -> None:
+        if self._queue is not None:
+            self._queue.drop(name)
+        for kept in (self._unseen, self._complaints):
+            for request in [request for request in kept if request.cluster == name]:
+                kept.pop(request)
+
     async def _work(self, queue: Queue[Request]) -> None:
         while True:
             request = await queue.get()
             try:
                 if not self._intake.is_open(request.cluster):
-                    self._intake.offer(request)  # disengaged since; kept aside
+                    self._intake.offer(request)  # its gate was closed since
                 elif await self._is_caught_up(queue, request):
                     await self._run(queue, request)
             finally:
@@ -163,6 +172,8 @@ class Controller:
                 outcome = await self._reconcile(request) or DONE
             except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
                 outcome = error
+        if not self._intake.is_engaged(request.cluster):
+            return  # disengaged meanwhile: nothing may wait for this cluster
         if writes:
             self._note(request, writes)
         self._conclude(queue, request, outcome, number)

@@ -1,11 +1,13 @@
 """From changes on many clusters to the requests of one controller.
 
 When a fleet engages a cluster, every source of that fleet gets its cache there. Each change
-in a watched cache is mapped to requests, and each request takes one of four ways:
+in a watched cache is mapped to requests, and each request takes one of five ways:
 
 - its cluster name is empty: dropped and counted; no such cluster can ever exist;
-- its cluster is not engaged in the controller's fleet: counted, and kept aside in case the
-  cluster is engaged later, because the event will not be repeated;
+- its cluster has not been engaged in the controller's fleet: counted, and kept aside in case
+  it will be, because the event will not be repeated;
+- its cluster was engaged and is so no longer: counted and dropped, with all there was of it;
+  when it is engaged anew, everything that maps to it is asked for as at a first start;
 - something the reconcile has to know is not synced yet: kept aside until it is;
 - otherwise: on to the queue.
 
@@ -33,6 +35,9 @@ MAX_UNENGAGED = 100_000
 """Requests kept aside for clusters that are not engaged; more are let go. A bound on what
 clusters that never come may cost: about 20 MB."""
 
+MAX_REPORTED = 1_000
+"""Objects whose mapping failed that are told apart, to log each once; a bound on memory."""
+
 
 class _Engagement:
     """A cluster as this controller uses it."""
@@ -56,10 +61,13 @@ class Intake:
         fleet: Fleet,
         sources: Sequence[Source],
         add: Callable[[Request], None],
+        forget: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """``add`` takes a request that may run; ``forget`` hears of a cluster that is gone."""
         self._name = name
         self._fleet = fleet
         self._add = add
+        self._forget = forget
         self._sources = {
             used: [s for s in sources if s.fleet is used] for used in fleets_of(fleet, sources)
         }
@@ -75,6 +83,8 @@ class Intake:
         self._open: dict[str, None] = {}
         self._aside: dict[str, dict[Request, None]] = {}
         self._aside_size = 0
+        self._left: dict[str, None] = {}  # clusters that were engaged once
+        self._reported: dict[tuple[str, ...], None] = {}
         self._unlisten: list[Callable[[], object]] = []
         self._on_ready: list[asyncio.Event] = []
         self.dropped_empty = 0
@@ -111,13 +121,19 @@ class Intake:
         else:
             if cluster not in self._engagements[self._fleet]:
                 self.dropped_unengaged += 1
-                self._log("request for a cluster that is not engaged kept aside", request)
-                if self._aside_size >= MAX_UNENGAGED:
+                self._log("request for a cluster that is not engaged", request)
+                if cluster in self._left or self._aside_size >= MAX_UNENGAGED:
                     return
             kept = self._aside.setdefault(cluster, {})
             if request not in kept:
                 kept[request] = None
                 self._aside_size += 1
+
+    def is_engaged(self, cluster_name: str) -> bool:
+        return cluster_name in self._engagements[self._fleet]
+
+    def kept_aside(self) -> int:
+        return self._aside_size
 
     @property
     def ready(self) -> bool:
@@ -171,14 +187,35 @@ class Intake:
                 engagement.unsubscribe.append(cache.subscribe(deliver))
         if fleet is self._fleet:
             self._open_gate(engagement)
+            if cluster.name in self._left:
+                del self._left[cluster.name]
+                self._ask_again(cluster.name)
 
     def _disengaged(self, fleet: Fleet, cluster: Cluster) -> None:
         self._engagements[fleet].pop(cluster.name).end()
         if fleet is self._fleet:
             self._open.pop(cluster.name, None)
+            self._left[cluster.name] = None
+            self._aside_size -= len(self._aside.pop(cluster.name, ()))
+            self._forget(cluster.name)
             self._tell_ready()
         else:
             self._reconsider()
+
+    def _ask_again(self, name: str) -> None:
+        """What other clusters know that concerns this one; it tells of itself."""
+        for fleet, sources in self._sources.items():
+            watches = [source for source in sources if isinstance(source, Watch)]
+            for engagement in list(self._engagements[fleet].values()):
+                seen = engagement.cluster
+                if fleet is self._fleet and seen.name == name:
+                    continue
+                for watch in watches:
+                    cache = seen.cache(watch.resource, label_selector=watch.label_selector)
+                    for obj in cache.list():
+                        for request in self._mapped(watch, seen.name, None, obj):
+                            if request.cluster == name:
+                                self.offer(request)
 
     def _synced(self, fleet: Fleet, engagement: _Engagement) -> None:
         engagement.missing -= 1
@@ -222,28 +259,41 @@ class Intake:
                 event.set()
 
     def _deliver(self, watch: Watch, cluster: str, old: Object | None, new: Object | None) -> None:
+        for request in self._mapped(watch, cluster, old, new):
+            self.offer(request)
+
+    def _mapped(
+        self, watch: Watch, cluster: str, old: Object | None, new: Object | None
+    ) -> Sequence[Request]:
         try:
             if watch.predicate is not None and not watch.predicate(old, new):
-                return
-            if new is not None:
-                for request in watch.map(cluster, new):
-                    self.offer(request)
+                return ()
+            requests = list(watch.map(cluster, new)) if new is not None else []
             # An object stays itself, so there the old state has nothing to add.
             if old is not None and (new is None or watch.map is not itself):
-                for request in watch.map(cluster, old):
-                    self.offer(request)
-        except Exception:
+                requests += watch.map(cluster, old)
+        except Exception as error:  # noqa: BLE001  # a mapping may be at a loss in any way
             # One object that cannot be mapped must not silence all others.
             self.mapping_errors += 1
-            obj = new or old
-            fields = {
-                "controller": self._name,
-                "cluster": cluster,
-                "resource": str(watch.resource),
-                "namespace": obj.namespace if obj else "",
-                "name": obj.name if obj else "",
-            }
-            logger.exception("change could not be mapped", extra={"fields": fields})
+            self._report(watch, cluster, new or old, error)
+            return ()
+        return requests
+
+    def _report(self, watch: Watch, cluster: str, obj: Object | None, error: Exception) -> None:
+        """Once for each object: a damaged one is likely to be damaged at its next change."""
+        name, namespace = (obj.name, obj.namespace) if obj is not None else ("", "")
+        key = (cluster, str(watch.resource), namespace, name)
+        if key in self._reported or len(self._reported) >= MAX_REPORTED:
+            return
+        self._reported[key] = None
+        fields = {
+            "controller": self._name,
+            "cluster": cluster,
+            "resource": str(watch.resource),
+            "namespace": namespace,
+            "name": name,
+        }
+        logger.error("change could not be mapped", extra={"fields": fields}, exc_info=error)
 
     def _log(self, message: str, request: Request) -> None:
         fields = {"controller": self._name, "request": str(request)}

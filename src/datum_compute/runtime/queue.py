@@ -1,6 +1,8 @@
 """The queue between events and workers.
 
-- **Fair**: keys are handed out in the order in which they became ready.
+- **Fair**: keys of one lane are handed out in the order in which they became ready, and
+  lanes with ready keys take turns. A controller has a lane per cluster, so a cluster with a
+  hundred thousand keys costs another one key of waiting, not a hundred thousand.
 - **Stingy**: a key added many times before it is handed out is handed out once, and a key
   is never in two hands at once.
 - **Re-addable while running**: a key added while it runs is handed out again after
@@ -9,7 +11,9 @@
   counts, and handing the key out answers all of them, since what runs then looks at
   everything and says itself when to look again.
 
-There is one timer per queue, for the soonest delayed key, and no task of its own.
+There is one timer per queue, for the soonest delayed key, and no task of its own. Every
+step takes the same time however many keys and lanes there are, but for delayed adds, which
+are sorted, and ``drop``, which looks at all of them.
 """
 
 from __future__ import annotations
@@ -26,6 +30,10 @@ from datum_compute.runtime.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 
+class QueueClosed(Exception):
+    """There will be no further keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
     ready: int
@@ -36,15 +44,24 @@ class QueueStatistics:
     retries: int
 
 
+def _one_lane(_: Hashable) -> str:
+    return ""
+
+
 class Queue(Generic[K]):
-    def __init__(self, backoff: Backoff, chance: Callable[[], float]) -> None:
+    def __init__(
+        self, backoff: Backoff, chance: Callable[[], float], lane: Callable[[K], str] = _one_lane
+    ) -> None:
+        """``chance`` is uniform in [0, 1); ``lane`` names the lane a key waits in."""
         self._loop = asyncio.get_running_loop()
         self._backoff = backoff
         self._chance = chance
-        self._ready: deque[K] = deque()
+        self._lane = lane
+        self._lanes: dict[str, deque[K]] = {}  # only those with ready keys
+        self._turns: deque[str] = deque()  # the same lanes, next one first
         self._queued: set[K] = set()  # sets here are asked for membership, never iterated
         self._running: set[K] = set()
-        self._again: set[K] = set()
+        self._again: dict[K, None] = {}
         self._due: dict[K, tuple[float, int]] = {}  # when, and the number of the push
         self._heap: list[tuple[float, int, K]] = []  # may hold pushes that do not count any more
         self._pushes = 0
@@ -54,16 +71,23 @@ class Queue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._adds = 0
         self._retries = 0
+        self._closed = False
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return len(self._queued)
 
     def add(self, key: K) -> None:
         if key in self._running:
-            self._again.add(key)
-        elif key not in self._queued:
+            self._again[key] = None
+        elif key not in self._queued and not self._closed:
             self._queued.add(key)
-            self._ready.append(key)
+            lane = self._lane(key)
+            keys = self._lanes.get(lane)
+            if keys is None:
+                self._lanes[lane] = deque((key,))
+                self._turns.append(lane)
+            else:
+                keys.append(key)
             self._adds += 1
             self._wake()
 
@@ -73,7 +97,7 @@ class Queue(Generic[K]):
             return
         when = self._loop.time() + delay
         known = self._due.get(key)
-        if known is not None and known[0] <= when:
+        if self._closed or (known is not None and known[0] <= when):
             return
         self._pushes += 1
         self._due[key] = (when, self._pushes)
@@ -98,8 +122,10 @@ class Queue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; the caller owes a ``done`` for it."""
-        while not self._ready:
+        """The next key; the caller owes a ``done`` for it. Raises :class:`QueueClosed`."""
+        while not self._queued:
+            if self._closed:
+                raise QueueClosed
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
             try:
@@ -108,7 +134,13 @@ class Queue(Generic[K]):
                 if not waiter.cancelled():
                     self._wake()  # it was meant for us; let somebody else have it
                 raise
-        key = self._ready.popleft()
+        lane = self._turns.popleft()
+        keys = self._lanes[lane]
+        key = keys.popleft()
+        if keys:
+            self._turns.append(lane)
+        else:
+            del self._lanes[lane]
         self._queued.discard(key)
         self._running.add(key)
         self._due.pop(key, None)
@@ -117,22 +149,44 @@ class Queue(Generic[K]):
     def done(self, key: K) -> None:
         self._running.discard(key)
         if key in self._again:
-            self._again.discard(key)
+            del self._again[key]
             self.add(key)
 
+    def drop(self, lane: str) -> None:
+        """Nothing more of this lane: neither keys that wait nor counts of failures. Keys that
+        run end their run, and do not come again for what was added before now."""
+        keys = self._lanes.pop(lane, None)
+        if keys is not None:
+            self._turns.remove(lane)
+            self._queued.difference_update(keys)
+        for kept in (self._again, self._due, self._failures):
+            for key in [key for key in kept if self._lane(key) == lane]:
+                kept.pop(key)
+        self._set_timer()
+
     def close(self) -> None:
-        """Drop the timer. Whoever waits is expected to be cancelled by its owner."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Let nothing wait any more: no key, no timer, nobody in ``get``. What is added from
+        now on is ignored; keys that run may still be ``done``."""
+        self._closed = True
+        self._lanes.clear()
+        self._turns.clear()
+        self._queued.clear()
+        self._again.clear()
+        self._due.clear()
+        self._failures.clear()
+        self._set_timer()
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
 
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(
-            len(self._ready), len(self._due), len(self._running), self._adds, self._retries
+            len(self._queued), len(self._due), len(self._running), self._adds, self._retries
         )
 
     def _wake(self) -> None:
-        while self._ready and self._waiters:
+        while self._queued and self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
@@ -152,15 +206,15 @@ class Queue(Generic[K]):
     def _set_timer(self) -> None:
         while self._heap and not self._counts(self._heap[0]):
             heapq.heappop(self._heap)
-        if not self._heap:
-            return
-        soonest = self._heap[0][0]
+        soonest = self._heap[0][0] if self._heap else None
         if self._timer is not None:
-            if self._timer_at <= soonest:
+            if soonest is not None and self._timer_at <= soonest:
                 return
             self._timer.cancel()
-        self._timer_at = soonest
-        self._timer = self._loop.call_at(soonest, self._fire)
+            self._timer = None
+        if soonest is not None:
+            self._timer_at = soonest
+            self._timer = self._loop.call_at(soonest, self._fire)
 
     def _fire(self) -> None:
         self._timer = None

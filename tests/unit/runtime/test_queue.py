@@ -1,16 +1,16 @@
-"""The four promises of the queue, one by one and against a model."""
+"""The promises of the queue, one by one; those of client-go's workqueue are among them.
+
+``test_queue_model.py`` holds them against a model.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from datum_compute.runtime.backoff import Backoff
-from datum_compute.runtime.queue import Queue
-from datum_compute.testing import loop as virtual
+from datum_compute.runtime.queue import Queue, QueueClosed
 
 
 def _queue(chance: float = 0.5) -> Queue[str]:
@@ -146,88 +146,227 @@ async def test_a_key_that_is_delayed_over_and_over_does_not_pile_up() -> None:
     assert len(queue._heap) < 100
 
 
-@dataclass
-class Model:
-    """What the promises say, written without regard for speed."""
-
-    now: float = 0.0
-    ready: list[str] = field(default_factory=list)
-    running: list[str] = field(default_factory=list)
-    again: set[str] = field(default_factory=set)
-    due: dict[str, tuple[float, int]] = field(default_factory=dict)
-    order: int = 0
-
-    def add(self, key: str) -> None:
-        if key in self.running:
-            self.again.add(key)
-        elif key not in self.ready:
-            self.ready.append(key)
-
-    def add_after(self, key: str, delay: float) -> None:
-        if delay <= 0:
-            self.add(key)
-        elif key not in self.due or self.now + delay < self.due[key][0]:
-            self.order += 1
-            self.due[key] = (self.now + delay, self.order)
-
-    def pass_time(self, seconds: float) -> None:
-        self.now += seconds
-        for key, (when, _) in sorted(self.due.items(), key=lambda item: item[1]):
-            if when <= self.now:
-                del self.due[key]
-                self.add(key)
-
-    def get(self) -> str:
-        key = self.ready.pop(0)
-        self.running.append(key)
-        self.due.pop(key, None)
-        return key
-
-    def done(self, key: str) -> None:
-        self.running.remove(key)
-        if key in self.again:
-            self.again.discard(key)
-            self.add(key)
+async def _waiters(queue: Queue[str], count: int) -> list[asyncio.Task[str]]:
+    tasks = [asyncio.create_task(queue.get()) for _ in range(count)]
+    await asyncio.sleep(1)
+    return tasks
 
 
-_KEYS = st.sampled_from("abcd")
-_STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), _KEYS),
-        st.tuples(st.just("after"), _KEYS, st.integers(0, 5)),
-        st.tuples(st.just("get")),
-        st.tuples(st.just("done"), st.integers(0, 3)),
-        st.tuples(st.just("time"), st.integers(1, 4)),
-    ),
-    max_size=60,
-)
+async def test_lanes_take_turns_and_keep_their_own_order() -> None:
+    queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0])
+    for key in ("a1", "a2", "a3", "a4", "b1", "b2", "c1"):
+        queue.add(key)
+
+    assert await _drain(queue) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
 
 
-@given(_STEPS)
-def test_every_history_agrees_with_the_model(steps: list[tuple[str, ...]]) -> None:
-    virtual.run(_compare(steps))
+async def test_a_lane_with_a_hundred_thousand_keys_costs_others_one_turn() -> None:
+    queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key.partition("/")[0])
+    for number in range(100_000):
+        queue.add(f"large/{number}")
+
+    queue.done(await queue.get())
+    queue.add("small/1")
+    queue.add("small/2")
+
+    assert [await queue.get() for _ in range(4)] == ["large/1", "small/1", "large/2", "small/2"]
 
 
-async def _compare(steps: list[tuple[str, ...]]) -> None:
-    queue, model = _queue(), Model()
-    for step in steps:
-        match step:
-            case ("add", key):
-                queue.add(key)
-                model.add(key)
-            case ("after", key, delay):
-                queue.add_after(key, float(delay))
-                model.add_after(key, float(delay))
-            case ("get",) if model.ready:
-                assert await queue.get() == model.get()
-            case ("done", number) if model.running:
-                key = model.running[int(number) % len(model.running)]
-                queue.done(key)
-                model.done(key)
-            case ("time", seconds):
-                await asyncio.sleep(float(seconds))
-                model.pass_time(float(seconds))
-        assert len(queue) == len(model.ready)
-        now = queue.statistics()
-        assert (now.running, now.delayed) == (len(model.running), len(model.due))
+async def test_a_lane_that_comes_back_stands_behind_those_that_wait() -> None:
+    queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0])
+    for key in ("a1", "b1", "c1"):
+        queue.add(key)
+    first = await queue.get()
+    queue.done(first)
+    queue.add("a2")
+
+    assert [first, *await _drain(queue)] == ["a1", "b1", "c1", "a2"]
+
+
+async def test_a_key_is_never_in_two_hands_however_many_workers_and_adds() -> None:
+    queue = _queue()
+    running: list[str] = []
+    runs: list[str] = []
+
+    async def worker() -> None:
+        while True:
+            key = await queue.get()
+            assert key not in running
+            running.append(key)
+            await asyncio.sleep(0.7)
+            running.remove(key)
+            runs.append(key)
+            queue.done(key)
+
+    workers = [asyncio.create_task(worker()) for _ in range(5)]
+    for _ in range(30):
+        for key in "abc":
+            queue.add(key)
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(10)
+    for task in workers:
+        task.cancel()
+    await asyncio.wait(workers)
+
+    assert {task.cancelled() for task in workers} == {True}
+    # 30 adds within 3 s of each key, runs of 0.7 s: at most one more than fit, never 30.
+    assert all(4 <= runs.count(key) <= 6 for key in "abc")
+
+
+async def test_keys_added_while_they_run_keep_the_order_of_the_others() -> None:
+    queue = _queue()
+    for key in "ab":
+        queue.add(key)
+    first = await queue.get()
+    queue.add("a")
+    queue.add("c")
+    queue.done(first)
+
+    assert await _drain(queue) == ["b", "c", "a"]
+
+
+async def test_done_for_a_key_nobody_added_again_brings_nothing() -> None:
+    queue = _queue()
+    queue.add("a")
+    queue.done(await queue.get())
+    queue.done("never handed out")
+
+    assert len(queue) == 0
+    assert queue.statistics().running == 0
+
+
+async def test_no_wakeup_is_lost_among_many_workers() -> None:
+    """Every key finds a waiting worker, though some of them give up in the same moment."""
+    queue = _queue()
+    tasks = await _waiters(queue, 50)
+    for number in range(30):
+        queue.add(f"k{number:02}")
+    for task in tasks[:20]:
+        task.cancel()
+    await asyncio.sleep(1)
+
+    got = sorted(task.result() for task in tasks if task.done() and not task.cancelled())
+    assert got == [f"k{number:02}" for number in range(30)]
+    assert len(queue) == 0
+    assert all(task.done() for task in tasks)
+
+
+async def test_a_delayed_add_does_not_hold_back_a_plain_one() -> None:
+    queue = _queue()
+    queue.add_after("a", 1000)
+    queue.add("b")
+
+    assert await queue.get() == "b"
+    assert asyncio.get_running_loop().time() == 0
+
+
+async def test_delayed_keys_come_in_the_order_of_their_times() -> None:
+    queue = _queue()
+    for key, delay in (("c", 3.0), ("a", 1.0), ("b", 2.0), ("d", 3.0)):
+        queue.add_after(key, delay)
+    got = []
+    for _ in range(4):
+        key = await queue.get()
+        got.append((key, asyncio.get_running_loop().time()))
+        queue.done(key)
+
+    assert got == [("a", 1), ("b", 2), ("c", 3), ("d", 3)]
+
+
+async def test_a_delay_of_nothing_is_a_plain_add() -> None:
+    queue = _queue()
+    queue.add_after("a", 0)
+    queue.add_after("b", -1)
+
+    assert await _drain(queue) == ["a", "b"]
+    assert queue._timer is None
+
+
+async def test_failures_of_one_key_do_not_slow_another() -> None:
+    queue = _queue(chance=0.5)
+    for _ in range(10):
+        queue.retry("bad")
+
+    assert queue.retry("good") == 0.5
+    assert queue.retry("bad") == 15
+
+
+async def test_a_plain_add_is_not_held_back_by_failures() -> None:
+    queue = _queue(chance=0.5)
+    for _ in range(10):
+        queue.retry("a")
+    queue.add("a")
+
+    assert await queue.get() == "a"
+    assert asyncio.get_running_loop().time() == 0
+
+
+async def test_full_jitter_spreads_retries_between_nothing_and_the_ceiling() -> None:
+    chances = iter([0.0, 0.25, 0.999])
+    queue = Queue[str](Backoff(8.0, 30.0), lambda: next(chances))
+
+    delays = [queue.retry(key) for key in "abc"]
+
+    assert delays == [0.0, 2.0, 7.992]
+
+
+async def test_closing_ends_every_wait_and_every_timer() -> None:
+    queue = _queue()
+    tasks = await _waiters(queue, 3)
+    queue.add_after("later", 100)
+
     queue.close()
+    await asyncio.wait(tasks)
+
+    assert all(isinstance(task.exception(), QueueClosed) for task in tasks)
+    assert queue._timer is None
+    with pytest.raises(QueueClosed):
+        await queue.get()
+
+
+async def test_after_closing_nothing_is_added_and_running_keys_may_end() -> None:
+    queue = _queue()
+    queue.add("running")
+    queue.add("ready")
+    running = await queue.get()
+    queue.add(running)
+
+    queue.close()
+    queue.add("late")
+    queue.add_after("later", 5)
+    queue.retry("failed")
+    queue.done(running)
+
+    now = queue.statistics()
+    assert (now.ready, now.delayed, now.running) == (0, 0, 0)
+    assert queue._timer is None
+
+
+async def test_dropping_a_lane_leaves_nothing_of_it_and_all_of_the_others() -> None:
+    queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0])
+    queue.add("a1")
+    running = await queue.get()
+    for key in ("a1", "a2", "b1"):
+        queue.add(key)
+    queue.add_after("a3", 5)
+    queue.add_after("b2", 7)
+    for _ in range(5):
+        queue.retry("a4")
+
+    queue.drop("a")
+    queue.done(running)
+
+    assert await _drain(queue) == ["b1"]
+    assert queue.retry("a4") == 0.5
+    assert [await queue.get(), await queue.get()] == ["a4", "b2"]
+    assert asyncio.get_running_loop().time() == 7
+
+
+async def test_dropping_the_last_delayed_key_takes_its_timer_along() -> None:
+    queue = _queue()
+    queue.add_after("a", 5)
+
+    queue.drop("")
+
+    assert queue._timer is None
+    assert queue.statistics().delayed == 0

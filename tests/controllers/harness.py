@@ -7,6 +7,7 @@ what Karmada would carry, answers what quota would answer, reports what a provid
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,16 +40,20 @@ CITY = "DFW"
 
 class Link:
     """A line to a server. While it is cut no request gets through, and while it is deaf no
-    watch; what streams, streams."""
+    watch; what streams, streams. Requests of a method it ``forbids`` are answered no."""
 
     def __init__(self, transport: Transport) -> None:
         self.cut = False
         self.deaf = False
+        self.forbids = ""
         self._transport = transport
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         if self.cut or (self.deaf and "watch" in dict(request.query)):
             raise errors.ConnectFailed("the line is cut")
+        if request.method == self.forbids:
+            refusal = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+            return Response(403, body=json.dumps(refusal).encode())
         return await self._transport.send(request, timeout=timeout)
 
     async def close(self) -> None:

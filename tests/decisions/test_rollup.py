@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
+from datum_compute.decisions.plan import Create, Delete, DeleteReason, HeldBack
 from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
 from tests.decisions.builders import NOW, condition, deployment, instance
 
@@ -20,12 +22,14 @@ def decide(
     *instances: compute.Instance,
     of: compute.WorkloadDeployment | None = None,
     around: Surroundings | None = None,
+    held: Sequence[HeldBack] = (),
 ) -> compute.WorkloadDeploymentStatus:
     return decide_deployment_status(
         of or deployment(minimum=2),
         instances,
         template_hash="new",
         surroundings=around or Surroundings(),
+        held=held,
         now=NOW,
     )
 
@@ -150,6 +154,72 @@ def test_an_instance_about_to_be_replaced_is_not_blamed_on_the_new_template() ->
     leaving = unready(1, "InstanceCrashing", "on its way out", deleting=True)
 
     assert said(decide(stale, leaving), "ReplicasReady")[1] == "ProvisioningInstances"
+
+
+RECREATE, UNREADY = DeleteReason.RECREATE, DeleteReason.REPLACE_UNREADY
+
+
+def held(*reasons: DeleteReason) -> list[HeldBack]:
+    deletes = [Delete(f"web-{n}", f"uid-{n}", n, reason) for n, reason in enumerate(reasons)]
+    return [HeldBack(each, "CellDisconnected") for each in deletes]
+
+
+def test_a_held_roll_is_told_and_takes_nothing_from_those_that_serve() -> None:
+    old = [instance(0, hash="old"), instance(1, hash="old")]
+
+    status = decide(*old, held=held(RECREATE, RECREATE))
+
+    assert said(status, "Available")[:2] == ("True", "StableInstanceFound")
+    assert said(status, "ReplicasReady") == (
+        "True",
+        "ReplicasAvailable",
+        "2 of 2 instances are ready; the update of 2 instances is held back (CellDisconnected)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("instances", "around", "held_back", "reason", "message"),
+    [
+        (
+            [instance(0), unready(1, "ImageUnavailable", "old", hash="old")],
+            Surroundings(HERE, True, networks_ready=False),
+            held(UNREADY),
+            "CellDisconnected",
+            "1 of 2 instances are ready; the update of 1 instance is held back (CellDisconnected)",
+        ),
+        (
+            [unready(0, "InstanceCrashing", "exit 1"), instance(1, hash="old")],
+            Surroundings(),
+            held(RECREATE),
+            "InstanceCrashing",
+            "exit 1; the update of 1 instance is held back (CellDisconnected)",
+        ),
+        (
+            [unready(0, "SchedulingGatesPresent", ""), instance(1, hash="old")],
+            Surroundings(),
+            held(RECREATE),
+            "SchedulingGatesPresent",
+            "the update of 1 instance is held back (CellDisconnected)",
+        ),
+        (
+            [instance(0)],
+            Surroundings(),
+            [HeldBack(Create(1, "web-1"), "CellDisconnected")],
+            "ProvisioningInstances",
+            "1 of 2 instances are ready",
+        ),
+    ],
+)
+def test_a_held_replacement_is_the_cause_where_nothing_worse_is(
+    instances: list[compute.Instance],
+    around: Surroundings,
+    held_back: list[HeldBack],
+    reason: str,
+    message: str,
+) -> None:
+    status = decide(*instances, around=around, held=held_back)
+
+    assert said(status, "ReplicasReady") == ("False", reason, message)
 
 
 def test_available_can_be_true_while_replicas_are_missing() -> None:

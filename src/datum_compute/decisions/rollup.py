@@ -2,7 +2,9 @@
 
 Counters count; the two conditions say different things. Available asks whether anybody is
 served at all. ReplicasReady asks whether everything is as wanted, and when it is not, it
-carries the cause a client should show, so that nobody has to list Instances for it.
+carries the cause a client should show, so that nobody has to list Instances for it. What is
+held back is told there too: as the cause where that keeps replicas from being ready, and
+otherwise in the message alone, because an older template serves as well as it ever did.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from datetime import datetime
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
+from datum_compute.decisions.plan import Delete, DeleteReason, HeldBack
 from datum_compute.decisions.readiness import denied_quota, reason_priority
 
 
@@ -35,8 +38,10 @@ def decide_deployment_status(
     template_hash: str,
     surroundings: Surroundings,
     now: datetime,
+    held: Sequence[HeldBack] = (),
 ) -> compute.WorkloadDeploymentStatus:
-    """The status a cell reports. ``instances`` are those listed when the pass began."""
+    """The status a cell reports. ``instances`` are those listed when the pass began, and
+    ``held`` the steps that may not happen for a reason of their own."""
     desired = 0 if deployment.metadata.deleting else deployment.spec.scale_settings.min_replicas
     updated = [each for each in instances if each.observed_template_hash == template_hash]
     ready = sum(1 for each in instances if each.ready)
@@ -48,7 +53,7 @@ def decide_deployment_status(
         # One about to be replaced says nothing about the template that replaces it.
         if each.template_hash == template_hash and not each.metadata.deleting
     ]
-    complete = _replicas_ready(standing, ready, desired, surroundings)
+    complete = _with_held(_replicas_ready(standing, ready, desired, surroundings, held), held)
     current = deployment.status.conditions
     for type, (status, reason, message) in (
         (compute.CONDITION_AVAILABLE, available),
@@ -105,7 +110,11 @@ def _obstacle(around: Surroundings) -> _Said | None:
 
 
 def _replicas_ready(
-    standing: Sequence[compute.Instance], ready: int, desired: int, around: Surroundings
+    standing: Sequence[compute.Instance],
+    ready: int,
+    desired: int,
+    around: Surroundings,
+    held: Sequence[HeldBack],
 ) -> _Said:
     if ready >= desired:
         return (
@@ -113,17 +122,29 @@ def _replicas_ready(
             compute.REASON_REPLICAS_AVAILABLE,
             f"{ready} of {desired} instances are ready",
         )
-    causes = _causes(standing)
-    worst = max(causes, key=lambda cause: cause[0], default=None)
-    obstacle = _obstacle(around)
+    worst = max(_causes(standing), key=lambda cause: cause[0], default=None)
     # A gate that is still closed explains less than the reason why it is.
-    if worst is not None and (worst[0] > 0 or obstacle is None):
+    if worst is not None and worst[0] > 0:
         return (conditions.FALSE, worst[1], worst[2])
-    return obstacle or (
-        conditions.FALSE,
-        compute.REASON_PROVISIONING_INSTANCES,
-        f"{ready} of {desired} instances are ready",
-    )
+    count = f"{ready} of {desired} instances are ready"
+    for each in held:
+        if isinstance(each.step, Delete) and each.step.reason is DeleteReason.REPLACE_UNREADY:
+            return (conditions.FALSE, each.reason, count)
+    if obstacle := _obstacle(around):
+        return obstacle
+    if worst is not None:
+        return (conditions.FALSE, worst[1], worst[2])
+    return (conditions.FALSE, compute.REASON_PROVISIONING_INSTANCES, count)
+
+
+def _with_held(said: _Said, held: Sequence[HeldBack]) -> _Said:
+    replaced = [each for each in held if isinstance(each.step, Delete)]
+    if not replaced:
+        return said
+    status, reason, message = said
+    which = "1 instance" if len(replaced) == 1 else f"{len(replaced)} instances"
+    told = f"the update of {which} is held back ({replaced[0].reason})"
+    return status, reason, f"{message}; {told}" if message else told
 
 
 def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, str, str]]:

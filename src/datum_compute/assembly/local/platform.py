@@ -230,7 +230,14 @@ class LocalPlatform:
         )
         hub = self._hub(user)
         manager.add(
-            workload_deployment_controller(own, self.env, networking=True, hub=hub),
+            workload_deployment_controller(
+                own,
+                self.env,
+                networking=True,
+                hub=hub,
+                projects=tenants,
+                cluster_name=cell,
+            ),
             instance_controller(
                 own,
                 self.env,

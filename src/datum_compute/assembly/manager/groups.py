@@ -125,7 +125,14 @@ def _add_cell(
     if tenants is None:
         logger.warning("quota is not enforced: no quota kubeconfig is configured")
     manager.add(
-        workload_deployment_controller(cell, env, networking=settings.networking, hub=hub),
+        workload_deployment_controller(
+            cell,
+            env,
+            networking=settings.networking,
+            hub=hub,
+            projects=tenants,
+            cluster_name=settings.discovery.cluster_name or SINGLE,
+        ),
         instance_controller(
             cell,
             env,

@@ -24,6 +24,7 @@ from datum_compute.controllers.cell.instance import turns
 from datum_compute.controllers.cell.instance.tenancy import Tenant, tenant_of
 from datum_compute.decisions import names
 from datum_compute.decisions import quota as decisions
+from datum_compute.decisions.contact import is_own_claim
 from datum_compute.decisions.quota import Size, Verdict
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
@@ -70,7 +71,7 @@ class QuotaDesk:
     def __init__(self, projects: Fleet | None, env: Environment, cluster_name: str) -> None:
         self._projects = projects
         self._env = env
-        self._cluster_name = cluster_name
+        self.cluster_name = cluster_name
         self._blind_until: dict[str, float] = {}
         self._asked_at: dict[str, float] = {}  # when each open claim of ours was made
 
@@ -80,7 +81,7 @@ class QuotaDesk:
 
     @property
     def selector(self) -> str:
-        return f"{compute.LABEL_SOURCE_CLUSTER}={self._cluster_name}"
+        return f"{compute.LABEL_SOURCE_CLUSTER}={self.cluster_name}"
 
     def claims_in(self, plane: Cluster) -> Cache:
         """This cell's claims in a project, and no other's."""
@@ -92,10 +93,10 @@ class QuotaDesk:
         return self._projects.get(tenant.project)
 
     def is_ours(self, claim: Object, instance_namespace: str) -> bool:
-        labels = claim.metadata.labels
-        return (
-            labels.get(compute.LABEL_SOURCE_CLUSTER) == self._cluster_name
-            and labels.get(compute.LABEL_INSTANCE_NAMESPACE) == instance_namespace
+        return is_own_claim(
+            claim.metadata.labels,
+            source_cluster=self.cluster_name,
+            namespace=instance_namespace,
         )
 
     async def evaluate(self, cell: Cluster, instance: Object) -> Answer:
@@ -187,7 +188,7 @@ class QuotaDesk:
             instance_namespace=instance.namespace,
             claim_namespace=case.tenant.namespace,
             project=case.tenant.project,
-            source_cluster=self._cluster_name,
+            source_cluster=self.cluster_name,
             size=case.size,
         )
         try:

@@ -16,6 +16,7 @@ from datum_compute.client import errors
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.ownership import ensure_owner
 from datum_compute.decisions import names
+from datum_compute.decisions.contact import is_own_copy
 from datum_compute.runtime import patch
 from datum_compute.runtime.cache import Cache
 from datum_compute.runtime.cluster import Cluster
@@ -81,8 +82,8 @@ class WriteBack:
             copy = await hub.client.get(compute.INSTANCES, name, namespace)
         except errors.NotFound:
             return None
-        source = copy.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER)
-        return copy if source == self._cluster_name else None
+        ours = is_own_copy(copy.metadata.labels, source_cluster=self._cluster_name)
+        return copy if ours else None
 
     async def remove_copy(self, hub: Cluster, copy: Object) -> None:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from datum_compute.api import conditions, core
+from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.controllers.cell.contact import Contacts
 from datum_compute.controllers.cell.workload_deployment import instances, networks
 from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
 from datum_compute.controllers.predicates import beyond_status
 from datum_compute.decisions.gates import has_gate
 from datum_compute.env import Environment
-from datum_compute.runtime.controller import Controller, Read, Watch
+from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import controller_owner, itself
 from datum_compute.runtime.request import Request
@@ -22,10 +23,17 @@ DEPLOYMENTS_BY_CITY = "city"
 
 
 def workload_deployment_controller(
-    cell: Fleet, env: Environment, *, networking: bool, hub: Fleet | None = None
+    cell: Fleet,
+    env: Environment,
+    *,
+    networking: bool,
+    hub: Fleet | None = None,
+    projects: Fleet | None = None,
+    cluster_name: str = "",
 ) -> Controller:
     """Without ``networking`` none of its kinds is watched: a cell may not serve them. With
-    a ``hub``, rolls wait while it is out of contact."""
+    a ``hub``, and with ``projects`` where quota is enforced, rolls wait while one of them is
+    out of contact."""
     to_deployment = controller_owner(compute.WORKLOAD_DEPLOYMENTS.kind, group=compute.GROUP)
     watches = [
         Watch(
@@ -45,11 +53,14 @@ def workload_deployment_controller(
     ]
     if networking:
         watches += _network_watches(cell)
-    # Any kind of the hub would do to see whether it answers; this one every hub has.
-    reads = [Read(hub, core.NAMESPACES, required=False)] if hub is not None else []
-    reconciler = DeploymentReconciler(cell, env, networking=networking, hub=hub)
+    contacts = Contacts(hub, projects, cluster_name)
+    reconciler = DeploymentReconciler(cell, env, networking=networking, contacts=contacts)
     return Controller(
-        "workload-deployment", cell, reconciler.reconcile, watches=watches, reads=reads
+        "workload-deployment",
+        cell,
+        reconciler.reconcile,
+        watches=watches,
+        reads=contacts.reads(cell),
     )
 
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
+from datum_compute.controllers.cell.contact import Contacts
 from datum_compute.controllers.cell.gates import ensure_gate_removed
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
 from datum_compute.controllers.pacing import Pace
-from datum_compute.controllers.planes import HUB
 from datum_compute.decisions.gates import gates_for_new, has_gate
 from datum_compute.decisions.hashing import template_hash
 from datum_compute.decisions.instances import UnknownPolicy, decide_instances
-from datum_compute.decisions.plan import Plan
+from datum_compute.decisions.plan import HeldBack, Plan
 from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
-from datum_compute.runtime.cache import CacheState
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
@@ -42,10 +41,10 @@ class _Remembered:
 
 class DeploymentReconciler:
     def __init__(
-        self, cell: Fleet, env: Environment, *, networking: bool, hub: Fleet | None
+        self, cell: Fleet, env: Environment, *, networking: bool, contacts: Contacts
     ) -> None:
         self._cell = cell
-        self._hub = hub
+        self._contacts = contacts
         self._env = env
         self._networking = networking
         self._pace = Pace()
@@ -83,7 +82,9 @@ class DeploymentReconciler:
             failures.append(error)
         found = instances.instances_of(cell, deployment)
         revision = _revision(deployment)
-        hold_rolls = self._hold_rolls()
+        # A cell without contact cannot know whether what it would start instead may start.
+        hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
+        plan = Plan()
         try:
             plan = self._plan(request, deployment, found, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
@@ -91,21 +92,12 @@ class DeploymentReconciler:
                 await _open_network_gates(cell, found)
         except (errors.ClientError, Waiting, Terminal) as error:
             failures.append(error)
-        result = await self._report(cell, deployment, found, revision, state)
+        result = await self._report(cell, deployment, found, revision, state, plan.forbidden)
         if failures:
             raise failures[0]
         if hold_rolls and result.delay is None:
             return after(HELD_SECONDS)  # contact is made without an event
         return result
-
-    def _hold_rolls(self) -> str:
-        """Why nothing that serves may be replaced: a cell without contact cannot know
-        whether what it would start instead may start."""
-        if self._hub is None:
-            return ""
-        hub = self._hub.get(HUB)
-        in_touch = hub is not None and hub.cache(core.NAMESPACES).state is CacheState.CURRENT
-        return "" if in_touch else compute.REASON_CELL_DISCONNECTED
 
     async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:
         if not self._networking:
@@ -173,6 +165,7 @@ class DeploymentReconciler:
         found: list[Object],
         revision: str,
         state: NetworkState,
+        held: Sequence[HeldBack] = (),
     ) -> Result:
         left = self._pace.left(deployment.metadata.uid)
         if left > 0:
@@ -188,6 +181,7 @@ class DeploymentReconciler:
                     location_needed=not state.located,
                     networks_ready=state.ready,
                 ),
+                held=held,
                 now=self._env.now(),
             )
         )

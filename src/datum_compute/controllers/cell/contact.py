@@ -1,0 +1,73 @@
+"""Whether a cell is in touch with the hub and with the project behind a namespace.
+
+Told from watches that are kept open anyway: one that is open has an answering plane at its
+other end, and one that was interrupted grows old.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.controllers.cell.instance.tenancy import tenant_of
+from datum_compute.controllers.planes import HUB
+from datum_compute.decisions.contact import Contact, decide_hold
+from datum_compute.runtime.cache import Cache, CacheState
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Read
+from datum_compute.runtime.fleet import Fleet
+
+
+class Contacts:
+    """``hub`` None: nothing is federated. ``projects`` None: quota is not enforced."""
+
+    def __init__(
+        self, hub: Fleet | None = None, projects: Fleet | None = None, cluster_name: str = ""
+    ) -> None:
+        self._hub = hub
+        self._projects = projects
+        self._claims_selector = f"{compute.LABEL_SOURCE_CLUSTER}={cluster_name}"
+
+    def reads(self, cell: Fleet) -> list[Read]:
+        """What is watched for it. Any kind would do; these are watched in any case."""
+        reads: list[Read] = []
+        if self._hub is not None:
+            reads.append(Read(self._hub, core.NAMESPACES, required=False))
+        if self._projects is not None:
+            reads.append(Read(cell, core.NAMESPACES))
+            reads.append(
+                Read(
+                    self._projects,
+                    quota.RESOURCE_CLAIMS,
+                    label_selector=self._claims_selector,
+                    required=False,
+                )
+            )
+        return reads
+
+    def hold_rolls(self, cell: Cluster, namespace: str) -> str:
+        """Why nothing of this namespace may be replaced; empty when it may be."""
+        return decide_hold(hub=self._hub_contact(), project=self._project_contact(cell, namespace))
+
+    def _hub_contact(self) -> Contact:
+        if self._hub is None:
+            return Contact.NOT_USED
+        hub = self._hub.get(HUB)
+        return _contact_by(hub.cache(core.NAMESPACES)) if hub is not None else Contact.AWAY
+
+    def _project_contact(self, cell: Cluster, namespace: str) -> Contact:
+        if self._projects is None:
+            return Contact.NOT_USED
+        tenant = tenant_of(cell, namespace)
+        if tenant is None:
+            return Contact.UNKNOWN
+        plane = self._projects.get(tenant.project)
+        if plane is None:
+            return Contact.AWAY
+        return _contact_by(plane.cache(quota.RESOURCE_CLAIMS, label_selector=self._claims_selector))
+
+
+def _contact_by(cache: Cache) -> Contact:
+    if cache.state is CacheState.CURRENT:
+        return Contact.ANSWERED
+    return Contact.REFUSED if cache.state is CacheState.NOT_SERVED else Contact.AWAY

@@ -1,0 +1,112 @@
+"""A cell that the hub or a project does not answer, or answers no."""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from tests.controllers import test_cell_deployment as deployments
+from tests.controllers.harness import (
+    NAMESPACE,
+    World,
+    condition,
+    find,
+    message,
+    settle,
+    template,
+    until,
+    until_gone,
+    until_names,
+    world,
+)
+from tests.controllers.test_cell_instance import (
+    CLAIM,
+    NAME,
+    answer,
+    controller,
+    create,
+    given,
+    on_hub,
+    scale,
+)
+
+
+async def finalizers(w: World) -> list[str]:
+    found = await w.cell.get(compute.INSTANCES, NAME, w.hub_namespace)
+    return list(found.metadata.finalizers)
+
+
+async def granted(w: World) -> None:
+    """An Instance that has its copy and its claim, and that nobody wants any more."""
+    await create(w)
+    await answer(w)
+    await on_hub(w, ("QuotaGranted", "True", "QuotaAvailable"))
+    await scale(w, 0)
+
+
+async def test_a_hub_that_says_no_keeps_its_own_finalizer_and_is_asked_again() -> None:
+    async with world() as w:
+        await given(w)
+        hub, link = w.linked("hub")
+        async with w.running(controller(w, hub=hub)):
+            await granted(w)
+            link.forbids = "DELETE"
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle()
+            assert await finalizers(w) == [compute.FINALIZER_INSTANCE]
+
+            link.forbids = ""
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is None
+
+
+async def test_a_project_that_says_no_keeps_its_own_finalizer_and_is_asked_again() -> None:
+    async with world() as w:
+        await given(w)
+        project, link = w.linked("project/demo")
+        async with w.running(controller(w, project=project)):
+            await granted(w)
+            link.forbids = "DELETE"
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+            await settle()
+            assert await finalizers(w) == [compute.FINALIZER_QUOTA_CLAIM]
+
+            link.forbids = ""
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
+
+
+async def test_rolls_wait_for_a_project_that_is_away_and_the_deployment_says_so() -> None:
+    """Its claims cannot be read, so a replacement would stay at its gate."""
+    async with world() as w:
+        await deployments.given(w, 1)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        link.cut = True
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO)
+            await deployments.change(w, template=template("acme/web:2"))
+            told = await until(
+                w.cell,
+                compute.WORKLOAD_DEPLOYMENTS,
+                deployments.NAME,
+                w.hub_namespace,
+                lambda obj: "CellDisconnected" in message(obj, "ReplicasReady"),
+            )
+            assert condition(told, "ReplicasReady") == ("True", "ReplicasAvailable")
+            assert condition(told, "Available") == ("True", "StableInstanceFound")
+            await settle()
+            (kept,) = await until_names(w.cell, compute.INSTANCES, deployments.ZERO)
+            assert not kept.metadata.deleting
+
+            link.cut = False
+            await deployments.deleting(w, deployments.ZERO)

@@ -123,6 +123,13 @@ IMAGE = ("False", "ImageUnavailable", "no such image")
         (("False", "ProgrammingInProgress", "on it"), IMAGE, IMAGE),
         (("False", "Provisioning", "p"), IMAGE, IMAGE),
         (IMAGE, ("False", "Provisioning", "p"), IMAGE),
+        (IMAGE, ("Unknown", "InstanceCrashing", "c"), ("Unknown", "InstanceCrashing", "c")),
+        (("Unknown", "InstanceCrashing", "c"), PENDING, ("Unknown", "InstanceCrashing", "c")),
+        (
+            ("False", "ProgrammingInProgress", "on it"),
+            ("Unknown", "Starting", "s"),
+            ("False", "ProgrammingInProgress", "on it"),
+        ),
         (PENDING, ("Unknown", "Provisioning", "p"), ("Unknown", "Provisioning", "p")),
         (PROGRAMMED, PENDING, ("False", "Pending", "Instance is not available")),
         (PROGRAMMED, ("Unknown", "Starting", "s"), ("Unknown", "Starting", "s")),

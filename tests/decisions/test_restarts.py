@@ -22,6 +22,10 @@ moments = st.integers(0, 3_000_000_000).map(lambda seconds: datetime.fromtimesta
         ("2026-03-01T00:00:00Z", "2026-03-04T05:06:07Z"),
         ("2026-03-04T05:06:07Z", "2026-03-04T05:06:08Z"),
         ("2030-01-01T00:00:00Z", "2030-01-01T00:00:01Z"),
+        ("2030-01-01T02:00:00.7+02:00", "2030-01-01T00:00:01Z"),
+        ("2030-01-01T00:00:00", "2026-03-04T05:06:07Z"),
+        ("9999-12-31T23:59:59Z", "2026-03-04T05:06:07Z"),
+        ("0001-01-01T00:00:00+14:00", "2026-03-04T05:06:07Z"),
     ],
 )
 def test_the_next_restart(existing: str | None, value: str) -> None:
@@ -39,6 +43,25 @@ def test_a_new_restart_is_later_than_the_last(now: datetime, last: datetime) -> 
     moment = parse_restart(value)
     assert moment is not None
     assert moment >= now - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "deployment", "stands"),
+    [
+        (None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00Z", None, "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00Z", "2026-01-01T01:00:01+01:00", "2026-01-01T01:00:01+01:00"),
+        ("soon", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00Z", "soon", "2026-01-01T00:00:00Z"),
+        ("soon", "later", "soon"),
+        (None, "later", None),
+    ],
+)
+def test_the_later_time_stands_and_what_is_no_time_counts_as_none(
+    workload: str | None, deployment: str | None, stands: str | None
+) -> None:
+    assert later_restart(workload, deployment) == stands
 
 
 def test_without_any_there_is_none() -> None:

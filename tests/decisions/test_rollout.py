@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from datum_compute.decisions.rollout import Phase, Row, decide_rollout
+from datum_compute.decisions.rollout import Blocker, Phase, Row, blocker_of, decide_rollout
 
 
 def wire_workload(*cities: str, generation: int = 1, observed: int = 1) -> dict[str, Any]:
@@ -173,6 +173,38 @@ def test_a_standing_reason_blocks_even_what_is_pending(
     assert row.blocker is not None
     assert (row.blocker.reason, row.blocker.message) == (reason, "why")
     assert row.blocker.terminal is terminal
+
+
+@pytest.mark.parametrize(
+    ("type", "status", "told"),
+    [
+        ("ReplicasReady", "True", False),
+        ("ReplicasReady", "False", True),
+        ("ReplicasReady", "Unknown", True),
+        ("Scheduled", "False", True),
+        ("Scheduled", "Unknown", False),
+        ("CellReachable", "False", True),
+        ("CellReachable", "Unknown", False),
+        ("Available", "False", False),
+    ],
+)
+def test_which_conditions_tell_what_stands_in_the_way(type: str, status: str, told: bool) -> None:
+    found = blocker_of([{"type": type, "status": status, "reason": "Why", "message": "so"}])
+
+    assert found == (Blocker("Why", "so") if told else None)
+
+
+def test_where_is_told_before_whether() -> None:
+    said = [
+        {"type": type, "status": "False", "reason": type}
+        for type in ("ReplicasReady", "CellReachable", "Scheduled")
+    ]
+
+    assert [blocker_of(said[:count]) for count in (1, 2, 3)] == [
+        Blocker("ReplicasReady", ""),
+        Blocker("CellReachable", ""),
+        Blocker("Scheduled", ""),
+    ]
 
 
 def test_ordinary_waiting_blocks_only_when_nothing_moves() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition
@@ -106,6 +108,23 @@ def test_nothing_available_says_why() -> None:
     told = "DFW: no image (ImageUnavailable)"
     assert said(status.placements[0].conditions) == ("False", "NoAvailableDeployments", told)
     assert said(status.conditions) == ("False", "NoAvailablePlacements", f"default: {told}")
+
+
+@pytest.mark.parametrize(
+    ("type", "status", "told"),
+    [
+        ("ReplicasReady", "Unknown", True),
+        ("ReplicasReady", "True", False),
+        ("Scheduled", "False", True),
+        ("Scheduled", "Unknown", False),
+        ("CellReachable", "Unknown", False),
+    ],
+)
+def test_which_conditions_of_a_deployment_are_told(type: str, status: str, told: bool) -> None:
+    found = decide(deployment("DFW", conditions=[DOWN, condition(type, status, "Why", "so")]))
+
+    message = "DFW: so (Why)" if told else "No deployment is available yet"
+    assert said(found.placements[0].conditions)[2] == message
 
 
 def test_a_placement_without_deployments_is_reported() -> None:

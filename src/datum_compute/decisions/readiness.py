@@ -138,11 +138,13 @@ def _not_programmed(current: Conditions) -> _Verdict:
     others = [each for each in current if each.type not in _NEVER_COMPETES]
     if programmed is not None and _explains(programmed):
         best = _verdict_of(programmed)
+        # Last in line: of two that explain as much, the other one is the more telling.
         others.append(programmed)
+    highest = 0
     for condition in others:
         open_ = condition.status != conditions.TRUE and _explains(condition)
-        if open_ and reason_priority(condition.reason) > reason_priority(best.reason):
-            best = _verdict_of(condition)
+        if open_ and reason_priority(condition.reason) > highest:
+            best, highest = _verdict_of(condition), reason_priority(condition.reason)
     return best
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+_END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
+
 
 def parse_restart(text: str | None) -> datetime | None:
-    """The time of a restart; what cannot be read counts as none."""
+    """The time of a restart; what cannot be read counts as none, and so does the end of the
+    calendar, after which no other restart could come."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return moment if moment.tzinfo else None
+    return moment if moment.tzinfo and moment < _END_OF_TIME else None
 
 
 def later_restart(workload: str | None, deployment: str | None) -> str | None:

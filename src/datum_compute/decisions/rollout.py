@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from datum_compute.api.compute import vocabulary as words
+from datum_compute.decisions.reasons import explain
 
 TERMINAL_REASONS = frozenset(
     {
@@ -31,7 +32,12 @@ BLOCKING_REASONS = frozenset(
         words.REASON_AMBIGUOUS_CELL,
     }
 )
-"""Quota or placement: given some grace, because both can pass by themselves."""
+"""Quota or placement: whoever waits gives up after a grace, because both can pass by
+themselves."""
+
+UNSERVED = "No available location serves {city}"
+"""What the workload's status says of a city that has no deployment for want of a location;
+the condition's own reason is another one where the placement has further cities."""
 
 BLOCKED_AFTER_SECONDS = 30.0
 """Without any movement for so long, a rollout counts as blocked."""
@@ -46,17 +52,26 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
+    """Why a deployment is not there yet, in its own words."""
+
     reason: str
     message: str
+    since: str = ""
+    """When it began, as the condition says."""
 
     @property
     def terminal(self) -> bool:
         return self.reason in TERMINAL_REASONS
 
     @property
+    def hopeless(self) -> bool:
+        """Whether to give up on it after a grace."""
+        return self.reason in BLOCKING_REASONS
+
+    @property
     def stands(self) -> bool:
-        """Whether it is more than ordinary waiting."""
-        return self.reason in TERMINAL_REASONS or self.reason in BLOCKING_REASONS
+        """Whether it is more than ordinary waiting: somebody must act."""
+        return explain(self.reason).blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +138,12 @@ def decide_rollout(
             found[key] = deployment
         else:
             leaving.append(deployment)
-    rows = [_row(key, city, target, found.get(key)) for key, (city, target) in expected.items()]
+    rows = [
+        _row(key, city, found[key])
+        if key in found
+        else Row(key[0], city, target=target, blocker=_missing_blocker(workload, key[0], city))
+        for key, (city, target) in expected.items()
+    ]
     rows += [_leaving_row(deployment) for deployment in leaving]
     return Rollout(tuple(rows), settled=_observed(workload))
 
@@ -143,11 +163,25 @@ def _key(deployment: Mapping[str, Any]) -> tuple[str, str]:
     return spec.get("placementName", ""), spec.get("cityCode", "").lower()
 
 
-def _row(
-    key: tuple[str, str], city: str, minimum: int, deployment: Mapping[str, Any] | None
-) -> Row:
-    if deployment is None:
-        return Row(placement=key[0], city=city, target=minimum)
+def _missing_blocker(workload: Mapping[str, Any], placement: str, city: str) -> Blocker | None:
+    """Why a city has no deployment, by what the workload's controller says about it."""
+    if not _observed(workload):
+        return None  # it has not come to it yet
+    status = workload.get("status") or {}
+    said = [each for each in status.get("placements") or () if each.get("name") == placement]
+    conditions = [_find(each, words.CONDITION_AVAILABLE) for each in (*said, status)]
+    for condition in conditions:
+        message = str(condition.get("message", ""))
+        since = str(condition.get("lastTransitionTime", ""))
+        if UNSERVED.format(city=city) in message:
+            text = UNSERVED.format(city=city)
+            return Blocker(words.REASON_NO_MATCHING_LOCATION, text, since)
+        if condition.get("status") == "False":
+            return Blocker(str(condition.get("reason", "")), message, since)
+    return None
+
+
+def _row(key: tuple[str, str], city: str, deployment: Mapping[str, Any]) -> Row:
     status = deployment.get("status") or {}
     reported = _observed(deployment)
     own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
@@ -184,14 +218,26 @@ def blocker_of(conditions: Sequence[Mapping[str, Any]], *, reported: bool = True
     one before: what ails those is what the new spec may well cure.
     """
     by_type = {condition.get("type"): condition for condition in conditions}
-    types = [words.CONDITION_SCHEDULED, words.CONDITION_CELL_REACHABLE]
-    if reported:
-        types.append(words.CONDITION_REPLICAS_READY)
-    for type in types:
-        condition = by_type.get(type)
-        if condition is not None and condition.get("status") == "False":
-            return Blocker(str(condition.get("reason", "")), str(condition.get("message", "")))
+    for type in (words.CONDITION_SCHEDULED, words.CONDITION_CELL_REACHABLE):
+        if by_type.get(type, {}).get("status") == "False":
+            return _blocker(by_type[type])
+    replicas = by_type.get(words.CONDITION_REPLICAS_READY)
+    if reported and replicas is not None and replicas.get("status") != "True":
+        return _blocker(replicas)
     return None
+
+
+def _blocker(condition: Mapping[str, Any]) -> Blocker:
+    return Blocker(
+        str(condition.get("reason", "")),
+        str(condition.get("message", "")),
+        str(condition.get("lastTransitionTime", "")),
+    )
+
+
+def _find(status: Mapping[str, Any], type: str) -> Mapping[str, Any]:
+    conditions = status.get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == type), {})
 
 
 def _observed(obj: Mapping[str, Any]) -> bool:

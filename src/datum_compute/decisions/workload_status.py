@@ -157,15 +157,13 @@ def _obstacles(
 
 def _cause(deployment: compute.WorkloadDeployment) -> Condition | None:
     """The deployment's own word on what is wrong: where before whether."""
-    for type in (
-        compute.CONDITION_SCHEDULED,
-        compute.CONDITION_CELL_REACHABLE,
-        compute.CONDITION_REPLICAS_READY,
-    ):
-        condition = conditions.find(deployment.status.conditions, type)
+    current = deployment.status.conditions
+    for type in (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE):
+        condition = conditions.find(current, type)
         if condition is not None and condition.status == conditions.FALSE:
             return condition
-    return None
+    ready = conditions.find(current, compute.CONDITION_REPLICAS_READY)
+    return ready if ready is not None and ready.status != conditions.TRUE else None
 
 
 def _told(city: str, cause: Condition) -> str:

@@ -1,4 +1,8 @@
-"""An :class:`~datum_compute.env.Environment` whose every answer follows from a seed."""
+"""An :class:`~datum_compute.env.Environment` whose every answer follows from a seed.
+
+:class:`SkewedEnvironment` is the same world seen through a clock that is wrong. Only the wall
+clock can be: timers belong to the event loop, which all processes of a simulation share.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,9 @@ class SimulatedEnvironment:
     def variable(self, name: str) -> str | None:
         return self._variables.get(name)
 
+    def variables(self) -> dict[str, str]:
+        return dict(self._variables)
+
     def on_fault(self, name: str, hook: Callable[[], None]) -> None:
         """Call ``hook`` whenever the product passes this fault point; it may raise."""
         self._hooks.setdefault(name, []).append(hook)
@@ -75,3 +82,36 @@ class SimulatedEnvironment:
         if self._origin is None:
             self._origin = now
         return now - self._origin
+
+
+class SkewedEnvironment:
+    """Another environment, but for a clock that is off and runs too fast or too slow."""
+
+    def __init__(
+        self, env: SimulatedEnvironment, *, offset: float = 0.0, rate: float = 1.0
+    ) -> None:
+        self._env = env
+        self._offset = timedelta(seconds=offset)
+        self._rate = rate
+
+    def now(self) -> datetime:
+        true = self._env.now()
+        return self._env.start + (true - self._env.start) * self._rate + self._offset
+
+    def random(self, stream: str) -> Random:
+        return self._env.random(stream)
+
+    def new_uid(self) -> str:
+        return self._env.new_uid()
+
+    def new_token(self) -> str:
+        return self._env.new_token()
+
+    def variable(self, name: str) -> str | None:
+        return self._env.variable(name)
+
+    def variables(self) -> dict[str, str]:
+        return self._env.variables()
+
+    def fault(self, name: str) -> None:
+        self._env.fault(name)

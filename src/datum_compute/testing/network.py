@@ -1,0 +1,392 @@
+"""A network between named processes and the planes they talk to, under the client protocol.
+
+A process's client of a plane gets its transport from :meth:`Network.transport`. What is sent
+there is carried by a courier of the network's own, not by the caller: a caller that gives up,
+or dies, does not call its request back. On its way a message is delayed, lost, doubled or
+cut off as the :mod:`weather <.weather>` and the partitions have it; a watch's messages come
+in order, late by the watch's lag, and stop or break at a cut.
+
+A process that was killed has no effects any more: its transports refuse, its watches end.
+What it had sent before may still arrive. Started again, it gets new transports.
+
+All chance comes from one stream per process and plane, and all of it is noted in the trace,
+so a seed gives the same run in every process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Any
+
+from datum_compute.client import errors
+from datum_compute.client.transport import Request, Response, Transport, close_stream
+from datum_compute.env import Environment
+from datum_compute.runtime.tasks import TaskGroup, stop_tasks
+from datum_compute.testing.trace import Trace
+from datum_compute.testing.weather import CALM, LATE_SECONDS, SLOW_SECONDS, Weather
+
+GIVE_UP_SECONDS = 120.0
+"""How long a caller without a deadline waits for an answer that was lost; TCP takes longer."""
+
+DOUBLED = frozenset({"PUT", "PATCH", "DELETE"})
+"""What a proxy sends again when it got no answer: a create is not among it."""
+
+
+_Answer = Response | errors.TransportFailure
+"""A failure travels as a value: nobody complains when its caller is gone."""
+
+
+class Direction(StrEnum):
+    BOTH = "both"
+    THERE = "there"
+    """From the first side to the second."""
+    BACK = "back"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Two groups of processes and planes, by name, between which messages do not pass."""
+
+    number: int
+    left: frozenset[str]
+    right: frozenset[str]
+    direction: Direction
+    silent: bool
+    """Messages vanish, and watches stall; otherwise connections are refused and broken."""
+
+    def stops(self, sender: str, receiver: str) -> bool:
+        there = sender in self.left and receiver in self.right
+        back = sender in self.right and receiver in self.left
+        return (there and self.direction is not Direction.BACK) or (
+            back and self.direction is not Direction.THERE
+        )
+
+
+class Network:
+    """``async with Network(env) as network:`` owns what is under way."""
+
+    def __init__(
+        self, env: Environment, trace: Trace | None = None, weather: Weather = CALM
+    ) -> None:
+        self.env = env
+        self.trace = trace or Trace()
+        self.weather = weather
+        """May be changed at any time; holds for what is sent from then on."""
+        self.lags: dict[tuple[str, str], float] = {}
+        """Seconds by which all watches of a kind (by its plural) of a process are behind, on
+        top of what the weather has drawn. Holds for messages that arrive from then on."""
+        self._partitions: dict[int, Partition] = {}
+        self._cuts = 0
+        self._requests = 0
+        self._lives: dict[str, int] = {}  # of processes: how often started; negative when dead
+        self._streams: dict[_Stream, None] = {}
+        self._under_way: dict[asyncio.Task[Any], None] = {}
+        self._tasks = TaskGroup("network")
+
+    async def __aenter__(self) -> Network:
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        await stop_tasks(list(self._under_way))
+        return await self._tasks.__aexit__(kind, error, traceback)
+
+    def transport(self, process: str, plane: str, inner: Transport) -> Transport:
+        """For a client of ``plane`` in the current life of ``process``."""
+        return _Link(self, process, plane, inner, self._lives.setdefault(process, 1))
+
+    # What may be done to it while it runs.
+
+    def partition(
+        self,
+        left: str | Iterable[str],
+        right: str | Iterable[str],
+        *,
+        direction: Direction = Direction.BOTH,
+        silent: bool = True,
+    ) -> Partition:
+        """Cut, until healed. Names are those of processes and of planes."""
+        self._cuts += 1
+        cut = Partition(self._cuts, _names(left), _names(right), direction, silent)
+        self._partitions[cut.number] = cut
+        kind = "silent" if silent else "loud"
+        self._note("cut", cut.number, sorted(cut.left), sorted(cut.right), direction, kind)
+        for stream in list(self._streams):
+            if not silent and cut.stops(stream.link.plane, stream.link.process):
+                stream.break_off("the connection was cut")
+        return cut
+
+    def heal(self, partition: Partition | None = None) -> None:
+        """One partition, or all. A watch that was stalled goes on, or breaks only now."""
+        healed = [partition] if partition else list(self._partitions.values())
+        for cut in healed:
+            if self._partitions.pop(cut.number, None) is not None:
+                self._note("heal", cut.number)
+        for stream in list(self._streams):
+            link = stream.link
+            if any(cut.stops(link.plane, link.process) for cut in healed):
+                if link.chance.random() < 0.5:
+                    stream.break_off("the connection did not outlive the cut")
+                stream.wake()
+
+    def is_cut(self, sender: str, receiver: str) -> Partition | None:
+        for cut in self._partitions.values():
+            if cut.stops(sender, receiver):
+                return cut
+        return None
+
+    def kill(self, process: str) -> None:
+        """From this instant the process has no effects, whatever its tasks still do."""
+        self._note("kill", process)
+        self._lives[process] = -abs(self._lives.get(process, 1))
+        for stream in list(self._streams):
+            if stream.link.process == process:
+                stream.break_off("the process is dead")
+
+    def revive(self, process: str) -> None:
+        """Transports made from now on work; those of the life before stay dead."""
+        self._note("start", process)
+        self._lives[process] = abs(self._lives.get(process, 0)) + 1
+
+    def is_alive(self, process: str, life: int) -> bool:
+        return self._lives.get(process) == life
+
+    # Carrying.
+
+    async def send(self, link: _Link, request: Request, timeout: float | None) -> Response:
+        if not self.is_alive(link.process, link.life):
+            raise errors.ConnectFailed("the process is dead")
+        self._requests += 1
+        number = self._requests
+        self._note("request", number, link.process, link.plane, request.method, request.path)
+        answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self.start(self._carry(link, request, number, answer), f"request {number}")
+        try:
+            async with asyncio.timeout(timeout or GIVE_UP_SECONDS):
+                found = await answer
+        except TimeoutError:
+            self._note("timeout", number)
+            raise errors.TimedOut("no answer in time") from None
+        if isinstance(found, errors.TransportFailure):
+            raise found
+        return found
+
+    async def _carry(
+        self, link: _Link, request: Request, number: int, answer: asyncio.Future[_Answer]
+    ) -> None:
+        weather, chance = self.weather, link.chance
+        fate = chance.random()
+        await self._travel(link, weather)
+        cut = self.is_cut(link.process, link.plane)
+        if cut is not None or fate < weather.lose_request:
+            self._lose(link, number, answer, cut, "request")
+            return
+        if fate < weather.lose_request + weather.late_request:
+            self._note("late", number)
+            _fail(answer, errors.Disconnected("the connection broke"))
+            await asyncio.sleep(chance.uniform(0.0, LATE_SECONDS))
+            if self.is_cut(link.process, link.plane) is not None:
+                return
+        response = await self._deliver(link, request, number, answer)
+        if response is None:
+            return
+        if request.method in DOUBLED and chance.random() < weather.duplicate:
+            self._note("double", number)
+            first, response = response, await self._deliver(link, request, number, answer)
+            response = first if response is None or chance.random() < 0.5 else response
+        await self._travel(link, weather)
+        cut = self.is_cut(link.plane, link.process)
+        if cut is not None or chance.random() < weather.lose_reply:
+            self._lose(link, number, answer, cut, "reply")
+            await close_stream(response.stream)
+            return
+        if answer.done() or not self.is_alive(link.process, link.life):
+            await close_stream(response.stream)
+            return
+        if response.stream is not None:
+            stream = _Stream(self, link, request, response.stream)
+            self._streams[stream] = None
+            response = Response(response.status, response.headers, stream=stream)
+        answer.set_result(response)
+
+    async def _deliver(
+        self, link: _Link, request: Request, number: int, answer: asyncio.Future[_Answer]
+    ) -> Response | None:
+        try:
+            response = await link.inner.send(request)
+        except errors.TransportFailure as failure:
+            self._note("refused", number)
+            _fail(answer, failure)
+            return None
+        self._note("reply", number, response.status)
+        return response
+
+    async def _travel(self, link: _Link, weather: Weather) -> None:
+        seconds = link.chance.uniform(0.0, weather.delay) if weather.delay else 0.0
+        if weather.slow and link.chance.random() < weather.slow:
+            seconds += link.chance.uniform(0.0, SLOW_SECONDS)
+        if seconds:
+            await asyncio.sleep(seconds)
+
+    def _lose(
+        self,
+        link: _Link,
+        number: int,
+        answer: asyncio.Future[_Answer],
+        cut: Partition | None,
+        what: str,
+    ) -> None:
+        silent = cut.silent if cut is not None else link.chance.random() < 0.3
+        self._note("cut-off" if cut else "lost", what, number)
+        if silent:
+            return  # the caller waits until it gives up
+        if what == "request" and cut is not None:
+            _fail(answer, errors.ConnectFailed("the connection was refused"))
+        else:
+            _fail(answer, errors.Disconnected(f"the {what} was lost"))
+
+    def lag_of(self, process: str, path: str) -> float:
+        return sum(
+            seconds
+            for (name, plural), seconds in self.lags.items()
+            if name == process and plural in path.split("/")
+        )
+
+    def forget(self, stream: _Stream) -> None:
+        self._streams.pop(stream, None)
+
+    def start(self, coro: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = self._tasks.start(coro, name=name)
+        self._under_way[task] = None
+        task.add_done_callback(self._under_way.pop)
+        return task
+
+    def _note(self, kind: str, *words: object) -> None:
+        self.trace.note(kind, *words)
+
+
+class _Link:
+    """One process's way to one plane, for one life of the process."""
+
+    def __init__(
+        self, network: Network, process: str, plane: str, inner: Transport, life: int
+    ) -> None:
+        self.process = process
+        self.plane = plane
+        self.inner = inner
+        self.life = life
+        self.chance = network.env.random(f"network {process} {plane}")
+        self._network = network
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        return await self._network.send(self, request, timeout)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class _Stream:
+    """A watch's messages as they come out at the far end: in order, late, or not at all.
+
+    A pump takes them from the server as they are sent, so that a stalled reader holds up
+    nothing but itself.
+    """
+
+    def __init__(
+        self, network: Network, link: _Link, request: Request, inner: AsyncIterator[bytes]
+    ) -> None:
+        self.link = link
+        self._network = network
+        self._path = request.path
+        self._inner = inner
+        self._lag = link.chance.uniform(0.0, network.weather.lag) if network.weather.lag else 0.0
+        self._arrived: deque[tuple[float, bytes]] = deque()
+        self._latest = 0.0
+        self._ended = False
+        self._broken: errors.TransportFailure | None = None
+        self._waker: asyncio.Future[None] | None = None
+        self._pump = network.start(self._take(), f"watch {link.process} {request.path}")
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            if self._broken is not None:
+                raise self._broken
+            if self._arrived:
+                due, chunk = self._arrived[0]
+                wait = due - asyncio.get_running_loop().time()
+                if self._network.is_cut(self.link.plane, self.link.process) is not None:
+                    await self._sleep(None)
+                elif wait > 0:
+                    await self._sleep(wait)
+                else:
+                    self._arrived.popleft()
+                    self._after_message()
+                    return chunk
+            elif self._ended:
+                raise StopAsyncIteration
+            else:
+                await self._sleep(None)
+
+    async def aclose(self) -> None:
+        self._network.forget(self)
+        await stop_tasks([self._pump])
+        await close_stream(self._inner)
+
+    def break_off(self, why: str) -> None:
+        self._broken = errors.Disconnected(why)
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+    def _after_message(self) -> None:
+        share = self._network.weather.break_stream
+        if share and self.link.chance.random() < share:
+            self._network.trace.note("break", self.link.process, self._path)
+            self.break_off("the connection broke")
+
+    async def _take(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async for chunk in self._inner:
+                lag = self._lag + self._network.lag_of(self.link.process, self._path)
+                self._latest = max(self._latest, loop.time() + lag)  # never overtaking
+                self._arrived.append((self._latest, chunk))
+                self.wake()
+        except errors.TransportFailure as failure:
+            self._broken = failure
+        self._ended = True
+        self.wake()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        waker = self._waker = loop.create_future()
+        timer = loop.call_later(seconds, self.wake) if seconds is not None else None
+        try:
+            await waker
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+
+def _names(names: str | Iterable[str]) -> frozenset[str]:
+    return frozenset([names] if isinstance(names, str) else names)
+
+
+def _fail(answer: asyncio.Future[_Answer], failure: errors.TransportFailure) -> None:
+    if not answer.done():
+        answer.set_result(failure)

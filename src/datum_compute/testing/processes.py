@@ -1,0 +1,80 @@
+"""A process of a simulated world: it is built, runs, dies without a word and is built anew.
+
+Death comes in two steps. First the network refuses everything from it, so that nothing it
+still does has an effect; only then are its tasks cancelled and their ``finally`` clauses
+run, into the void. The next life is built from nothing: no cache, no queue, no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from datum_compute.env import Environment
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.network import Network
+
+
+class Program(Protocol):
+    """What runs in a process; a :class:`~datum_compute.runtime.manager.Manager` is one."""
+
+    async def run(self) -> None: ...
+
+    async def wait_ready(self) -> None: ...
+
+
+Build = Callable[[Environment], Program]
+"""Makes a program with its clients; called once for every life."""
+
+
+class Process:
+    def __init__(self, name: str, build: Build, env: Environment, network: Network) -> None:
+        self.name = name
+        self.lives = 0
+        self._build = build
+        self._env = env
+        """This process's own: its clock may be wrong."""
+        self._network = network
+        self._program: Program | None = None
+        self._started = asyncio.Event()
+        self._crash = asyncio.Event()
+        self._down_for = 0.0
+
+    async def run(self) -> None:
+        """Live, again and again, until cancelled."""
+        async with TaskGroup(f"process {self.name}") as tasks:
+            while True:
+                self._network.revive(self.name)
+                self.lives += 1
+                self._crash.clear()
+                program = self._program = self._build(self._env)
+                self._started.set()
+                life = tasks.start(program.run(), name=f"{self.name} life {self.lives}")
+                await self._crash.wait()
+                self._program = None
+                self._started.clear()
+                await tasks.stop(life)
+                await asyncio.sleep(self._down_for)
+
+    async def wait_ready(self) -> None:
+        """Until its program is; one that dies meanwhile is waited for in its next life."""
+        while True:
+            await self._started.wait()
+            program = self._program
+            if program is None:
+                continue
+            try:
+                await program.wait_ready()
+            except RuntimeError:
+                if self._program is program:
+                    raise
+            else:
+                return
+
+    def crash(self, down_for: float = 0.0) -> None:
+        """Die at this instant, and start again after so many seconds."""
+        if self._program is not None and not self._crash.is_set():
+            self._down_for = down_for
+            self._network.kill(self.name)
+            self._crash.set()

@@ -1,0 +1,57 @@
+"""What happened in a simulated run, as one digest and as lines to read.
+
+Everything that two runs of one seed must agree on is noted here with its virtual time:
+requests, replies, faults, crashes and commits. Two runs took the same course if and only if
+their digests are equal; where they differ, :attr:`Trace.lines` tells how far a run had come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter, deque
+from typing import Any
+
+from datum_compute.platform.apiserver.storage import PlaneStore, Store
+from datum_compute.platform.apiserver.storage_table import Event, Table
+from datum_compute.testing.environment import SimulatedEnvironment
+
+KEPT_LINES = 200
+
+
+class Trace:
+    def __init__(self, keep: int = KEPT_LINES) -> None:
+        self.counts: Counter[str] = Counter()
+        """How often each kind of thing was noted."""
+        self.lines: deque[str] = deque(maxlen=keep)
+        """The last ones, oldest first."""
+        self._hash: Any = hashlib.sha256()
+
+    def note(self, kind: str, *words: object) -> None:
+        now = asyncio.get_running_loop().time()
+        line = " ".join([f"{now:.6f}", kind, *map(str, words)])
+        self.counts[kind] += 1
+        self.lines.append(line)
+        self._hash.update(line.encode() + b"\n")
+
+    @property
+    def digest(self) -> str:
+        return str(self._hash.hexdigest())
+
+    def follow_commits(self, store: Store, env: SimulatedEnvironment) -> None:
+        """Note every change of the store when it is on disk, in the order of the log."""
+        pending: list[str] = []
+
+        def changed(plane: PlaneStore, table: Table, event: Event) -> None:
+            kind = "delete" if event.deleted else "update" if event.before else "create"
+            after = event.after
+            where = f"{plane.name} {table.resource} {after.namespace}/{after.name}"
+            pending.append(f"{where} {kind} {event.revision}")
+
+        def committed() -> None:
+            for line in pending:
+                self.note("commit", line)
+            pending.clear()
+
+        store.listeners.append(changed)
+        env.on_fault("store.after-commit", committed)

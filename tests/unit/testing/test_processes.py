@@ -1,0 +1,98 @@
+"""A simulated process dies at once, without a last word, and begins again from nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from datum_compute.client import errors
+from datum_compute.client.transport import Request, Response
+from datum_compute.env import Environment
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.environment import START, SimulatedEnvironment, SkewedEnvironment
+from datum_compute.testing.network import Network
+from datum_compute.testing.processes import Process
+
+
+class Server:
+    def __init__(self) -> None:
+        self.arrived: list[str] = []
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        self.arrived.append(request.path)
+        return Response(200)
+
+    async def close(self) -> None: ...
+
+
+class Counting:
+    """Says a number every second, and a last word when it is stopped."""
+
+    def __init__(self, network: Network, server: Server) -> None:
+        self._transport = network.transport("counting", "hub", server)
+        self._ready = asyncio.Event()
+
+    async def run(self) -> None:
+        number = 0
+        try:
+            while True:
+                number += 1
+                await self._transport.send(Request("POST", f"/{number}"))
+                self._ready.set()
+                await asyncio.sleep(1)
+        finally:
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        try:
+            await self._transport.send(Request("POST", "/goodbye"))
+        except errors.TransportFailure:
+            pass
+
+    async def wait_ready(self) -> None:
+        await self._ready.wait()
+
+
+async def test_a_crash_leaves_no_last_word_and_no_memory() -> None:
+    server = Server()
+    env = SimulatedEnvironment()
+    async with Network(env) as network, TaskGroup("world") as tasks:
+        process = Process("counting", lambda _: Counting(network, server), env, network)
+        running = tasks.start(process.run(), name="counting")
+        await process.wait_ready()
+        await asyncio.sleep(2.5)
+        process.crash(down_for=10)
+        await asyncio.sleep(9)
+        assert server.arrived == ["/1", "/2", "/3"]
+        await process.wait_ready()
+        await tasks.stop(running)
+
+    assert process.lives == 2
+    assert server.arrived == ["/1", "/2", "/3", "/1", "/goodbye"]
+
+
+async def test_a_program_that_fails_by_itself_fails_the_world() -> None:
+    class Failing:
+        async def run(self) -> None:
+            raise ValueError("a mistake in the program")
+
+        async def wait_ready(self) -> None: ...
+
+    env = SimulatedEnvironment()
+    with pytest.raises(ValueError, match="a mistake"):
+        async with Network(env) as network:
+            await Process("failing", lambda _: Failing(), env, network).run()
+
+
+async def test_a_skewed_clock_is_off_and_drifts_and_all_else_is_shared() -> None:
+    env = SimulatedEnvironment(5)
+    skewed: Environment = SkewedEnvironment(env, offset=-60, rate=2.0)
+    assert (skewed.now() - START).total_seconds() == -60
+    await asyncio.sleep(100)
+
+    assert (env.now() - START).total_seconds() == 100
+    assert (skewed.now() - START).total_seconds() == 140
+    assert skewed.random("x") is env.random("x")
+    skewed.fault("somewhere")
+    assert env.fault_counts["somewhere"] == 1

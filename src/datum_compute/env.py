@@ -42,6 +42,10 @@ class Environment(Protocol):
         """The environment variable of this name, or None when it is not set."""
         ...
 
+    def variables(self) -> dict[str, str]:
+        """All variables, for handing on to a child process."""
+        ...
+
     def fault(self, name: str) -> None:
         """A named point at which a simulation may interrupt; does nothing in production."""
         ...
@@ -69,7 +73,6 @@ class SystemEnvironment:
         return os.environ.get(name)
 
     def variables(self) -> dict[str, str]:
-        """All variables, for handing on to a child process."""
         return dict(os.environ)
 
     def fault(self, name: str) -> None:

@@ -24,6 +24,7 @@ from datum_compute import __version__
 from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.credentials import Identity, TokenSource, credential_of
 from datum_compute.client.decoding import FAULTS, Decoder, Report
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
 from datum_compute.client.target import Target
@@ -52,7 +53,7 @@ class ApiClient:
         *,
         cluster: str,
         prefix: str = "",
-        token: Callable[[], str] | str = "",
+        token: TokenSource = "",
         user_agent: str = USER_AGENT,
         field_manager: str = "datum-compute",
         field_validation: FieldValidation = "",
@@ -63,7 +64,7 @@ class ApiClient:
         self._transport = transport
         self._cluster = cluster
         self._prefix = prefix.rstrip("/")
-        self._token = token
+        self._credential = credential_of(token)
         self._user_agent = user_agent
         self._field_manager = field_manager
         self._field_validation = field_validation
@@ -224,7 +225,8 @@ class ApiClient:
     async def raw(self, path: str) -> bytes:
         path, _, query = path.partition("?")
         pairs = tuple(parse_qsl(query, keep_blank_values=True))
-        request = Request("GET", self._prefix + path, pairs, self._headers("application/json, */*"))
+        headers = {"accept": "application/json, */*"}
+        request = Request("GET", self._prefix + path, pairs, headers)
         what = f"get {path} on {self._cluster}"
         response = await self._send(request, lambda: what, patient=True)
         return response.body
@@ -240,7 +242,7 @@ class ApiClient:
         content_type: str = "application/json",
         patient: bool = False,
     ) -> Response:
-        headers = self._headers("application/json")
+        headers = {"accept": "application/json"}
         encoded = b""
         if body is not None:
             headers["content-type"] = content_type
@@ -252,11 +254,37 @@ class ApiClient:
     async def _send(
         self, request: Request, describe: Callable[[], str], *, patient: bool
     ) -> Response:
+        identity = await self._identity(describe)
+        response = await self._carry(request, identity, describe, patient)
+        if response.status == 401:
+            # Refused before anything was done. What we know of ourselves may have changed.
+            self._credential.renounce(identity)
+            renewed = await self._identity(describe)
+            if renewed != identity:
+                await close_stream(response.stream)
+                response = await self._carry(request, renewed, describe, patient)
+        return await self._accepted(response, describe)
+
+    async def _identity(self, describe: Callable[[], str]) -> Identity:
+        try:
+            return self._credential.at_hand() or await self._credential.fetch()
+        except errors.CredentialFailed as failure:
+            raise errors.CredentialFailed(f"{describe()}: {failure}") from failure
+
+    async def _carry(
+        self, request: Request, identity: Identity, describe: Callable[[], str], patient: bool
+    ) -> Response:
+        headers = {**request.headers, "user-agent": self._user_agent}
+        if identity.token:
+            headers["authorization"] = f"Bearer {identity.token}"
+        sent = Request(request.method, request.path, request.query, headers, request.body)
         timeout = self._timeout * 2 if patient else self._timeout
         try:
-            response = await self._transport.send(request, timeout=timeout)
+            return await self._transport.send(sent, timeout=timeout)
         except errors.TransportFailure as failure:
             raise type(failure)(f"{describe()}: {failure}") from failure
+
+    async def _accepted(self, response: Response, describe: Callable[[], str]) -> Response:
         if self._on_warning and "warning" in response.headers:
             for text in _warnings(response.headers["warning"]):
                 self._on_warning(text)
@@ -282,6 +310,11 @@ class ApiClient:
                         yield event
         except errors.TransportFailure as failure:
             raise type(failure)(f"{what}: {failure}") from failure
+        except errors.Unauthorized:
+            # The credential ran out under the watch; whoever opens the next must look again.
+            if (identity := self._credential.at_hand()) is not None:
+                self._credential.renounce(identity)
+            raise
 
     def _event(self, target: Target, line: bytes, what: str) -> WatchEvent | None:
         """The event of a line; None when it tells of an object that cannot be read."""
@@ -309,13 +342,6 @@ class ApiClient:
 
     def _malformed(self, target: Target, body: bytes, error: Exception) -> errors.Malformed:
         return _malformed(target.describe(self._cluster), body, error)
-
-    def _headers(self, accept: str) -> dict[str, str]:
-        headers = {"accept": accept, "user-agent": self._user_agent}
-        token = self._token if isinstance(self._token, str) else self._token()
-        if token:
-            headers["authorization"] = f"Bearer {token}"
-        return headers
 
     def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
         return _query(

@@ -8,6 +8,7 @@
     │   ├── TimedOut         no answer in time
     │   ├── Disconnected     the connection broke underneath
     │   └── Unavailable      502, 503, 504: something in between, or a server going down
+    ├── CredentialFailed     we cannot say who we are: nothing was sent; a person must act
     ├── Malformed            an answer that is not the API's form: not a server of ours
     └── StatusError          the server answered no
         ├── NotFound         404: the object is not there, and the server knows the kind
@@ -54,6 +55,10 @@ class Disconnected(TransportFailure): ...
 
 
 class Unavailable(TransportFailure): ...
+
+
+class CredentialFailed(ClientError):
+    """There is no credential to show: a token file or a credential program fails."""
 
 
 class Malformed(ClientError):

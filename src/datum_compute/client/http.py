@@ -60,6 +60,7 @@ class HttpTransport:
             self._options["proxy"] = proxy
         self._max_connections = max_connections
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._retired: list[aiohttp.ClientSession] = []
         self._sockets = _Sockets()
         self._streams: dict[int, _Stream] = {}
         self._closed = False
@@ -89,10 +90,15 @@ class HttpTransport:
         self._closed = True
         for stream in list(self._streams.values()):
             stream.fail()
-        while self._sessions:
-            _, session = self._sessions.popitem()
-            await session.close()
+        self.reconnect()
+        while self._retired:
+            await self._retired.pop().close()
         await self._sockets.wait_shut()
+
+    def reconnect(self) -> None:
+        """Use no connection again that was made until now; what is on its way may end."""
+        self._retired += self._sessions.values()
+        self._sessions.clear()
 
     def _url(self, request: Request) -> URL:
         text = self._origin + quote(request.path, safe="/:@!$&'()*+,;=~")

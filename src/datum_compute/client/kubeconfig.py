@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from datum_compute.client.credentials import TokenFile, TokenSource
+from datum_compute.client.errors import CredentialFailed
 from datum_compute.client.tls import client_context
 from datum_compute.env import Environment
 
@@ -52,7 +54,7 @@ class Connection:
     insecure: bool = False
     server_hostname: str = ""
     proxy: str = ""
-    token: Callable[[], str] | str = ""
+    token: TokenSource = ""
     certificate_pem: bytes = b""
     key_pem: bytes = b""
 
@@ -71,35 +73,25 @@ class Connection:
         return f"<Connection {self.name} {self.origin}{self.prefix}>"
 
 
-class TokenFile:
-    """A token in a file that is replaced before it expires; read again when it changed."""
+def load(
+    path: str | os.PathLike[str],
+    context: str = "",
+    *,
+    env: Environment | None = None,
+    allow_exec: bool = False,
+) -> Connection:
+    """The connection of one context of a file, by default its current one.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp: tuple[int, ...] = ()
-        self._token = ""
-
-    def __call__(self) -> str:
-        try:
-            stat = self._path.stat()
-            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if stamp != self._stamp:
-                self._token, self._stamp = self._path.read_text().strip(), stamp
-        except OSError as error:
-            # The file is swapped by others; what we read last stays good for a while.
-            if not self._token:
-                raise KubeconfigError(f"cannot read the token in {self._path}: {error}") from error
-        return self._token
-
-
-def load(path: str | os.PathLike[str], context: str = "") -> Connection:
-    """The connection of one context of a file, by default its current one."""
+    With ``allow_exec`` the file may name a program that gives the credential. It runs with
+    the rights of this process, so only the user's own command line may allow it; it needs
+    ``env``, for the program's variables and the clock.
+    """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"cannot read {file}: {error}") from error
-    return _Kubeconfig(file, _parsed(text, file)).connection(context)
+    return _Kubeconfig(file, _parsed(text, file), env, allow_exec).connection(context)
 
 
 def in_cluster(env: Environment, directory: Path = SERVICE_ACCOUNT) -> Connection:
@@ -115,8 +107,7 @@ def in_cluster(env: Environment, directory: Path = SERVICE_ACCOUNT) -> Connectio
         namespace = (directory / "namespace").read_text().strip()
     except OSError as error:
         raise KubeconfigError(f"cannot read the service account: {error}") from error
-    token = TokenFile(directory / "token")
-    token()  # a missing one is an error of the start, not of the first request
+    token = _token_file(directory / "token")
     address = f"[{host}]" if ":" in host else host
     return Connection(
         name="in-cluster",
@@ -131,12 +122,15 @@ def transport_for(connection: Connection) -> HttpTransport:
     """The transport of a connection. Credentials other than certificates are the client's."""
     from datum_compute.client.http import HttpTransport
 
-    return HttpTransport(
+    tls = _tls_of(connection)
+    transport = HttpTransport(
         connection.origin,
-        tls=connection.tls() if connection.origin.startswith("https:") else None,
+        tls=tls,
         server_hostname=connection.server_hostname,
         proxy=connection.proxy,
     )
+    _bind(connection, tls, transport.reconnect)
+    return transport
 
 
 def client_for(connection: Connection, *, cluster: str = "", **options: Any) -> ApiClient:
@@ -156,15 +150,31 @@ def client_for(connection: Connection, *, cluster: str = "", **options: Any) -> 
 def reader_for(connection: Connection, *, cluster: str = "") -> Reader:
     from datum_compute.client.reader import Reader
 
-    return Reader(
+    tls = _tls_of(connection)
+    reader = Reader(
         connection.origin,
         cluster=cluster or connection.name,
         prefix=connection.prefix,
         token=connection.token,
-        tls=connection.tls() if connection.origin.startswith("https:") else None,
+        tls=tls,
         server_hostname=connection.server_hostname,
         proxy=connection.proxy,
     )
+    _bind(connection, tls, reader.close)
+    return reader
+
+
+def _tls_of(connection: Connection) -> ssl.SSLContext | None:
+    return connection.tls() if connection.origin.startswith("https:") else None
+
+
+def _bind(
+    connection: Connection, tls: ssl.SSLContext | None, reconnect: Callable[[], None]
+) -> None:
+    """Let a credential that brings certificates bring them to this TLS context."""
+    bind = getattr(connection.token, "bind", None)
+    if bind is not None and tls is not None:
+        bind(tls, reconnect)
 
 
 def render(
@@ -201,9 +211,13 @@ contexts:
 class _Kubeconfig:
     """One parsed file; relative paths in it start at its own directory."""
 
-    def __init__(self, file: Path, content: dict[str, Any]) -> None:
+    def __init__(
+        self, file: Path, content: dict[str, Any], env: Environment | None, allow_exec: bool
+    ) -> None:
         self._file = file
         self._content = content
+        self._env = env
+        self._allow_exec = allow_exec
 
     def connection(self, context: str) -> Connection:
         name = context or str(self._content.get("current-context") or "")
@@ -215,16 +229,17 @@ class _Kubeconfig:
         user = self._entry("users", "user", user_name) if user_name else {}
         self._refuse_unsupported(user_name, user)
         origin, prefix = self._server(cluster, name)
+        ca_pem = self._data(cluster, "certificate-authority")
         return Connection(
             name=name,
             origin=origin,
             prefix=prefix,
             namespace=str(chosen.get("namespace") or "default"),
-            ca_pem=self._data(cluster, "certificate-authority"),
+            ca_pem=ca_pem,
             insecure=bool(cluster.get("insecure-skip-tls-verify")),
             server_hostname=str(cluster.get("tls-server-name") or ""),
             proxy=str(cluster.get("proxy-url") or ""),
-            token=self._token(user),
+            token=self._token(user) or self._exec(user_name, user, cluster, ca_pem),
             certificate_pem=self._data(user, "client-certificate"),
             key_pem=self._data(user, "client-key"),
         )
@@ -243,8 +258,13 @@ class _Kubeconfig:
         raise self._error(f"{key} {name!r} is not defined; {section}: {known}")
 
     def _refuse_unsupported(self, name: str, user: dict[str, Any]) -> None:
+        if user.get("exec") and not self._allow_exec:
+            raise self._error(
+                f"user {name!r} uses an exec credential plugin (exec), which is for a person's"
+                " own command line and not supported here;"
+                " use a token, a tokenFile or a client certificate"
+            )
         for key, what in (
-            ("exec", "an exec credential plugin"),
             ("auth-provider", "an auth provider"),
             ("username", "a password"),
             ("as", "impersonation"),
@@ -266,12 +286,31 @@ class _Kubeconfig:
             raise self._error(f"the cluster of context {name!r} has no usable server: {server!r}")
         return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
-    def _token(self, user: dict[str, Any]) -> Callable[[], str] | str:
+    def _token(self, user: dict[str, Any]) -> TokenSource:
         if user.get("tokenFile"):  # the file wins, as in kubectl
-            token = TokenFile(self._path(str(user["tokenFile"])))
-            token()
-            return token
+            return _token_file(self._path(str(user["tokenFile"])))
         return str(user.get("token") or "")
+
+    def _exec(
+        self, name: str, user: dict[str, Any], cluster: dict[str, Any], ca_pem: bytes
+    ) -> TokenSource:
+        if not user.get("exec"):
+            return ""
+        from datum_compute.client import exec_plugin
+        from datum_compute.client.exec_credential import ExecCredential
+
+        if self._env is None:
+            raise ValueError("allow_exec needs env")
+        try:
+            plugin = exec_plugin.plugin_from(
+                user["exec"],
+                where=f"{self._file}: user {name!r}",
+                directory=self._file.parent,
+                cluster=exec_plugin.cluster_info(cluster, ca_pem),
+            )
+        except ValueError as error:
+            raise self._error(f"user {name!r}: {error}") from error
+        return ExecCredential(plugin, self._env)
 
     def _data(self, entry: dict[str, Any], key: str) -> bytes:
         """Embedded data wins over a file's name, as in kubectl."""
@@ -292,6 +331,15 @@ class _Kubeconfig:
 
     def _error(self, message: str) -> KubeconfigError:
         return KubeconfigError(f"{self._file}: {message}")
+
+
+def _token_file(path: Path) -> TokenFile:
+    token = TokenFile(path)
+    try:
+        token()  # a missing one is an error of the start, not of the first request
+    except CredentialFailed as failure:
+        raise KubeconfigError(str(failure)) from failure
+    return token
 
 
 def _parsed(text: str, file: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from datum_compute import __version__
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.credentials import Identity, TokenSource, credential_of
 from datum_compute.client.target import Target
 
 PAGE = 500
@@ -34,7 +35,7 @@ class Reader:
         *,
         cluster: str,
         prefix: str = "",
-        token: Callable[[], str] | str = "",
+        token: TokenSource = "",
         tls: ssl.SSLContext | None = None,
         server_hostname: str = "",
         proxy: str = "",
@@ -48,7 +49,7 @@ class Reader:
         self._server = server.rstrip("/")
         self._cluster = cluster
         self._prefix = prefix.rstrip("/")
-        self._token = token
+        self._credential = credential_of(token)
         self._tls = tls
         self._server_hostname = server_hostname
         self._proxy = proxy
@@ -141,7 +142,14 @@ class Reader:
             query = urlencode({key: value for key, value in query.items() if value})
         if query:
             url += "?" + query
-        status, retry_after, body = self._send(url, self._headers(accept), what)
+        identity = self._identity(what)
+        status, retry_after, body = self._send(url, self._headers(accept, identity), what)
+        if status == 401:
+            # What we know of ourselves may have changed.
+            self._credential.renounce(identity)
+            renewed = self._identity(what)
+            if renewed != identity:
+                status, retry_after, body = self._send(url, self._headers(accept, renewed), what)
         if 200 <= status < 300:
             return body
         if status < 400:
@@ -195,11 +203,16 @@ class Reader:
         made.set_tunnel(host, port or 443)
         return made
 
-    def _headers(self, accept: str) -> dict[str, str]:
+    def _identity(self, what: str) -> Identity:
+        try:
+            return self._credential.at_hand() or self._credential.fetch_now()
+        except errors.CredentialFailed as failure:
+            raise errors.CredentialFailed(f"{what}: {failure}") from failure
+
+    def _headers(self, accept: str, identity: Identity) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": self._user_agent}
-        token = self._token if isinstance(self._token, str) else self._token()
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
+        if identity.token:
+            headers["Authorization"] = f"Bearer {identity.token}"
         return headers
 
 

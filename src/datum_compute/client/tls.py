@@ -23,9 +23,14 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate_pem:
-        # The ssl module reads a key only from a file; this one is ours alone and goes at once.
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(certificate_pem + b"\n" + key_pem)
-            file.flush()
-            context.load_cert_chain(file.name)
+        load_identity(context, certificate_pem, key_pem)
     return context
+
+
+def load_identity(context: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
+    """Show this certificate on connections made from now on."""
+    # The ssl module reads a key only from a file; this one is ours alone and goes at once.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate_pem + b"\n" + key_pem)
+        file.flush()
+        context.load_cert_chain(file.name)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from datum_compute.client import kubeconfig
-from datum_compute.client.kubeconfig import Connection, KubeconfigError, TokenFile
+from datum_compute.client import errors, kubeconfig
+from datum_compute.client.credentials import TokenFile, credential_of
+from datum_compute.client.kubeconfig import Connection, KubeconfigError
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.unit.client.sockets import self_signed
 
@@ -43,7 +44,9 @@ def loaded(directory: Path, context: str = "", **values: Any) -> Connection:
 
 
 def token_of(connection: Connection) -> str:
-    return connection.token if isinstance(connection.token, str) else connection.token()
+    identity = credential_of(connection.token).at_hand()
+    assert identity is not None
+    return identity.token
 
 
 def test_the_current_context_is_the_default(tmp_path: Path) -> None:
@@ -130,7 +133,7 @@ def test_a_token_file_wins_and_is_read_again_when_it_changes(tmp_path: Path) -> 
 
 
 def test_a_missing_token_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KubeconfigError, match="token"):
+    with pytest.raises(errors.CredentialFailed, match="token"):
         TokenFile(tmp_path / "missing")()
     with pytest.raises(KubeconfigError):
         loaded(tmp_path, user={"tokenFile": "missing"})
@@ -139,7 +142,7 @@ def test_a_missing_token_file_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("exec", {"command": "helper"}),
+        ("exec", {"command": "helper", "apiVersion": "client.authentication.k8s.io/v1"}),
         ("auth-provider", {"name": "oidc"}),
         ("username", "me"),
         ("as", "somebody"),

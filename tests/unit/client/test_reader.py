@@ -313,3 +313,21 @@ async def test_a_proxy_is_asked_to_connect() -> None:
             await asyncio.to_thread(get, port)
 
     assert asked == ["CONNECT api.example.com:443"]
+
+
+@pytest.mark.realtime
+async def test_after_a_401_the_credential_is_asked_again() -> None:
+    tokens = iter(["old", "new"])
+
+    def answers(head: Head) -> tuple[Any, ...]:
+        if head.headers["authorization"] == "Bearer new":
+            return (WIDGET,)
+        return refusal(401, "Unauthorized"), "401 Unauthorized"
+
+    toy = Toy(answers)
+    found = await ask(
+        toy, lambda reader: reader.get(WIDGETS, "one", "default"), token=lambda: next(tokens)
+    )
+
+    assert found == WIDGET
+    assert len(toy.heads) == 2

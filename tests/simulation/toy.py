@@ -4,7 +4,7 @@ Orders lie on a project plane. The copier keeps a copy of each on the hub, under
 name, and reports back what the hub says of it; a worker on the hub answers each copy. An
 order that is gone takes its copy with it. There is no finalizer: names alone join the two.
 
-:class:`Habits` makes it well behaved, or plants one of two mistakes in it.
+:class:`Habits` makes it well behaved, or plants a mistake in it.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class Habits:
     joins_by_uid: bool = False
     """Knows an order's copy by the order's uid instead of its name. An order that was deleted
     and made again has another uid, and its copy is in the way for ever."""
+    trusts_its_cache: bool = False
+    """Takes what it has heard of for what is, and makes and deletes without a look."""
 
 
 WELL_BEHAVED = Habits()
@@ -84,18 +86,17 @@ WELL_BEHAVED = Habits()
 
 def copier(projects: Fleet, hub: Fleet, habits: Habits = WELL_BEHAVED) -> Controller:
     reconciler = Copier(projects, hub, habits)
+    watched = watches(projects, hub)
+    return Controller("copier", projects, reconciler.reconcile, watches=watched, workers=2)
+
+
+def watches(projects: Fleet, hub: Fleet) -> list[Watch]:
     by_uid = {BY_ORDER_UID: _order_uid_of}
-    return Controller(
-        "copier",
-        projects,
-        reconciler.reconcile,
-        watches=[
-            Watch(projects, ORDERS, itself),
-            # The hub may be away; orders are looked at all the same.
-            Watch(hub, COPIES, _order_of, indexes=by_uid, required=False),
-        ],
-        workers=2,
-    )
+    return [
+        Watch(projects, ORDERS, itself),
+        # The hub may be away; orders are looked at all the same.
+        Watch(hub, COPIES, _order_of, indexes=by_uid, required=False),
+    ]
 
 
 def _order_of(_: str, copy: Object) -> Iterable[Request]:
@@ -153,8 +154,12 @@ class Copier:
         return copies.get(order.name, order.namespace)
 
     async def _create(self, project: Cluster, hub: Cluster, order: Object) -> None:
-        # The cache may be behind: an order that is gone wants no copy any more.
-        order = await project.client.get(ORDERS, order.name, order.namespace)
+        if not self._habits.trusts_its_cache:
+            # The cache may be behind: an order that is gone wants no copy any more.
+            try:
+                order = await project.client.get(ORDERS, order.name, order.namespace)
+            except errors.NotFound:
+                return
         labels = {ORIGIN: project.name}
         if self._habits.joins_by_uid:
             labels[ORDER_UID] = order.metadata.uid
@@ -166,13 +171,7 @@ class Copier:
 
     async def _collect(self, project: Cluster, hub: Cluster, request: Request) -> None:
         copy = hub.cache(COPIES).get(request.name, request.namespace)
-        if copy is None:
-            return
-        try:
-            await project.client.get(ORDERS, request.name, request.namespace)
-        except errors.NotFound:
-            pass  # only this is evidence that the order is gone
-        else:
+        if copy is None or await self._is_there(project, request):
             return
         try:
             await hub.client.delete(
@@ -184,6 +183,15 @@ class Copier:
             )
         except errors.NotFound:
             pass
+
+    async def _is_there(self, project: Cluster, request: Request) -> bool:
+        if self._habits.trusts_its_cache:
+            return False
+        try:
+            await project.client.get(ORDERS, request.name, request.namespace)
+        except errors.NotFound:
+            return False  # only this is evidence that the order is gone
+        return True
 
 
 def _at(obj: Object) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class World:
             async with Network(env, self.trace) as network, TaskGroup("world") as tasks:
                 processes = self._processes(embedded, env, network)
                 running = [tasks.start(each.run(), name=each.name) for each in processes]
-                user = _User(self, embedded.client(PROJECT))
+                user = User(self, embedded.client(PROJECT))
                 await self._disturb(env, network, processes, user)
                 await self._settle(embedded)
                 await tasks.stop(*running)
@@ -134,7 +134,7 @@ class World:
         ]
 
     async def _disturb(
-        self, env: SimulatedEnvironment, network: Network, processes: list[Process], user: _User
+        self, env: SimulatedEnvironment, network: Network, processes: list[Process], user: User
     ) -> None:
         """A user's day, and the accidents of that day."""
         chance = env.random("day")
@@ -181,7 +181,7 @@ class World:
         return ""
 
 
-class _User:
+class User:
     def __init__(self, world: World, project_client: Client) -> None:
         self._world = world
         self._client = project_client

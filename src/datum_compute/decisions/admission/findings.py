@@ -1,0 +1,181 @@
+"""Walking a document nobody has vouched for, and collecting what is wrong with it.
+
+A :class:`Place` is a value with its path. Reading below a place that is absent or of another
+type gives an absent place, so rules need not ask at every step. Each fault is kept with an
+*identity*: the path with list items known by their names instead of their positions, and
+with the value it speaks of. Two versions of an object have the same fault when identity,
+wording and value are the same, wherever in its list the item stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api import fields
+from datum_compute.api.fields import Fault, FieldError, FieldPath
+
+LONGEST_VALUE = 120
+"""Characters of a value that a fault repeats; the path says where the rest is."""
+
+_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "boolean"),  # before int, which it is in Python
+    (dict, "object"),
+    (list, "array"),
+    (str, "string"),
+    (int, "integer"),
+    (float, "number"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    value: Any  # any JSON value; None where there is none
+    path: FieldPath
+    identity: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        return self.value is not None
+
+    def child(self, name: str) -> Place:
+        return Place(self._of(name), self.path.child(name), (*self.identity, name))
+
+    def entry(self, key: str) -> Place:
+        """An entry of a map whose keys are the user's."""
+        return Place(self._of(key), self.path.key(key), (*self.identity, key))
+
+    def part(self, index: int, value: Any) -> Place:
+        """A part of a value that is written as one text."""
+        return Place(value, self.path.index(index), (*self.identity, str(index)))
+
+    def _of(self, key: str) -> Any:
+        return self.value.get(key) if isinstance(self.value, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    error: FieldError
+    identity: tuple[str, ...]
+    subject: Any
+    """The value that was judged, also where the fault does not repeat it."""
+
+    def is_same(self, other: Finding) -> bool:
+        mine, its = self.error, other.error
+        return (self.identity, mine.kind, mine.detail) == (
+            other.identity,
+            its.kind,
+            its.detail,
+        ) and self.subject == other.subject
+
+
+class Findings:
+    """What was found so far. The methods named after a fault add one; the others read a
+    value, add a fault when it is of the wrong type, and then give something harmless."""
+
+    def __init__(self) -> None:
+        self.found: list[Finding] = []
+
+    def required(self, place: Place, detail: str = "") -> None:
+        self._add(place, fields.required(place.path, detail))
+
+    def invalid(self, place: Place, detail: str, *, shown: Any = None) -> None:
+        value = place.value if shown is None else shown
+        self._add(place, fields.invalid(place.path, _short(value), detail))
+
+    def not_supported(self, place: Place, supported: Iterable[str]) -> None:
+        self._add(place, fields.not_supported(place.path, _short(place.value), supported))
+
+    def duplicate(self, place: Place) -> None:
+        self._add(place, fields.duplicate(place.path, _short(place.value)))
+
+    def forbidden(self, place: Place, detail: str) -> None:
+        self._add(place, fields.forbidden(place.path, detail))
+
+    def not_found(self, place: Place) -> None:
+        self._add(place, fields.not_found(place.path, _short(place.value)))
+
+    def too_long(self, place: Place, maximum: int) -> None:
+        self._add(place, fields.too_long(place.path, place.value, maximum))
+
+    def unknown(self, place: Place, detail: str) -> None:
+        """What it takes to judge the value could not be read."""
+        self._add(place, FieldError(str(place.path), Fault.INTERNAL, None, detail))
+
+    def is_mapping(self, place: Place, *, needed: bool = False, detail: str = "") -> bool:
+        if isinstance(place.value, dict):
+            return True
+        if place.given:
+            self._wrong_type(place, "an object")
+        elif needed:
+            self.required(place, detail)
+        return False
+
+    def items(self, place: Place, key: str | None = None) -> list[Place]:
+        """The items of a list. ``key`` is the field that names an item; an empty one means
+        that items are texts and name themselves, ignoring case; None, that they have only
+        their position."""
+        if not isinstance(place.value, list):
+            if place.given:
+                self._wrong_type(place, "a list")
+            return []
+        seen: dict[str, int] = {}
+        return [
+            Place(item, place.path.index(i), (*place.identity, _name(item, i, key, seen)))
+            for i, item in enumerate(place.value)
+        ]
+
+    def mappings(self, place: Place, key: str | None = None) -> list[Place]:
+        """The items of a list that are objects."""
+        items = self.items(place, key)
+        return [item for item in items if self.is_mapping(item, needed=True)]
+
+    def text(self, place: Place, *, needed: bool = False, detail: str = "") -> str:
+        """The text; empty when it is absent, empty or none."""
+        if isinstance(place.value, str):
+            if not place.value and needed:
+                self.required(place, detail)
+            return place.value
+        if place.given:
+            self._wrong_type(place, "a string")
+        elif needed:
+            self.required(place, detail)
+        return ""
+
+    def integer(self, place: Place, *, needed: bool = False) -> int | None:
+        if isinstance(place.value, int) and not isinstance(place.value, bool):
+            return place.value
+        if place.given:
+            self._wrong_type(place, "an integer")
+        elif needed:
+            self.required(place)
+        return None
+
+    def _wrong_type(self, place: Place, expected: str) -> None:
+        found = type_name(place.value)
+        self._add(place, fields.type_invalid(place.path, found, f"must be {expected}"))
+
+    def _add(self, place: Place, error: FieldError) -> None:
+        self.found.append(Finding(error, place.identity, place.value))
+
+
+def type_name(value: Any) -> str:
+    return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
+
+
+def _name(item: Any, index: int, key: str | None, seen: dict[str, int]) -> str:
+    name = item if key == "" else item.get(key) if key and isinstance(item, dict) else None
+    if not isinstance(name, str):
+        return str(index)
+    name = f"[{name.lower()}]"
+    seen[name] = seen.get(name, 0) + 1
+    return name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return type_name(value)
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        return value[:LONGEST_VALUE] + "…"
+    return value

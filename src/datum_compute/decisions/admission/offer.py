@@ -1,0 +1,56 @@
+"""What a project has to offer, and which of it a verdict depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.fields import FieldPath
+from datum_compute.decisions.admission.findings import Findings, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    cities: tuple[str, ...] | None
+    """City codes of the project's available locations, in the order errors list them; None
+    when they could not be read, which is not the same as there being none."""
+    networks: frozenset[str] | None = None
+    """Networks that exist in the workload's namespace; None when they could not be read."""
+    denied: frozenset[str] = frozenset()
+    """Networks that whoever writes may not use."""
+    instance_types: tuple[str, ...] = (words.INSTANCE_TYPE_D1_STANDARD_2,)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What must be looked up for a verdict: on an update, only what it brings in."""
+
+    cities: bool
+    networks: tuple[str, ...]
+
+
+def decide_needs(workload: Any, old: Any = None) -> Needs:
+    """What the verdict on ``workload`` depends on; ``old`` is what is stored, on an update."""
+    cities = _cities(workload) - _cities(old)
+    networks = set(networks_of(workload)) - set(networks_of(old))
+    return Needs(bool(cities), tuple(sorted(networks)))
+
+
+def networks_of(workload: Any) -> tuple[str, ...]:
+    """The networks a workload's interfaces name, each once, in order."""
+    findings = Findings()  # faults of form are found elsewhere
+    template = Place(workload, FieldPath()).child("spec").child("template")
+    interfaces = findings.items(template.child("spec").child("networkInterfaces"))
+    names = [each.child("network").child("name").value for each in interfaces]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+
+
+def _cities(workload: Any) -> set[tuple[str, ...]]:
+    findings = Findings()
+    placements = Place(workload, FieldPath()).child("spec").child("placements")
+    return {
+        city.identity
+        for placement in findings.items(placements, "name")
+        for city in findings.items(placement.child("cityCodes"), "")
+    }

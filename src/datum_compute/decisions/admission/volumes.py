@@ -1,0 +1,184 @@
+"""The volumes of a template: where each comes from, and what a disk is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from datum_compute.api import quantities
+from datum_compute.decisions.admission import words
+from datum_compute.decisions.admission.findings import Findings, Place
+
+SOURCES = ("disk", "configMap", "secret")
+DISK_TYPES = ("pd-standard",)
+DISK_IMAGES: Mapping[str, str] = {"datumcloud/ubuntu-2204-lts": "25Gi"}
+"""Images a disk may start from, and the room each takes."""
+FILE_SYSTEMS = ("ext4",)
+SMALLEST_DISK = "10Gi"
+LARGEST_DISK = "100Gi"
+LARGEST_MODE = 0o777
+
+_GIBIBYTE = quantities.parse("1Gi")
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """What attachments ask of a volume."""
+
+    is_disk: bool = False
+    has_file_system: bool = True
+    """Whether it can be mounted: a disk only when something puts a file system on it."""
+    is_bootable: bool = False
+
+
+def judge_volumes(findings: Findings, volumes: Place, attached: frozenset[str]) -> None:
+    names: set[str] = set()
+    devices: set[str] = set()
+    for i, volume in enumerate(findings.items(volumes, "name")):
+        if not findings.is_mapping(volume, needed=True):
+            continue
+        name = words.judge_label(findings, volume.child("name"))
+        if name in names:
+            findings.duplicate(volume.child("name"))
+        elif name and name not in attached:
+            findings.invalid(
+                volume.child("name"), "is attached nowhere: name it in a volumeAttachments entry"
+            )
+        names.add(name)
+        _judge_source(findings, volume)
+        _judge_device(findings, volume.child("disk"), i, devices)
+
+
+def volume_facts(volumes: Place) -> dict[str, VolumeFacts]:
+    """Each volume by its name; of several with one name, the first."""
+    facts: dict[str, VolumeFacts] = {}
+    for volume in Findings().items(volumes):
+        name, disk = volume.child("name").value, volume.child("disk")
+        if not isinstance(name, str) or name in facts:
+            continue
+        populator = disk.child("template").child("spec").child("populator")
+        image, file_system = populator.child("image"), populator.child("filesystem")
+        facts[name] = VolumeFacts(
+            is_disk=disk.given,
+            has_file_system=not disk.given or image.given or file_system.given,
+            is_bootable=image.given,
+        )
+    return facts
+
+
+def _judge_source(findings: Findings, volume: Place) -> None:
+    given = [source for source in SOURCES if volume.child(source).given]
+    if not given:
+        findings.required(volume, f"exactly one of {', '.join(SOURCES)}")
+    for extra in given[1:]:
+        findings.forbidden(volume.child(extra), f"may not be given together with {given[0]}")
+    for source in given:
+        place = volume.child(source)
+        if not findings.is_mapping(place):
+            continue
+        if source == "disk":
+            _judge_disk(findings, place)
+        else:
+            _judge_files(findings, place, "name" if source == "configMap" else "secretName")
+
+
+def _judge_device(findings: Findings, disk: Place, index: int, devices: set[str]) -> None:
+    if not isinstance(disk.value, dict):
+        return
+    place = disk.child("deviceName")
+    name = findings.text(place)
+    if place.value == "":
+        findings.invalid(place, "must not be empty; leave it away for a name by position")
+    name = name or f"persistent-disk-{index}"
+    if name in devices:
+        findings.duplicate(place if place.given else Place(name, place.path, place.identity))
+    devices.add(name)
+
+
+def _judge_files(findings: Findings, source: Place, name: str) -> None:
+    """Files out of a ConfigMap or a Secret."""
+    words.judge_object_name(findings, source.child(name))
+    mode = findings.integer(source.child("defaultMode"))
+    if mode is not None and not 0 <= mode <= LARGEST_MODE:
+        findings.invalid(
+            source.child("defaultMode"), f"must be from 0 to {LARGEST_MODE} (octal 0777)"
+        )
+    if findings.items(source.child("items")):
+        findings.forbidden(source.child("items"), "not implemented: every key becomes a file")
+
+
+def _judge_disk(findings: Findings, disk: Place) -> None:
+    template = disk.child("template")
+    if not findings.is_mapping(template, needed=True):
+        return
+    spec = template.child("spec")
+    if not findings.is_mapping(spec, needed=True):
+        return
+    kind = findings.text(spec.child("type"))
+    if kind and kind not in DISK_TYPES:
+        findings.not_supported(spec.child("type"), DISK_TYPES)
+    image_room = _judge_populator(findings, spec.child("populator"))
+    _judge_room(findings, spec.child("resources"), image_room)
+
+
+def _judge_populator(findings: Findings, populator: Place) -> str:
+    """The room its image takes; empty when it has none."""
+    if not findings.is_mapping(populator):
+        return ""
+    image, file_system = populator.child("image"), populator.child("filesystem")
+    if not image.given and not file_system.given:
+        findings.required(populator, "exactly one of image, filesystem")
+    if image.given and file_system.given:
+        findings.forbidden(file_system, "may not be given together with image")
+    if findings.is_mapping(file_system):
+        kind = findings.text(file_system.child("type"), needed=True)
+        if kind and kind not in FILE_SYSTEMS:
+            findings.not_supported(file_system.child("type"), FILE_SYSTEMS)
+    if not findings.is_mapping(image):
+        return ""
+    name = findings.text(image.child("name"), needed=True)
+    if name and name not in DISK_IMAGES:
+        findings.not_supported(image.child("name"), DISK_IMAGES)
+    return DISK_IMAGES.get(name, SMALLEST_DISK)
+
+
+def _judge_room(findings: Findings, resources: Place, image_room: str) -> None:
+    """How large the disk is; an image says so itself."""
+    if not findings.is_mapping(
+        resources, needed=not image_room, detail="a disk without an image needs a size"
+    ):
+        return
+    requests = resources.child("requests")
+    if not findings.is_mapping(requests, needed=True):
+        return
+    for name in requests.value:
+        if name != "storage":
+            findings.not_supported(Place(name, requests.path.key(name)), ["storage"])
+    storage = requests.entry("storage")
+    amount = quantity(findings, storage, needed=True)
+    if amount is None:
+        return
+    smallest = image_room or SMALLEST_DISK
+    if amount < quantities.parse(smallest):
+        why = ", which the image needs" if image_room else ""
+        findings.invalid(storage, f"must be at least {smallest}{why}")
+    elif amount > quantities.parse(LARGEST_DISK):
+        findings.invalid(storage, f"must be at most {LARGEST_DISK}")
+    elif amount % _GIBIBYTE:
+        findings.invalid(storage, "must be a whole number of Gi")
+
+
+def quantity(findings: Findings, place: Place, *, needed: bool = False) -> Decimal | None:
+    value = place.value
+    if value is None:
+        if needed:
+            findings.required(place)
+        return None
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        try:
+            return quantities.parse(value)
+        except (quantities.QuantityError, ArithmeticError):
+            pass  # not an amount, or one beyond all bounds
+    findings.invalid(place, "must be a quantity such as 500m, 2 or 25Gi")
+    return None

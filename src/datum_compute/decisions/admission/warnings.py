@@ -1,0 +1,75 @@
+"""What is accepted and yet will not do what its author may expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from datum_compute.api.fields import FieldPath
+from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.decisions.admission.offer import Offer
+
+MOST_NAMES = 3
+"""A warning travels in a header, where room is scarce."""
+
+
+def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tuple[str, ...]:
+    """One sentence for each cause. ``networks`` are those this write brings in."""
+    spec = Place(workload, FieldPath()).child("spec")
+    template = spec.child("template").child("spec")
+    found = []
+    if scaled := [*_autoscaled(spec.child("placements"))]:
+        found.append(
+            f"autoscaling is not active: maxReplicas and metrics of {_listed('placement', scaled)}"
+            " have no effect, and minReplicas instances run in each city"
+        )
+    for kind, names in _referenced(template).items():
+        if names:
+            found.append(
+                f"data of {_listed(kind, names)} is not delivered to cells yet:"
+                " instances that need it will report ConfigurationError"
+            )
+    known = offer.networks
+    if missing := [name for name in networks if known is not None and name not in known]:
+        found.append(
+            f"{_listed('network', missing)} does not exist in the workload's namespace:"
+            " nothing starts until it does"
+        )
+    return tuple(found)
+
+
+def _autoscaled(placements: Place) -> Iterator[str]:
+    for placement in Findings().items(placements):
+        scale = placement.child("scaleSettings")
+        if scale.child("maxReplicas").given or scale.child("metrics").value:
+            yield str(placement.child("name").value)
+
+
+def _referenced(template: Place) -> dict[str, list[str]]:
+    """ConfigMaps and Secrets whose data Instances are to get, each once."""
+    reader = Findings()
+    maps: list[Any] = []
+    secrets: list[Any] = []
+    for volume in reader.items(template.child("volumes")):
+        maps.append(volume.child("configMap").child("name").value)
+        secrets.append(volume.child("secret").child("secretName").value)
+    sandbox = template.child("runtime").child("sandbox")
+    for container in reader.items(sandbox.child("containers")):
+        for variable in reader.items(container.child("env")):
+            source = variable.child("valueFrom")
+            maps.append(source.child("configMapKeyRef").child("name").value)
+            secrets.append(source.child("secretKeyRef").child("name").value)
+    secrets += [
+        each.child("name").value for each in reader.items(sandbox.child("imagePullSecrets"))
+    ]
+    return {"ConfigMap": _texts(maps), "Secret": _texts(secrets)}
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(value for value in values if isinstance(value, str) and value))
+
+
+def _listed(kind: str, names: list[str]) -> str:
+    shown = ", ".join(f'"{name}"' for name in names[:MOST_NAMES])
+    more = len(names) - MOST_NAMES
+    return f"{kind} {shown} and {more} more" if more > 0 else f"{kind} {shown}"

@@ -1,0 +1,84 @@
+"""The verdict on a Workload that is about to be created or changed.
+
+On an update the rules are those of a create, but what was stored before is not judged
+again: a fault that the stored object has, too, in the same place and with the same value,
+is left alone. So a rule that came later, or a city that went away, never keeps anybody
+from changing something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.fields import FieldError, FieldPath
+from datum_compute.decisions.admission import words
+from datum_compute.decisions.admission.findings import Finding, Findings, Place
+from datum_compute.decisions.admission.offer import Offer, decide_needs
+from datum_compute.decisions.admission.placements import judge_placements
+from datum_compute.decisions.admission.template import judge_template
+from datum_compute.decisions.admission.warnings import decide_warnings
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    errors: tuple[FieldError, ...] = ()
+    """Every fault, in the order of the document; none: it may be stored."""
+    warnings: tuple[str, ...] = ()
+
+
+def decide_verdict(workload: Any, *, offer: Offer, old: Any = None) -> Verdict:
+    """What there is to say about ``workload``, any JSON value, given what is on offer.
+    ``old`` is what is stored, on an update."""
+    found = _judge(workload, offer)
+    if old is not None:
+        found = _new_ones(found, _judge(old, offer))
+    same = old is not None and _spec(old) == _spec(workload)
+    networks = decide_needs(workload, old).networks
+    warnings = () if same else decide_warnings(workload, offer, networks)
+    return Verdict(tuple(finding.error for finding in found), warnings)
+
+
+def _judge(workload: Any, offer: Offer) -> list[Finding]:
+    findings = Findings()
+    root = Place(workload, FieldPath())
+    if findings.is_mapping(root, needed=True):
+        metadata = root.child("metadata")
+        if findings.is_mapping(metadata, needed=True):
+            _judge_name(findings, metadata)
+        spec = root.child("spec")
+        if findings.is_mapping(spec, needed=True):
+            namespace = metadata.child("namespace").value
+            judge_template(
+                findings,
+                spec.child("template"),
+                namespace if isinstance(namespace, str) else "",
+                offer,
+            )
+            judge_placements(findings, spec.child("placements"), offer.cities)
+    return findings.found
+
+
+def _judge_name(findings: Findings, metadata: Place) -> None:
+    """Deployments and Instances are named after the workload, so it must be a label. How
+    long it is does not matter beyond that: their names are cut to fit."""
+    name, generate = metadata.child("name"), metadata.child("generateName")
+    if name.value in (None, "") and generate.given:
+        words.judge_generate_name(findings, generate)
+    else:
+        words.judge_label(findings, name)
+
+
+def _new_ones(found: list[Finding], stored: list[Finding]) -> list[Finding]:
+    known: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in stored:
+        known.setdefault(finding.identity, []).append(finding)
+    return [
+        finding
+        for finding in found
+        if not any(finding.is_same(other) for other in known.get(finding.identity, ()))
+    ]
+
+
+def _spec(workload: Any) -> Any:
+    return workload.get("spec") if isinstance(workload, dict) else None

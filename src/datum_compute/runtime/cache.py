@@ -63,6 +63,9 @@ class Cache:
         self.state = CacheState.STARTING
         self.message = ""
         """Why the state is what it is, where there is something to say."""
+        self.lists = 0
+        self.watches = 0
+        """How often it was filled anew, and how often a watch was opened for it."""
         self.resource_version = ""
         """Where a watch goes on from."""
         self.revision = -1

@@ -19,11 +19,14 @@ from typing import Any
 
 from datum_compute.client import errors
 from datum_compute.env import Environment
+from datum_compute.runtime import log_context
 from datum_compute.runtime.backoff import RECONCILE
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.intake import Intake, fleets_of
+from datum_compute.runtime.metering import ControllerMeter, MeteredQueue
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.own_writes import Write, recording
-from datum_compute.runtime.queue import Queue, QueueStatistics
+from datum_compute.runtime.queue import Queue, QueueClosed, QueueStatistics
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting
 from datum_compute.runtime.tasks import TaskGroup
@@ -91,6 +94,9 @@ class Controller:
         self._sources: tuple[Source, ...] = (*watches, *reads)
         self._intake = Intake(name, fleet, self._sources, self._add, self._forget_cluster)
         self._queue: Queue[Request] | None = None
+        self._meter: ControllerMeter | None = None
+        self._active = 0
+        self._idle = asyncio.Event()
         self._unseen: dict[Request, _Unseen] = {}
         self._sweep_at = 1024
         self._complaints: dict[Request, str] = {}  # the terminal error last logged for a key
@@ -102,20 +108,43 @@ class Controller:
         """Every fleet this controller needs, its own first."""
         return fleets_of(self.fleet, self._sources)
 
-    async def run(self, env: Environment) -> None:
-        """Until cancelled. Fleets are run by the manager."""
+    async def run(
+        self,
+        env: Environment,
+        *,
+        metrics: Registry | None = None,
+        elected: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Until cancelled or closed. Fleets are run by the manager. Watches are followed at
+        once, so that a replica that is not ``elected`` yet has nothing to catch up on."""
         random = env.random(f"runtime.controller.{self.name}")
-        queue = self._queue = Queue(RECONCILE, random.random, lane=attrgetter("cluster"))
+        queue = self._queue = self._new_queue(random.random, metrics)
         try:
             async with TaskGroup(f"controller {self.name}") as tasks:
                 self._intake.start()
+                if elected is not None:
+                    await elected()
                 for number in range(self._workers):
                     tasks.start(self._work(queue), name=f"{self.name} worker {number}")
         finally:
             self._intake.stop()
             queue.close()
+            if self._meter is not None:
+                self._meter.close()
+                self._meter = None
             self._queue = None
             self._unseen.clear()
+
+    def close(self) -> None:
+        """Take no more keys. Reconciles that run go on to their end."""
+        if self._queue is not None:
+            self._queue.close()
+
+    async def wait_idle(self) -> None:
+        """Until no reconcile runs."""
+        while self._active:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
 
     async def wait_ready(self) -> None:
         """Until every fleet has discovered and every required cache is synced."""
@@ -138,6 +167,17 @@ class Controller:
             queue=self._queue.statistics() if self._queue is not None else None,
         )
 
+    def _new_queue(self, chance: Callable[[], float], metrics: Registry | None) -> Queue[Request]:
+        lane = attrgetter("cluster")
+        if metrics is None:
+            return Queue(RECONCILE, chance, lane=lane)
+        queue: MeteredQueue[Request] = MeteredQueue(RECONCILE, chance, lane=lane)
+        self._meter = meter = ControllerMeter(metrics, self.name, self._workers)
+        meter.track_queue(queue)
+        meter.track_intake(self._intake)
+        meter.track_own_writes(lambda: self._counts["deferred"], lambda: self._counts["live_reads"])
+        return queue
+
     def _add(self, request: Request) -> None:
         if self._queue is not None:
             self._queue.add(request)
@@ -151,7 +191,11 @@ class Controller:
 
     async def _work(self, queue: Queue[Request]) -> None:
         while True:
-            request = await queue.get()
+            try:
+                request = await queue.get()
+            except QueueClosed:
+                return
+            self._active += 1
             try:
                 if not self._intake.is_open(request.cluster):
                     self._intake.offer(request)  # its gate was closed since
@@ -159,6 +203,9 @@ class Controller:
                     await self._run(queue, request)
             finally:
                 queue.done(request)
+                self._active -= 1
+                if not self._active:
+                    self._idle.set()
             if len(queue):
                 # A reconcile that only reads caches never waits; let the others have a turn.
                 await asyncio.sleep(0)
@@ -167,11 +214,18 @@ class Controller:
         self._counts["runs"] += 1
         number = self._counts["runs"]
         outcome: Result | Exception
-        with recording() as writes:
-            try:
-                outcome = await self._reconcile(request) or DONE
-            except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
-                outcome = error
+        started = asyncio.get_running_loop().time()
+        scope = log_context.enter(self.name, request, number)
+        try:
+            with recording() as writes:
+                try:
+                    outcome = await self._reconcile(request) or DONE
+                except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
+                    outcome = error
+        finally:
+            log_context.leave(scope)
+        if self._meter is not None:
+            self._meter.ran(outcome, asyncio.get_running_loop().time() - started)
         if not self._intake.is_engaged(request.cluster):
             return  # disengaged meanwhile: nothing may wait for this cluster
         if writes:
@@ -283,7 +337,7 @@ class Controller:
             "cluster": request.cluster,
             "namespace": request.namespace,
             "name": request.name,
-            "reconcile_id": f"{self.name}-{number}",
+            "reconcile_id": log_context.reconcile_id(self.name, number),
             **more,
         }
         logger.log(level, message, extra={"fields": fields}, exc_info=trace)

@@ -1,13 +1,22 @@
-"""What runs in one process group: controllers, and the fleets they need."""
+"""What runs in one process group: controllers, and the fleets they need.
+
+Started in this order: fleets, which find clusters and fill caches; the candidate for the
+lease, if there is one; the controllers, which follow their watches at once and work when
+this process leads. Stopped in reverse, so that no reconcile runs any more when the lease is
+given back, and no lease is held any more when clusters go.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, ControllerStatistics
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.leadership import Leadership
+from datum_compute.runtime.metering import FleetMeter
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.tasks import TaskGroup
 
 
@@ -18,10 +27,22 @@ class Manager:
     nothing, in silence. One that several managers share is run by one of them at a time.
     """
 
-    def __init__(self, name: str, env: Environment) -> None:
+    def __init__(
+        self,
+        name: str,
+        env: Environment,
+        *,
+        metrics: Registry | None = None,
+        leadership: Leadership | None = None,
+    ) -> None:
+        """Without ``leadership`` it acts as soon as it is ready; with it, clients of the
+        fleets are expected to be fenced by it."""
         self.name = name
+        self.leadership = leadership
+        self.metrics = metrics
         self._env = env
         self._controllers: list[Controller] = []
+        self._measured: list[Callable[[], None]] = []
         self._started = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -35,14 +56,41 @@ class Manager:
             raise RuntimeError(f"manager {self.name!r} has no controllers and would do nothing")
         try:
             async with TaskGroup(f"manager {self.name}") as tasks:
-                # Stopped in reverse: no reconcile runs any more when its clusters go.
-                for fleet in self.fleets():
-                    tasks.start(fleet.run(), name=f"{self.name} fleet {fleet.name}")
-                for controller in self._controllers:
-                    tasks.start(controller.run(self._env), name=f"{self.name} {controller.name}")
+                self._start(tasks)
                 self._started.set()
         finally:
             self._ended.set()
+            for stop_measuring in self._measured:
+                stop_measuring()
+            self._measured.clear()
+
+    async def drain(self, seconds: float) -> bool:
+        """Take no more keys, and give the reconciles that run this long to end; whether all
+        have. Whoever runs the manager stops it after that."""
+        try:
+            async with asyncio.timeout(seconds):
+                for controller in self._controllers:
+                    controller.close()
+                for controller in self._controllers:
+                    await controller.wait_idle()
+        except TimeoutError:
+            return False
+        return True
+
+    def _start(self, tasks: TaskGroup) -> None:
+        if self.metrics is not None:
+            self._measured += [FleetMeter(self.metrics, each).close for each in self.fleets()]
+        for fleet in self.fleets():
+            tasks.start(fleet.run(), name=f"{self.name} fleet {fleet.name}")
+        elected = None
+        if self.leadership is not None:
+            elected = self.leadership.wait_elected
+            tasks.start(self.leadership.run(), name=f"{self.name} leadership")
+            if self.metrics is not None:
+                self._measured.append(self.leadership.track(self.metrics))
+        for controller in self._controllers:
+            work = controller.run(self._env, metrics=self.metrics, elected=elected)
+            tasks.start(work, name=f"{self.name} {controller.name}")
 
     async def wait_ready(self) -> None:
         """Until the fleets have discovered and the required caches are synced.

@@ -76,6 +76,7 @@ class Reflector:
             token = page.continue_token
             if not token:
                 break
+        self._cache.lists += 1
         self._cache.replace(objects, page.resource_version)
 
     async def _watch(self) -> None:
@@ -89,6 +90,7 @@ class Reflector:
             label_selector=cache.label_selector,
             timeout_seconds=self._random.randint(*WATCH_SECONDS),
         ) as events:
+            cache.watches += 1
             self._report(CacheState.CURRENT, "")
             async for event in events:
                 self._failures = 0

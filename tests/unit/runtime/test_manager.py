@@ -1,0 +1,145 @@
+"""A manager starts in order, says what it waits for, and stops without cutting work off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from datum_compute.fleets.static import StaticFleet
+from datum_compute.runtime import health
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.health import Check
+from datum_compute.runtime.log_context import ContextFilter
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+from datum_compute.testing.environment import SimulatedEnvironment
+from tests.unit.runtime.plane import WIDGETS, Plane
+from tests.unit.runtime.running import running
+
+
+class Slow:
+    """A reconcile that takes a while, and notes what it began and ended."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+
+    async def __call__(self, request: Request) -> None:
+        self.begun.append(request.name)
+        await asyncio.sleep(self.seconds)
+        self.ended.append(request.name)
+
+
+def managed(slow: Slow, plane: Plane) -> Manager:
+    env = SimulatedEnvironment()
+    fleet = StaticFleet("fleet", {"one": plane}, env)
+    manager = Manager("test", env)
+    watch = Watch(fleet, WIDGETS, itself)
+    manager.add(Controller("slow", fleet, slow, watches=[watch], workers=2))
+    return manager
+
+
+async def test_draining_lets_reconciles_end_and_takes_no_new_keys() -> None:
+    plane, slow = Plane(), Slow(3.0)
+    for name in "abc":
+        plane.put(name)
+    manager = managed(slow, plane)
+    async with running(manager):
+        await asyncio.sleep(1.0)
+        drained = await manager.drain(8.0)
+        plane.put("d")
+        await asyncio.sleep(10.0)
+
+    assert drained
+    assert slow.begun == slow.ended == ["a", "b"]
+
+
+async def test_draining_does_not_wait_for_ever() -> None:
+    plane, slow = Plane(), Slow(1000.0)
+    plane.put("a")
+    manager = managed(slow, plane)
+    async with running(manager):
+        await asyncio.sleep(1.0)
+        before = asyncio.get_running_loop().time()
+
+        assert not await manager.drain(8.0)
+        assert asyncio.get_running_loop().time() - before == pytest.approx(8.0)
+
+    assert slow.ended == []
+
+
+async def test_a_check_that_fails_says_what_is_missing() -> None:
+    plane, slow = Plane(), Slow(0.0)
+    plane.unserved.add("widgets")
+    manager = managed(slow, plane)
+    checks = [Check("ping", lambda: ()), Check("caches", manager.missing)]
+    async with running(manager):
+        await asyncio.sleep(1.0)
+        waiting = health.report("readyz", checks, verbose=False)
+        plane.unserved.clear()
+        await manager.wait_ready()
+        ready = health.report("readyz", checks, verbose=False)
+        verbose = health.report("readyz", checks, verbose=True)
+
+    assert not waiting.healthy
+    assert waiting.text.startswith("[+]ping ok\n[-]caches failed: one widgets.example.com: NotSer")
+    assert waiting.text.endswith("readyz check failed\n")
+    assert (ready.healthy, ready.text) == (True, "ok")
+    assert verbose.text == "[+]ping ok\n[+]caches ok\nreadyz check passed\n"
+
+
+async def test_many_missing_things_are_not_all_told() -> None:
+    found = health.report("readyz", [Check("many", lambda: ["x"] * 50)], verbose=False)
+
+    assert found.text.count("x") == 20
+    assert "and 30 more" in found.text
+
+
+async def test_a_line_logged_deep_inside_a_reconcile_tells_which() -> None:
+    records: list[logging.LogRecord] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    logger = logging.getLogger("deep")
+    handler = Keep()
+    handler.addFilter(ContextFilter())
+    logger.addHandler(handler)
+    plane = Plane()
+    for name in "ab":
+        plane.put(name)
+
+    async def reconcile(request: Request) -> None:
+        await asyncio.sleep(0.1)
+        fields = {"reason": "because", "name": "child"}
+        logger.warning("something happened", extra={"fields": fields})
+
+    env = SimulatedEnvironment()
+    fleet = StaticFleet("fleet", {"one": plane}, env)
+    manager = Manager("test", env)
+    manager.add(Controller("deep", fleet, reconcile, watches=[Watch(fleet, WIDGETS, itself)]))
+    try:
+        async with running(manager):
+            await asyncio.sleep(1.0)
+            logger.warning("outside")
+    finally:
+        logger.removeHandler(handler)
+
+    said = [record.__dict__.get("fields") for record in records]
+    assert said == [
+        {
+            "controller": "deep",
+            "cluster": "one",
+            "namespace": "default",
+            "name": name,
+            "reconcile_id": f"deep-{number}",
+            "reason": "because",
+            "object_name": "child",
+        }
+        for number, name in ((1, "a"), (2, "b"))
+    ] + [None]

@@ -24,6 +24,7 @@ import aiohttp
 from yarl import URL
 
 from datum_compute.client import errors
+from datum_compute.client.proxy import proxy_authorization
 from datum_compute.client.tls import client_context
 from datum_compute.client.transport import Request, Response
 
@@ -48,7 +49,8 @@ class HttpTransport:
     ) -> None:
         """``tls`` wins over ``ca_pem``; with neither, the system's authorities are trusted.
         ``server_hostname`` is the name expected in the certificate, if not the host's.
-        Proxies are never taken from the environment."""
+        ``proxy`` is its URL, with a user and password if it wants one; none is taken from
+        the environment here."""
         self._origin = _origin_of(base_url)
         if tls is None and self._origin.startswith("https:"):
             tls = client_context(ca_pem)
@@ -56,8 +58,15 @@ class HttpTransport:
         self._options: dict[str, Any] = {"allow_redirects": False}
         if server_hostname:
             self._options["server_hostname"] = server_hostname
+        self._plain_headers: dict[str, str] = {}
         if proxy:
-            self._options["proxy"] = proxy
+            # Apart, because the library shows the URL in its errors, password and all.
+            authorization = proxy_authorization(proxy)
+            self._options["proxy"] = URL(proxy).with_user(None)
+            if tls is not None:
+                self._options["proxy_headers"] = authorization
+            else:  # then every request is the proxy's to read
+                self._plain_headers = authorization
         self._max_connections = max_connections
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._retired: list[aiohttp.ClientSession] = []
@@ -74,7 +83,7 @@ class HttpTransport:
                 response = await self._session(streaming).request(
                     request.method,
                     self._url(request),
-                    headers=request.headers,
+                    headers={**request.headers, **self._plain_headers},
                     data=_payload(request.body),
                     **self._options,
                 )

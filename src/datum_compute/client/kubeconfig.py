@@ -82,9 +82,10 @@ def load(
 ) -> Connection:
     """The connection of one context of a file, by default its current one.
 
-    With ``allow_exec`` the file may name a program that gives the credential. It runs with
-    the rights of this process, so only the user's own command line may allow it; it needs
-    ``env``, for the program's variables and the clock.
+    With ``env`` the proxy its variables name is used where the file names none. With
+    ``allow_exec`` the file may name a program that gives the credential; it runs with the
+    rights of this process, so only the user's own command line may allow it, and it needs
+    ``env``.
     """
     file = Path(path)
     try:
@@ -114,8 +115,19 @@ def in_cluster(env: Environment, directory: Path = SERVICE_ACCOUNT) -> Connectio
         origin=f"https://{address}:{port}",
         namespace=namespace or "default",
         ca_pem=ca_pem,
+        proxy=proxy_for(f"https://{address}:{port}", env),
         token=token,
     )
+
+
+def proxy_for(origin: str, env: Environment) -> str:
+    """The proxy the environment names for a server, or an empty text."""
+    from datum_compute.client.proxy import proxy_from_environment
+
+    try:
+        return proxy_from_environment(origin, env.variable)
+    except ValueError as error:
+        raise KubeconfigError(str(error)) from error
 
 
 def transport_for(connection: Connection) -> HttpTransport:
@@ -238,7 +250,7 @@ class _Kubeconfig:
             ca_pem=ca_pem,
             insecure=bool(cluster.get("insecure-skip-tls-verify")),
             server_hostname=str(cluster.get("tls-server-name") or ""),
-            proxy=str(cluster.get("proxy-url") or ""),
+            proxy=self._proxy(cluster, origin),
             token=self._token(user) or self._exec(user_name, user, cluster, ca_pem),
             certificate_pem=self._data(user, "client-certificate"),
             key_pem=self._data(user, "client-key"),
@@ -285,6 +297,16 @@ class _Kubeconfig:
         if not valid or parts.query or parts.fragment or "@" in parts.netloc:
             raise self._error(f"the cluster of context {name!r} has no usable server: {server!r}")
         return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+
+    def _proxy(self, cluster: dict[str, Any], origin: str) -> str:
+        if not cluster.get("proxy-url"):
+            return proxy_for(origin, self._env) if self._env is not None else ""
+        from datum_compute.client.proxy import checked_proxy
+
+        try:
+            return checked_proxy(str(cluster["proxy-url"]))
+        except ValueError as error:
+            raise self._error(f"proxy-url: {error}") from error
 
     def _token(self, user: dict[str, Any]) -> TokenSource:
         if user.get("tokenFile"):  # the file wins, as in kubectl

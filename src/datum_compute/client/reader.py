@@ -18,6 +18,7 @@ from datum_compute import __version__
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.credentials import Identity, TokenSource, credential_of
+from datum_compute.client.proxy import proxy_authorization
 from datum_compute.client.target import Target
 
 PAGE = 500
@@ -158,6 +159,8 @@ class Reader:
 
     def _send(self, url: str, headers: dict[str, str], what: str) -> tuple[int, str, bytes]:
         connection = self._connect(what)
+        if self._proxy and not self._server.startswith("https:"):
+            url = self._server + url
         try:
             connection.request("GET", url, headers=headers)
             response = connection.getresponse()
@@ -188,19 +191,16 @@ class Reader:
         return connection
 
     def _new_connection(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self._server)
-        host, port = parts.hostname or "", parts.port
-        if parts.scheme != "https":
-            return http.client.HTTPConnection(host, port, timeout=self._timeout)
+        server, proxy = urlsplit(self._server), urlsplit(self._proxy)
+        host, port = server.hostname or "", server.port
+        near_host, near_port = proxy.hostname or host, proxy.port or 80 if self._proxy else port
+        if server.scheme != "https":
+            return http.client.HTTPConnection(near_host, near_port, timeout=self._timeout)
         context = self._tls or ssl.create_default_context()
         expected = self._server_hostname or host
-        proxy = urlsplit(self._proxy)
-        if proxy.hostname is None:
-            return _HTTPSConnection(expected, context, host, port, timeout=self._timeout)
-        made = _HTTPSConnection(
-            expected, context, proxy.hostname, proxy.port or 80, timeout=self._timeout
-        )
-        made.set_tunnel(host, port or 443)
+        made = _HTTPSConnection(expected, context, near_host, near_port, timeout=self._timeout)
+        if self._proxy:
+            made.set_tunnel(host, port or 443, proxy_authorization(self._proxy))
         return made
 
     def _identity(self, what: str) -> Identity:
@@ -213,6 +213,10 @@ class Reader:
         headers = {"Accept": accept, "User-Agent": self._user_agent}
         if identity.token:
             headers["Authorization"] = f"Bearer {identity.token}"
+        if self._proxy and not self._server.startswith("https:"):
+            headers |= proxy_authorization(
+                self._proxy
+            )  # without TLS every request is the proxy's to read
         return headers
 
 

@@ -51,22 +51,27 @@ class Planes:
 
     def hub(self) -> Client:
         settings = self._settings
-        connection = kubeconfig.load(settings.federation_kubeconfig, settings.federation_context)
+        connection = kubeconfig.load(
+            settings.federation_kubeconfig, settings.federation_context, env=self._env
+        )
         return self._client(connection, HUB)
 
     def core(self) -> Client:
         """Where Project objects are."""
         path = self._settings.discovery.discovery_kubeconfig_path
-        return self._client(kubeconfig.load(path) if path else self._own_connection(), "core")
+        return self._client(self._connection(path), "core")
 
     def project(self, name: str, path: str) -> Client:
         """A project's plane below the server of this kubeconfig."""
-        connection = kubeconfig.load(path) if path else self._own_connection()
+        connection = self._connection(path)
         return self._client(replace(connection, prefix=PROJECT_PATH.format(name)), name)
 
     def _own_connection(self) -> Connection:
         path = self._settings.kubeconfig
-        return kubeconfig.load(path) if path else kubeconfig.in_cluster(self._env)
+        return kubeconfig.load(path, env=self._env) if path else kubeconfig.in_cluster(self._env)
+
+    def _connection(self, path: str) -> Connection:
+        return kubeconfig.load(path, env=self._env) if path else self._own_connection()
 
     def _client(self, connection: Connection, cluster: str) -> Client:
         client = kubeconfig.client_for(

@@ -1,0 +1,116 @@
+"""Which proxy, if any, stands between us and a server.
+
+A kubeconfig's ``proxy-url`` wins; otherwise the variables that every tool honours decide:
+``HTTPS_PROXY`` or ``HTTP_PROXY`` by the server's scheme, ``NO_PROXY`` for exceptions, each in
+upper or lower case. This host is never reached through a proxy unless a kubeconfig says so.
+
+Only proxies that are themselves spoken to in plain HTTP can be used. Towards an https server
+that loses nothing: the proxy is asked to CONNECT, and TLS goes through it to the server.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from base64 import b64encode
+from collections.abc import Callable
+from urllib.parse import unquote, urlsplit
+
+Variable = Callable[[str], str | None]
+
+
+def proxy_from_environment(origin: str, variable: Variable) -> str:
+    """The proxy for ``origin``, or an empty text. Raises ValueError if it is not usable."""
+    parts = urlsplit(origin)
+    host = (parts.hostname or "").rstrip(".").lower()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    name = f"{parts.scheme}_proxy"
+    value = _either(name, variable)
+    if not value or _is_this_host(host) or _is_excepted(host, port, _either("no_proxy", variable)):
+        return ""
+    try:
+        return checked_proxy(value)
+    except ValueError as error:
+        raise ValueError(f"{name.upper()}: {error}") from error
+
+
+def checked_proxy(url: str) -> str:
+    """The proxy's URL with its scheme. Raises ValueError if we cannot use it."""
+    if "://" not in url:
+        url = f"http://{url}"
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("the proxy is not a URL: expected http://HOST[:PORT]")
+    if parts.scheme != "http":
+        raise ValueError(f"{parts.scheme!r} proxies are not supported: expected http://HOST[:PORT]")
+    return url.rstrip("/")
+
+
+def proxy_authorization(url: str) -> dict[str, str]:
+    """The header for a proxy that wants a user and password, if its URL holds them."""
+    parts = urlsplit(url)
+    if not parts.username:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"proxy-authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+
+
+def _either(name: str, variable: Variable) -> str:
+    return (variable(name.upper()) or variable(name) or "").strip()
+
+
+def _is_this_host(host: str) -> bool:
+    if host == "localhost":
+        return True
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _is_excepted(host: str, port: int, exceptions: str) -> bool:
+    return any(
+        _matches(host, port, entry.strip().lower())
+        for entry in exceptions.split(",")
+        if entry.strip()
+    )
+
+
+def _matches(host: str, port: int, entry: str) -> bool:
+    if entry == "*":
+        return True
+    address = _address(host)
+    if "/" in entry:
+        try:
+            return address is not None and address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    entry, entry_port = _split_port(entry)
+    if entry_port and entry_port != str(port):
+        return False
+    excepted = _address(entry)
+    if excepted is not None or address is not None:
+        return excepted == address
+    if entry.startswith("*."):
+        entry = entry[1:]
+    if entry.startswith("."):
+        return host.endswith(entry)
+    return host == entry or host.endswith(f".{entry}")
+
+
+def _split_port(entry: str) -> tuple[str, str]:
+    if entry.startswith("["):
+        inner, _, rest = entry[1:].partition("]")
+        return inner, rest.removeprefix(":")
+    if entry.count(":") == 1:
+        host, _, port = entry.partition(":")
+        return host, port
+    return entry, ""  # a name, or an IPv6 address without brackets
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -1,0 +1,110 @@
+"""Which changes of a status are worth an Event, and what it says.
+
+A function here is given a status before and after one write, and tells of transitions only:
+what stays as it was has been told. The same functions speak for the plane where a status is
+decided and for every plane to which it is copied, so a person reads the same in both.
+
+Little is told while all goes well: one Event when something starts to serve, one when the
+wanted number changes. What is in the way, and needs somebody to act, is always told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.decisions import reasons
+
+NORMAL, WARNING = "Normal", "Warning"
+
+REASON_SCALED = "Scaled"
+REASON_RECREATED = "Recreated"
+REASON_TERMINATING = "Terminating"
+
+_ALSO_TOLD = (compute.REASON_QUOTA_NO_BUDGET, compute.REASON_CELL_UNREACHABLE)
+"""Nobody needs to act at once, and yet nothing goes on."""
+
+_COMES_BACK = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
+"""Worth telling when they are well again; at the start that goes without saying."""
+
+_TOLD_BY_QUOTA = (compute.REASON_PENDING_QUOTA,)
+"""Reasons of Ready that repeat what QuotaGranted has said already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    type: str
+    reason: str
+    message: str
+
+
+def instance_notices(before: Conditions, after: Conditions) -> tuple[Notice, ...]:
+    notices: list[Notice] = []
+    quota = _changed(before, after, compute.CONDITION_QUOTA_GRANTED)
+    if quota is not None and quota.status != conditions.TRUE and _blocks(quota):
+        notices.append(_warning(quota))
+    ready = _changed(before, after, compute.CONDITION_READY)
+    if ready is not None:
+        if ready.status == conditions.TRUE:
+            notices.append(Notice(NORMAL, ready.reason, ready.message))
+        elif _blocks(ready) and ready.reason not in _TOLD_BY_QUOTA:
+            notices.append(_warning(ready))
+    return tuple(notices)
+
+
+def deployment_notices(
+    before: compute.WorkloadDeploymentStatus, after: compute.WorkloadDeploymentStatus
+) -> tuple[Notice, ...]:
+    notices: list[Notice] = []
+    if before.desired_replicas != after.desired_replicas:
+        text = f"Scaled from {before.desired_replicas} to {after.desired_replicas} Instances"
+        notices.append(Notice(NORMAL, REASON_SCALED, text))
+    for type_ in (
+        compute.CONDITION_SCHEDULED,
+        compute.CONDITION_CELL_REACHABLE,
+        compute.CONDITION_REPLICAS_READY,
+        compute.CONDITION_AVAILABLE,
+    ):
+        changed = _changed(before.conditions, after.conditions, type_)
+        if changed is None:
+            continue
+        if changed.status != conditions.TRUE:
+            if _blocks(changed):
+                notices.append(_warning(changed))
+        elif type_ == compute.CONDITION_AVAILABLE or (
+            type_ in _COMES_BACK and _was_false(before.conditions, type_)
+        ):
+            notices.append(Notice(NORMAL, changed.reason, changed.message))
+    return tuple(dict.fromkeys(notices))
+
+
+def workload_notices(before: Conditions, after: Conditions) -> tuple[Notice, ...]:
+    available = _changed(before, after, compute.CONDITION_AVAILABLE)
+    if available is None:
+        return ()
+    if available.status == conditions.TRUE:
+        return (Notice(NORMAL, available.reason, available.message),)
+    return (_warning(available),) if _blocks(available) else ()
+
+
+def _changed(before: Conditions, after: Conditions, type_: str) -> Condition | None:
+    """The condition where its status or its reason is another than before."""
+    now, then = conditions.find(after, type_), conditions.find(before, type_)
+    if now is None or (then and (then.status, then.reason) == (now.status, now.reason)):
+        return None
+    return now
+
+
+def _was_false(before: Conditions, type_: str) -> bool:
+    then = conditions.find(before, type_)
+    return then is not None and then.status == conditions.FALSE
+
+
+def _blocks(condition: Condition) -> bool:
+    return condition.reason in _ALSO_TOLD or reasons.explain(condition.reason).blocks
+
+
+def _warning(condition: Condition) -> Notice:
+    return Notice(WARNING, condition.reason, condition.message)

@@ -1,0 +1,238 @@
+"""Events: what happened to an object, for people who describe it.
+
+A controller records after the status that says the same has been stored. An Event's name
+follows from what it says about which object, so the same thing said again finds the Event
+that is there and counts it up, after a restart too. What one object causes is limited twice,
+as Kubernetes' own recorder does: ten different messages of one reason within ten minutes
+become one Event that says so, and beyond a burst an object gets one Event in five minutes.
+
+Nothing depends on Events. A failure to write one is counted, tried once more, and forgotten;
+it never fails a reconcile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from datum_compute.api import core
+from datum_compute.api.conditions import wire_time
+from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, merge
+from datum_compute.decisions.notices import Notice
+from datum_compute.env import Environment
+from datum_compute.runtime.metrics import Registry
+
+logger = logging.getLogger(__name__)
+
+BURST = 25
+REFILL_SECONDS = 300.0
+SIMILAR = 10
+SIMILAR_SECONDS = 600.0
+REMEMBERED = 4096
+"""These five are those of Kubernetes' own recorder."""
+CALL_SECONDS = 5.0
+MAX_MESSAGE = 1024
+TRIES = 2
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class EventRecorder:
+    """Records on behalf of one component."""
+
+    def __init__(self, component: str, env: Environment, metrics: Registry | None = None) -> None:
+        self._component = component
+        self._env = env
+        self._counts: _Recent[str, int] = _Recent()
+        self._spam: _Recent[str, _Bucket] = _Recent()
+        self._similar: _Recent[tuple[str, str, str], _Similar] = _Recent()
+        self._outcomes = (metrics or Registry()).counter(
+            "compute_events_total",
+            "Events by what became of them.",
+            *("component", "outcome"),
+        )
+
+    async def record(self, client: Client, obj: Object, *notices: Notice) -> None:
+        """Say each of these about ``obj``, on its own plane."""
+        for notice in notices:
+            await self._record(client, obj, notice)
+
+    async def record_once(self, client: Client, obj: Object, notice: Notice) -> None:
+        """Say this unless it has been said: for what cannot happen twice to one object."""
+        await self._record(client, obj, notice, once=True)
+
+    async def _record(
+        self, client: Client, obj: Object, notice: Notice, *, once: bool = False
+    ) -> None:
+        now = asyncio.get_running_loop().time()
+        notice, key = self._merged(obj, notice, now)
+        name = _event_name(obj, self._component, key)
+        if once and name in self._counts:
+            return
+        if not self._spam.get_or(obj.metadata.uid, _Bucket).take(now):
+            self._count("limited")
+            return
+        for attempt in range(TRIES):
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._write(client, obj, notice, name, once=once)
+                return
+            except (errors.ClientError, TimeoutError, msgspec.DecodeError) as error:
+                if attempt + 1 == TRIES or not isinstance(error, errors.TransportFailure):
+                    self._count("failed")
+                    fields = {"event": name, "reason": notice.reason, "error": str(error)}
+                    logger.info("event not written", extra={"fields": fields})
+                    return
+
+    async def _write(
+        self, client: Client, obj: Object, notice: Notice, name: str, *, once: bool
+    ) -> None:
+        namespace = obj.namespace or "default"
+        count = self._counts.get(name)
+        if count is None:
+            try:
+                body = self._body(obj, notice, name, namespace)
+                await client.create(core.EVENTS, body, namespace)
+                self._said(name, 1, "created")
+                return
+            except errors.AlreadyExists:
+                if once:
+                    self._counts.put(name, 1)
+                    return
+                path = core.EVENTS.path(namespace, name)
+                count = msgspec.json.decode(await client.raw(path), type=_Counted).count
+        change = {
+            "count": count + 1,
+            "lastTimestamp": wire_time(self._env.now()),
+            "message": notice.message[:MAX_MESSAGE],
+        }
+        try:
+            await client.patch(core.EVENTS, name, merge(change), namespace)
+        except errors.NotFound:
+            # Events do not last: this one has expired since.
+            await client.create(core.EVENTS, self._body(obj, notice, name, namespace), namespace)
+            self._said(name, 1, "created")
+            return
+        self._said(name, count + 1, "repeated")
+
+    def _merged(self, obj: Object, notice: Notice, now: float) -> tuple[Notice, str]:
+        """The notice as it is to be said, and what makes it the same as another."""
+        kind = (obj.metadata.uid, notice.type, notice.reason)
+        similar = self._similar.get_or(kind, _Similar)
+        if similar.add(notice.message, now):
+            text = f"(combined from similar events): {notice.message}"
+            return Notice(notice.type, notice.reason, text), f"{notice.type}\0{notice.reason}"
+        return notice, f"{notice.type}\0{notice.reason}\0{notice.message}"
+
+    def _body(self, obj: Object, notice: Notice, name: str, namespace: str) -> dict[str, Any]:
+        now = wire_time(self._env.now())
+        involved = {
+            "apiVersion": obj.api_version,
+            "kind": obj.kind,
+            "namespace": obj.namespace,
+            "name": obj.name,
+            "uid": obj.metadata.uid,
+            "resourceVersion": obj.metadata.resource_version,
+        }
+        return {
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {key: value for key, value in involved.items() if value},
+            "type": notice.type,
+            "reason": notice.reason,
+            "message": notice.message[:MAX_MESSAGE],
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+        }
+
+    def _said(self, name: str, count: int, outcome: str) -> None:
+        self._counts.put(name, count)
+        self._count(outcome)
+
+    def _count(self, outcome: str) -> None:
+        self._outcomes.labels(self._component, outcome).inc()
+
+
+def _event_name(obj: Object, component: str, key: str) -> str:
+    text = f"{obj.metadata.uid}\0{component}\0{key}"
+    return f"{obj.name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+class _Counted(msgspec.Struct):
+    """Of an Event that is there, the only thing that matters to us."""
+
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Tokens of one object: a burst, refilled slowly."""
+
+    tokens: float = float(BURST)
+    at: float = 0.0
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(float(BURST), self.tokens + (now - self.at) / REFILL_SECONDS)
+        self.at = now
+        if self.tokens < 1.0:
+            return False
+        self.tokens -= 1.0
+        return True
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Different messages of one reason about one object."""
+
+    messages: dict[str, None] = field(default_factory=dict)
+    at: float = 0.0
+
+    def add(self, message: str, now: float) -> bool:
+        """Whether there have been too many lately to tell them apart."""
+        if now - self.at > SIMILAR_SECONDS:
+            self.messages.clear()
+        self.at = now
+        self.messages[message] = None
+        if len(self.messages) < SIMILAR:
+            return False
+        if len(self.messages) > SIMILAR:
+            del self.messages[message]  # enough are known
+        return True
+
+
+class _Recent(Generic[K, V]):
+    """What was used last, and no more of it than needed."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[K, V] = OrderedDict()
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    def get(self, key: K) -> V | None:
+        return self._entries.get(key)
+
+    def get_or(self, key: K, make: type[V]) -> V:
+        found = self._entries.get(key)
+        if found is None:
+            found = make()
+        self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        while len(self._entries) > REMEMBERED:
+            self._entries.popitem(last=False)

@@ -10,6 +10,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 DEPLOYMENT = "web-default-dfw"
@@ -119,4 +120,18 @@ def binding(city: str, *, available: str = "True") -> networking.LocationBinding
         metadata=ObjectMeta(name=city.lower()),
         spec=networking.LocationBindingSpec(topology={networking.TOPOLOGY_CITY_CODE: city}),
         status=networking.LocationBindingStatus(conditions=(condition("Available", available),)),
+    )
+
+
+def bucket(
+    resource: str, available: int, project: str = "demo", *, kind: str = "Project"
+) -> quota.AllowanceBucket:
+    """``bucket("vcpus", 1000)``: what is left of one of our resources."""
+    return quota.AllowanceBucket(
+        metadata=ObjectMeta(name=f"bucket-{resource}"),
+        spec=quota.AllowanceBucketSpec(
+            consumer_ref=quota.ConsumerReference(kind=kind, name=project),
+            resource_type=f"compute.datumapis.com/{resource}",
+        ),
+        status=quota.AllowanceBucketStatus(available=available),
     )

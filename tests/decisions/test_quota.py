@@ -9,11 +9,10 @@ import msgspec
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import quota
 from datum_compute.decisions.quota import Size
-from tests.decisions.builders import NOW, condition
+from tests.decisions.builders import NOW, bucket, condition
 
 TYPE = "datumcloud/d1-standard-2"
 BOTH = {"cpu": "500m", "memory": "256Mi"}
@@ -201,35 +200,55 @@ def test_an_instance_without_an_age_is_new() -> None:
     assert quota.pending_requeue(None, NOW) == 1.0
 
 
-def bucket(resource: str, available: int, project: str = "demo") -> quota_api.AllowanceBucket:
-    return quota_api.AllowanceBucket(
-        metadata=ObjectMeta(name=f"bucket-{resource}"),
-        spec=quota_api.AllowanceBucketSpec(
-            consumer_ref=quota_api.ConsumerReference(kind="Project", name=project),
-            resource_type=f"compute.datumapis.com/{resource}",
-        ),
-        status=quota_api.AllowanceBucketStatus(available=available),
+def allocated(**answers: str) -> quota_api.ResourceClaim:
+    """A claim of the full size, with the answer of each bucket."""
+    made = msgspec.convert(build(), quota_api.ResourceClaim)
+    allocations = tuple(
+        quota_api.RequestAllocation(resource_type=f"compute.datumapis.com/{kind}", status=status)
+        for kind, status in answers.items()
+    )
+    return msgspec.structs.replace(
+        made, status=quota_api.ResourceClaimStatus(allocations=allocations)
     )
 
 
 @pytest.mark.parametrize(
-    ("buckets", "room"),
+    ("denied", "buckets", "room"),
     [
-        ([bucket("instances", 1), bucket("vcpus", 1000), bucket("memory", 2048)], True),
-        ([bucket("instances", 1), bucket("vcpus", 999), bucket("memory", 2048)], False),
-        ([bucket("instances", 1), bucket("vcpus", 1000)], False),
-        ([], False),
+        (allocated(vcpus="Denied"), [bucket("vcpus", 1000)], False),
         (
-            [
-                bucket("instances", 9, "other"),
-                bucket("vcpus", 9000, "other"),
-                bucket("memory", 9000, "other"),
-            ],
+            allocated(instances="Granted", memory="Granted", vcpus="Denied"),
+            [bucket("vcpus", 1000)],
+            True,
+        ),
+        (
+            allocated(instances="Granted", memory="Granted", vcpus="Denied"),
+            [bucket("vcpus", 999)],
             False,
+        ),
+        (
+            allocated(instances="Granted", memory="Pending", vcpus="Denied"),
+            [bucket("vcpus", 1000)],
+            False,
+        ),
+        (
+            allocated(),
+            [bucket("vcpus", 1000), bucket("memory", 2048), bucket("instances", 1)],
+            True,
         ),
     ],
 )
-def test_asking_again_needs_room_in_every_bucket(
-    buckets: list[quota_api.AllowanceBucket], room: bool
+def test_what_a_denied_claim_still_holds_is_not_asked_for_twice(
+    denied: quota_api.ResourceClaim, buckets: list[quota_api.AllowanceBucket], room: bool
 ) -> None:
-    assert quota.has_room(buckets, project="demo", size=Size(1000, 2048)) is room
+    assert quota.has_room_for_denied(denied, buckets, project="demo") is room
+
+
+def test_only_a_projects_own_buckets_have_room_for_it() -> None:
+    buckets = [
+        bucket("instances", 3),
+        bucket("memory", 5, "other"),
+        bucket("vcpus", 7, kind="Organization"),
+    ]
+
+    assert quota.available_in(buckets, "demo") == {"compute.datumapis.com/instances": 3}

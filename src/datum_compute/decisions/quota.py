@@ -198,15 +198,6 @@ def pending_requeue(created: datetime | None, now: datetime) -> float:
     return 300.0
 
 
-def has_room(buckets: Sequence[quota.AllowanceBucket], *, project: str, size: Size) -> bool:
-    """Whether every bucket a claim needs shows room for it, so that asking again can help.
-
-    A bucket that is not there shows none.
-    """
-    available = _available(buckets, project)
-    return all(available.get(kind, 0) >= amount for kind, amount in size.requests().items())
-
-
 def has_room_for_denied(
     claim: quota.ResourceClaim, buckets: Sequence[quota.AllowanceBucket], *, project: str
 ) -> bool:
@@ -217,7 +208,7 @@ def has_room_for_denied(
         for each in claim.status.allocations
         if each.status == quota.ALLOCATION_GRANTED
     }
-    available = _available(buckets, project)
+    available = available_in(buckets, project)
     return all(
         available.get(each.resource_type, 0) >= each.amount
         for each in claim.spec.requests
@@ -225,7 +216,8 @@ def has_room_for_denied(
     )
 
 
-def _available(buckets: Sequence[quota.AllowanceBucket], project: str) -> dict[str, int]:
+def available_in(buckets: Sequence[quota.AllowanceBucket], project: str) -> dict[str, int]:
+    """Resource type -> what a project's buckets have left of it."""
     return {
         bucket.spec.resource_type: bucket.status.available
         for bucket in buckets

@@ -26,6 +26,7 @@ from datum_compute.decisions import names
 from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.contact import is_own_claim
 from datum_compute.decisions.quota import Size, Verdict
+from datum_compute.decisions.turns import is_its_turn
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
 from datum_compute.runtime.cache import Cache
@@ -233,8 +234,11 @@ class QuotaDesk:
         if buckets.synced:
             views = [each.view(quota.AllowanceBucket) for each in buckets.list()]
             namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
-            waiting = turns.denied_of(cell, namespaces, case.tenant.project)
-            return turns.is_its_turn(instance, waiting, views, case.tenant.project)
+            denied = turns.denied_of(cell, namespaces, case.tenant.project)
+            waiting = [each.view(compute.Instance) for each in denied]
+            return is_its_turn(
+                instance.view(compute.Instance), waiting, views, project=case.tenant.project
+            )
         now = asyncio.get_running_loop().time()
         until = self._blind_until.get(instance.metadata.uid)
         if until is None or now < until:

@@ -1,9 +1,9 @@
-"""Instance control in a toy world: whatever it starts from, what holds at every step."""
+"""What instance control promises, whatever the world it finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -13,148 +13,318 @@ from hypothesis import strategies as st
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions.instances import decide_instances
-from datum_compute.decisions.plan import Create, Delete, DeleteReason, PatchLabels, Plan, Wait
-from tests.decisions.builders import DEPLOYMENT, instance
-
-
-@dataclass(frozen=True)
-class Toy:
-    """An Instance of the toy world."""
-
-    name: str
-    ordinal: int | None
-    hash: str = "new"
-    ready: bool = True
-    deleting: bool = False
-    labelled: bool = True
-
-    def view(self) -> compute.Instance:
-        labels = {}
-        if self.labelled and self.ordinal is not None:
-            labels = labels_for(self.ordinal)
-        return instance(
-            self.ordinal,
-            name=self.name,
-            hash=self.hash,
-            ready=self.ready,
-            deleting=self.deleting,
-            labels=labels,
-        )
-
-
-def labels_for(ordinal: int) -> dict[str, str]:
-    return {compute.LABEL_INSTANCE_INDEX: str(ordinal), compute.LABEL_CITY_CODE: "DFW"}
-
-
-def decide(toys: Sequence[Toy], desired: int, hash: str = "new", *, hold_rolls: str = "") -> Plan:
-    return decide_instances(
-        deployment_name=DEPLOYMENT,
-        desired=desired,
-        template_hash=hash,
-        labels_for=labels_for,
-        instances=[toy.view() for toy in toys],
-        hold_rolls=hold_rolls,
-    )
-
-
-@dataclass
-class World:
-    """Does what a plan says, and lets things become ready and go, one event at a time."""
-
-    toys: dict[str, Toy]
-    desired: int
-    hash: str = "new"
-    seen: list[Plan] = field(default_factory=list)
-
-    def step(self, random: Random, check: Callable[[World, Plan], None]) -> bool:
-        """One pass of the controller, then one event; false when all is still."""
-        plan = decide(list(self.toys.values()), self.desired, self.hash)
-        check(self, plan)
-        self.seen.append(plan)
-        for action in plan.now:
-            self._do(action)
-        events = [toy for toy in self.toys.values() if toy.deleting or not toy.ready]
-        if events:
-            toy = random.choice(events)
-            if toy.deleting:
-                del self.toys[toy.name]
-            else:
-                self.toys[toy.name] = replace(toy, ready=True)
-        return bool(plan.now or plan.held_back or events)
-
-    def _do(self, action: Create | Delete | Wait | PatchLabels) -> None:
-        match action:
-            case Create(ordinal=ordinal, name=name):
-                assert name not in self.toys, "an Instance of this name still exists"
-                self.toys[name] = Toy(name, ordinal, self.hash, ready=False)
-            case Delete(name=name):
-                self.toys[name] = replace(self.toys[name], deleting=True)
-            case PatchLabels(name=name):
-                self.toys[name] = replace(self.toys[name], labelled=True)
-            case Wait(name=name):
-                assert name in self.toys
-
-    def run(self, random: Random, check: Callable[[World, Plan], None]) -> None:
-        for _ in range(500):
-            if not self.step(random, check):
-                return
-        raise AssertionError("the world does not settle")
-
-    @property
-    def as_wanted(self) -> bool:
-        wanted = {f"{DEPLOYMENT}-{ordinal}" for ordinal in range(self.desired)}
-        return set(self.toys) == wanted and all(
-            toy.ready and toy.hash == self.hash and not toy.deleting and toy.labelled
-            for toy in self.toys.values()
-        )
-
-
-def toy(ordinal: int | None, number: int, flags: tuple[bool, bool, bool, bool]) -> Toy:
-    name = f"{DEPLOYMENT}-{ordinal}" if ordinal is not None else f"stray-{number}"
-    stale, ready, deleting, labelled = flags
-    return Toy(name, ordinal, "old" if stale else "new", ready, deleting, labelled)
-
-
-flags = st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans())
-any_world = st.lists(st.tuples(st.none() | st.integers(0, 7), flags), max_size=9).map(
-    lambda drawn: list(
-        {
-            each.name: each
-            for each in (toy(ordinal, n, flag) for n, (ordinal, flag) in enumerate(drawn))
-        }.values()
-    )
+from datum_compute.decisions.plan import (
+    Create,
+    Delete,
+    DeleteReason,
+    PatchLabels,
+    Plan,
+    Wait,
 )
+from tests.decisions.builders import DEPLOYMENT
+from tests.decisions.toy_world import (
+    BAD,
+    Toy,
+    World,
+    decide,
+    labels_for,
+    settled,
+    slot,
+    steps,
+    view,
+)
+
+Check = Callable[[World, Plan], None]
+
+SLOTS = [(slot(ordinal), ordinal) for ordinal in range(8)]
+STRAYS = [("who-0", None), ("who-1", None), ("twin-0", 0), ("twin-2", 2), ("twin-7", 7)]
+"""Without an ordinal, or with that of another."""
+KINDS: list[tuple[str, int | None]] = [*SLOTS, *SLOTS, *STRAYS]
+
+
+def toy(number: int) -> Toy:
+    """Numbers stand for all there can be: quicker to draw than their parts."""
+    name, ordinal = KINDS[number // 16 % len(KINDS)]
+    stale, unready, deleting, unlabelled = (bool(number & bit) for bit in (1, 2, 4, 8))
+    return Toy(
+        name, ordinal, "old" if stale else "new", not unready, deleting, labelled=not unlabelled
+    )
+
+
+def world_of(numbers: list[int]) -> list[Toy]:
+    return list({each.name: each for each in map(toy, numbers)}.values())
+
+
+any_world = st.lists(st.integers(0, 16 * len(KINDS) - 1), max_size=9).map(world_of)
 desired = st.integers(0, 6)
-settled_size = st.integers(0, 6)
+some = st.integers(1, 6)
 randoms = st.randoms(use_true_random=False)
 
 
-def settled(size: int, hash: str) -> dict[str, Toy]:
-    toys = [Toy(f"{DEPLOYMENT}-{ordinal}", ordinal, hash) for ordinal in range(size)]
-    return {each.name: each for each in toys}
-
-
-def nothing(world: World, plan: Plan) -> None:
-    """No further promise."""
+def run(world: World, random: Random, check: Check = lambda world, plan: None) -> list[Plan]:
+    """Passes and events in turn until all is still, checked before each pass is carried out."""
+    plans = []
+    for _ in range(500):
+        plan = world.plan()
+        plans.append(plan)
+        check(world, plan)
+        for action in plan.now:
+            world.do(action)
+        due = world.due()
+        if due:
+            world.happens(random.choice(due))
+        elif not steps(plan):
+            return plans
+    raise AssertionError("the world does not settle")
 
 
 @given(any_world, desired, randoms)
-def test_it_settles_from_any_start(toys: list[Toy], wanted: int, random: Random) -> None:
-    world = World({each.name: each for each in toys}, wanted)
+def test_never_more_instances_than_desired_plus_the_one_being_replaced(
+    toys: list[Toy], wanted: int, random: Random
+) -> None:
+    """The one being replaced holds its slot until it is gone, so even it is counted in. What
+    nobody wants any more comes on top, and only ever gets less."""
+    world = World.of(toys, wanted)
+    unwanted = len(toys)
 
-    world.run(random, nothing)
+    def check(world: World, plan: Plan) -> None:
+        nonlocal unwanted
+        creates = [step for step in plan.now if isinstance(step, Create)]
+        slots = [each for each in world.toys.values() if each.in_slot]
+        inside = [each for each in slots if (each.ordinal or 0) < wanted]
+        assert len(inside) + len(creates) <= wanted
+        assert not [step for step in creates if step.name in world.toys]
+        assert len(world.toys) - len(inside) <= unwanted
+        unwanted = len(world.toys) - len(inside)
+
+    run(world, random, check)
+
+
+@given(st.integers(0, 6), desired, st.booleans(), randoms)
+def test_from_a_settled_start_never_more_than_there_were_or_are_desired(
+    size: int, wanted: int, roll: bool, random: Random
+) -> None:
+    world = World.of(settled(size, "old" if roll else "new"), wanted)
+
+    def check(world: World, plan: Plan) -> None:
+        creates = sum(isinstance(step, Create) for step in plan.now)
+        assert len(world.toys) + creates <= max(size, wanted)
+
+    run(world, random, check)
+
+
+@given(any_world, some, st.sampled_from(["", "CellDisconnected"]))
+def test_no_successor_is_created_before_its_predecessor_is_ready(
+    toys: list[Toy], wanted: int, hold_rolls: str
+) -> None:
+    named = {each.name: each for each in toys}
+
+    plan = decide(toys, wanted, hold_rolls=hold_rolls)
+
+    for step in plan.now:
+        if isinstance(step, Create):
+            below = [named.get(slot(ordinal)) for ordinal in range(step.ordinal)]
+            assert all(each and each.ready and not each.deleting for each in below)
+
+
+@given(some, randoms)
+def test_rolls_go_from_the_highest_ordinal_down_one_at_a_time(size: int, random: Random) -> None:
+    world = World.of(settled(size, "old"), size)
+
+    def check(world: World, plan: Plan) -> None:
+        if any(isinstance(step, Delete) for step in plan.now):
+            assert len(world.toys) == size
+            assert all(each.ready and not each.deleting for each in world.toys.values())
+
+    plans = run(world, random, check)
+
+    rolled = [step.ordinal for plan in plans for step in plan.now if isinstance(step, Delete)]
+    assert rolled == list(reversed(range(size)))
+
+
+@given(any_world, some)
+def test_however_it_stands_only_one_step_is_taken_at_a_time(toys: list[Toy], wanted: int) -> None:
+    plan = decide(toys, wanted)
+
+    assert len(steps(plan)) <= 1
+    assert bool(steps(plan)) or not plan.held_back
+
+
+@given(any_world, some)
+def test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied(
+    toys: list[Toy], wanted: int
+) -> None:
+    kept = [each for each in toys if each.in_slot and (each.ordinal or 0) < wanted]
+    replacing = (DeleteReason.RECREATE, DeleteReason.REPLACE_UNREADY)
+
+    plan = decide(toys, wanted)
+
+    if any(each.deleting for each in kept):
+        assert not [s for s in plan.now if isinstance(s, Delete) and s.reason in replacing]
+
+
+@given(any_world, some)
+def test_a_stale_instance_that_cannot_become_ready_is_replaced_first(
+    toys: list[Toy], wanted: int
+) -> None:
+    kept = [each for each in toys if each.in_slot and (each.ordinal or 0) < wanted]
+    useless = [each for each in kept if each.hash != "new" and not each.ready]
+    useless = [each for each in useless if not each.deleting]
+
+    plan = decide(toys, wanted)
+
+    for step in plan.now:
+        if isinstance(step, Delete) and step.reason is DeleteReason.RECREATE:
+            assert not useless
+    if useless and all(each.in_slot for each in toys) and not any(k.deleting for k in kept):
+        highest = max(useless, key=lambda each: each.ordinal or 0)
+        assert steps(plan) == [
+            Delete(highest.name, highest.uid, highest.ordinal, DeleteReason.REPLACE_UNREADY)
+        ]
+
+
+@given(some, st.data(), randoms)
+def test_a_template_that_cannot_become_ready_is_cured_by_one_that_can(
+    size: int, data: st.DataObject, random: Random
+) -> None:
+    world = World.of(settled(size, "old"), size, BAD)
+    for _ in range(data.draw(st.integers(1, 12))):
+        for action in world.plan().now:
+            world.do(action)
+        if due := world.due():
+            world.happens(random.choice(due))
+    assert world.ready >= size - 1
+    world.hash = "new"
+
+    run(world, random, lambda world, plan: None)
 
     assert world.as_wanted
 
 
-@given(any_world, desired, randoms)
-def test_the_order_of_the_input_does_not_matter(
-    toys: list[Toy], wanted: int, random: Random
+@given(any_world, some)
+def test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled(
+    toys: list[Toy], wanted: int
+) -> None:
+    slots = {each.ordinal: each for each in toys if each.in_slot}
+
+    plan = decide(toys, wanted)
+
+    for step in plan.now:
+        if isinstance(step, Delete) and step.reason is DeleteReason.SCALE_DOWN:
+            stay = [slots.get(ordinal) for ordinal in range(wanted)]
+            assert all(s and s.ready and s.hash == "new" and not s.deleting for s in stay)
+            assert all(each.in_slot for each in toys)
+            assert step.ordinal == max(ordinal for ordinal in slots if ordinal is not None)
+            assert step.ordinal >= wanted
+
+
+@given(any_world)
+def test_at_desired_zero_all_go(toys: list[Toy]) -> None:
+    plan = decide(toys, 0)
+
+    deleted = {step.name for step in plan.now if isinstance(step, Delete)}
+    assert deleted == {each.name for each in toys if not each.deleting}
+    assert {step.name for step in plan.now} == {each.name for each in toys}
+    assert plan.held_back == ()
+
+
+@given(any_world, some)
+def test_strays_go_first(toys: list[Toy], wanted: int) -> None:
+    found = {each.name for each in toys if not each.in_slot}
+
+    plan = decide(toys, wanted)
+
+    if found:
+        (step,) = steps(plan)
+        assert step.name in found
+        assert isinstance(step, Wait) or step.reason is DeleteReason.STRAY  # type: ignore[union-attr]
+    else:
+        assert not [s for s in (*plan.now, *plan.in_line) if _is_stray(s)]
+
+
+def _is_stray(step: object) -> bool:
+    return isinstance(step, Delete) and step.reason is DeleteReason.STRAY
+
+
+@given(any_world, some, st.sampled_from(["", "CellDisconnected"]))
+def test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update(
+    toys: list[Toy], wanted: int, hold_rolls: str
+) -> None:
+    wrong = [
+        each
+        for each in toys
+        if each.in_slot and (each.ordinal or 0) < wanted and not each.labelled and not each.deleting
+    ]
+
+    plan = decide(toys, wanted, hold_rolls=hold_rolls)
+    labelled = decide(
+        [replace(each, labelled=True) for each in toys], wanted, hold_rolls=hold_rolls
+    )
+
+    patches = [action for action in plan.now if isinstance(action, PatchLabels)]
+    assert {(each.name, each.uid) for each in patches} == {(w.name, w.uid) for w in wrong}
+    for patch in patches:
+        ordinal = next(each.ordinal for each in wrong if each.name == patch.name)
+        assert ordinal is not None
+        assert patch.labels == labels_for(ordinal)
+    assert replace(plan, now=tuple(steps(plan))) == labelled
+
+
+@given(any_world, desired, st.sampled_from(["", "CellDisconnected"]), randoms)
+def test_input_order_does_not_matter(
+    toys: list[Toy], wanted: int, hold_rolls: str, random: Random
 ) -> None:
     shuffled = list(toys)
     random.shuffle(shuffled)
 
-    assert decide(shuffled, wanted) == decide(toys, wanted)
+    assert decide(shuffled, wanted, hold_rolls=hold_rolls) == decide(
+        toys, wanted, hold_rolls=hold_rolls
+    )
+
+
+def suffer(world: World, plan: Plan, snapshots: list[list[Toy]], random: Random) -> None:
+    """One thing that goes wrong: a write that fails half way, a pass on old news, an Instance
+    that crashes or is lost."""
+    misfortune = random.choice(["fails", "late", "crashes", "lost"])
+    names = sorted(world.toys)
+    if misfortune == "fails":
+        for action in plan.now[: random.randint(0, len(plan.now))]:
+            world.do(action)
+    elif misfortune == "late":
+        for action in decide(random.choice(snapshots), world.desired, world.hash).now:
+            world.do(action)
+    elif names and misfortune == "crashes":
+        world.crashes(random.choice(names))
+    elif names:
+        world.is_lost(random.choice(names))
+
+
+@given(any_world, desired, st.integers(0, 25), randoms)
+def test_applying_plans_settles_from_any_start_with_failures_injected(
+    toys: list[Toy], wanted: int, failures: int, random: Random
+) -> None:
+    world = World.of(toys, wanted)
+    snapshots = []
+    for _ in range(failures):
+        snapshots.append(list(world.toys.values()))
+        suffer(world, world.plan(), snapshots, random)
+        if due := world.due():
+            world.happens(random.choice(due))
+
+    run(world, random)
+
+    assert world.as_wanted
+
+
+@given(any_world, desired)
+def test_a_settled_world_yields_an_empty_plan_and_no_other_does(
+    toys: list[Toy], wanted: int
+) -> None:
+    world = World.of(toys, wanted)
+
+    assert (world.plan() == Plan()) == world.as_wanted
+    assert world.plan().settled == world.as_wanted
+    assert decide(settled(wanted), wanted) == Plan()
 
 
 def standing_only(view: compute.Instance) -> Any:
@@ -168,7 +338,7 @@ def standing_only(view: compute.Instance) -> Any:
 def test_nothing_but_the_standing_of_an_instance_counts(
     toys: list[Toy], wanted: int, hold_rolls: str
 ) -> None:
-    views = [toy.view() for toy in toys]
+    views = [view(each) for each in toys]
 
     plans = [
         decide_instances(
@@ -179,148 +349,7 @@ def test_nothing_but_the_standing_of_an_instance_counts(
             instances=given,
             hold_rolls=hold_rolls,
         )
-        for given in (views, [standing_only(view) for view in views])
+        for given in (views, [standing_only(each) for each in views])
     ]
 
     assert plans[0] == plans[1]
-
-
-@given(any_world, st.integers(1, 6))
-def test_one_step_at_a_time(toys: list[Toy], wanted: int) -> None:
-    plan = decide(toys, wanted)
-
-    steps = [action for action in plan.now if not isinstance(action, PatchLabels)]
-    assert len(steps) <= 1
-    assert bool(steps) or not plan.held_back
-
-
-@given(any_world)
-def test_at_zero_nobody_waits_for_another(toys: list[Toy]) -> None:
-    plan = decide(toys, 0)
-
-    deleted = {action.name for action in plan.now if isinstance(action, Delete)}
-    assert deleted == {each.name for each in toys if not each.deleting}
-    assert plan.held_back == ()
-
-
-@given(settled_size, desired, st.booleans(), randoms)
-def test_never_more_than_there_were_or_are_wanted(
-    size: int, wanted: int, new_template: bool, random: Random
-) -> None:
-    """A replaced Instance keeps its slot until it is gone, so a roll adds none."""
-    world = World(settled(size, "old" if new_template else "new"), wanted)
-
-    def check(world: World, plan: Plan) -> None:
-        creating = sum(isinstance(action, Create) for action in plan.now)
-        assert len(world.toys) + creating <= max(size, world.desired)
-
-    world.run(random, check)
-
-
-@given(settled_size, st.integers(1, 6), st.booleans(), randoms)
-def test_nobody_is_created_before_those_below_are_ready(
-    size: int, wanted: int, new_template: bool, random: Random
-) -> None:
-    world = World(settled(size, "old" if new_template else "new"), wanted)
-
-    def check(world: World, plan: Plan) -> None:
-        for action in plan.now:
-            if isinstance(action, Create):
-                below = [f"{DEPLOYMENT}-{ordinal}" for ordinal in range(action.ordinal)]
-                assert all(name in world.toys and world.toys[name].ready for name in below)
-
-    world.run(random, check)
-
-
-@given(any_world, st.integers(1, 6), st.sampled_from(["", "CellDisconnected"]))
-def test_whatever_the_world_nobody_is_created_above_one_that_is_not_ready(
-    toys: list[Toy], wanted: int, hold_rolls: str
-) -> None:
-    named = {each.name: each for each in toys}
-
-    plan = decide(toys, wanted, hold_rolls=hold_rolls)
-
-    for action in plan.now:
-        if isinstance(action, Create):
-            below = [f"{DEPLOYMENT}-{ordinal}" for ordinal in range(action.ordinal)]
-            assert all(name in named and named[name].ready for name in below)
-
-
-@given(st.integers(1, 6), randoms)
-def test_a_roll_takes_one_at_a_time_from_the_top(size: int, random: Random) -> None:
-    world = World(settled(size, "old"), size)
-
-    def check(world: World, plan: Plan) -> None:
-        for action in plan.now:
-            if isinstance(action, Delete):
-                assert all(each.ready and not each.deleting for each in world.toys.values())
-                assert len(world.toys) == size
-
-    world.run(random, check)
-
-    rolled = [
-        action.ordinal for plan in world.seen for action in plan.now if isinstance(action, Delete)
-    ]
-    assert rolled == list(reversed(range(size)))
-
-
-@given(any_world, st.integers(1, 6))
-def test_nobody_who_serves_is_replaced_while_one_who_does_not_can_be(
-    toys: list[Toy], wanted: int
-) -> None:
-    kept = [each for each in toys if each.ordinal is not None and each.ordinal < wanted]
-    stale_unready = [
-        each for each in kept if each.hash != "new" and not each.ready and not each.deleting
-    ]
-
-    plan = decide(toys, wanted)
-
-    for action in plan.now:
-        if isinstance(action, Delete) and action.reason is DeleteReason.RECREATE:
-            assert not stale_unready
-
-
-@given(any_world, st.integers(1, 6))
-def test_removal_waits_until_what_stays_is_ready_and_current(toys: list[Toy], wanted: int) -> None:
-    kept = {each.ordinal: each for each in toys if each.ordinal is not None}
-
-    plan = decide(toys, wanted)
-
-    for action in plan.now:
-        if isinstance(action, Delete) and action.reason is DeleteReason.SCALE_DOWN:
-            stays = [kept.get(ordinal) for ordinal in range(wanted)]
-            assert all(s and s.ready and s.hash == "new" and not s.deleting for s in stays)
-            above = [each for ordinal, each in kept.items() if ordinal > (action.ordinal or 0)]
-            assert above == []
-
-
-@given(any_world, st.integers(1, 6))
-def test_strays_go_before_anybody_else_moves(toys: list[Toy], wanted: int) -> None:
-    strays = {each.name for each in toys if each.ordinal is None}
-
-    plan = decide(toys, wanted)
-
-    steps = [action for action in plan.now if isinstance(action, Create | Delete | Wait)]
-    if strays:
-        assert [step.name in strays for step in steps] == [True]
-
-
-@given(any_world, st.integers(1, 6))
-def test_every_wrong_label_in_range_is_patched_at_once(toys: list[Toy], wanted: int) -> None:
-    wrong = {
-        each.name
-        for each in toys
-        if each.ordinal is not None
-        and each.ordinal < wanted
-        and not each.labelled
-        and not each.deleting
-    }
-
-    plan = decide(toys, wanted)
-
-    assert {action.name for action in plan.now if isinstance(action, PatchLabels)} == wrong
-
-
-@given(settled_size)
-def test_a_settled_world_needs_nothing(size: int) -> None:
-    assert decide(list(settled(size, "new").values()), size) == Plan()

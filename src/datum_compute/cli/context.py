@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, called, usage
-from datum_compute.cli.target import Target, find_target
 from datum_compute.env import Environment
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
+    from datum_compute.client.reader import Reader
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,19 +30,67 @@ class Streams:
         return self.stdin.isatty() and self.stderr.isatty()
 
 
+class Destination(Protocol):
+    """A project's control plane, and the two ways to talk to it."""
+
+    @property
+    def project(self) -> str: ...
+
+    def reader(self) -> Reader:
+        """For plain reads: synchronous, and quick to import."""
+
+    def client(self) -> ApiClient:
+        """For commands that write or wait; its ``close`` is awaited by whoever asks."""
+
+
+class Reach:
+    """How a command gets at a platform: over the network, on an event loop of its own."""
+
+    def find(self, env: Environment, args: Namespace) -> Destination:
+        from datum_compute.cli.target import find_target
+
+        return find_target(env, args)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        import asyncio
+
+        return asyncio.run(work)
+
+
 class Context:
     def __init__(
-        self, env: Environment, streams: Streams, args: Namespace, program: str = PROGRAM
+        self,
+        env: Environment,
+        streams: Streams,
+        args: Namespace,
+        program: str = PROGRAM,
+        reach: Reach | None = None,
     ) -> None:
         """``program`` is what a person types to run us; commands that are suggested use it."""
         self.env = env
         self.program = program
         self.streams = streams
         self.args = args
+        self.reach = reach or Reach()
 
     @cached_property
-    def target(self) -> Target:
-        return find_target(self.env, self.args)
+    def target(self) -> Destination:
+        return self.reach.find(self.env, self.args)
+
+    @cached_property
+    def reader(self) -> Reader:
+        return self.target.reader()
+
+    @property
+    def tables(self) -> bool:
+        """Whether a table was asked for: what a person reads, with its header and footer."""
+        return self.args.output in ("table", "wide")
+
+    def colours(self, stream: TextIO) -> bool:
+        """Whether what goes to ``stream`` may be coloured."""
+        if self.env.variable("NO_COLOR") or self.env.variable("TERM") == "dumb":
+            return False
+        return stream.isatty()
 
     def say(self, text: str = "") -> None:
         """Talk: progress, reasons, next steps. Never data."""
@@ -45,6 +99,12 @@ class Context:
     def show(self, text: str) -> None:
         """Data, and nothing but data."""
         print(text, file=self.streams.stdout, flush=True)
+
+    def suggest(self, *commands: str) -> None:
+        """What to try next, one command a line; not to programs."""
+        wanted = [command for command in dict.fromkeys(commands) if command]
+        if wanted and self.tables and not self.args.no_headers:
+            self.say("\nTry:  " + "\n      ".join(wanted))
 
     def confirm(self, question: str, *, flag: str = "--yes") -> None:
         """Go on only after a yes; without a terminal refuse and name the flag."""

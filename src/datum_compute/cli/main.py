@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from types import ModuleType
+from typing import TextIO
 
 from datum_compute.cli import errors, plugin
-from datum_compute.cli.context import Context, Streams
+from datum_compute.cli.arguments import Parser, add_target_flags, leaves, with_default_action
+from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.client.errors import ClientError
 from datum_compute.env import Environment, SystemEnvironment
@@ -20,30 +22,36 @@ from datum_compute.env import Environment, SystemEnvironment
 COMMANDS = {
     "deploy": "Create or update a workload and wait until it runs",
     "status": "Show one workload: health, cities, and why it is not right",
-    "instances": "List instances",
+    "why": "Say what keeps a workload or an instance from being right, and who can act",
+    "workloads": "List workloads, or describe one",
+    "instances": "List instances, or describe one",
+    "logs": "Show what instances print",
+    "rollout": "Follow a rollout",
     "scale": "Change how many instances run in each city",
     "destroy": "Delete a workload and everything it runs",
+    "quota": "Show how much the project may use, and how much it does",
+    "cities": "List the cities the project can use",
+    "instance-types": "List the sizes an instance can have",
     "local": "Start, stop and look at a local platform",
+    "completion": "Print a script that completes commands in a shell",
     "version": "Print the version",
 }
-"""What each verb does; its module of the same name says how."""
+"""What each verb does; its module says how, under the same name with _ for -."""
+
+COMPLETE = "__complete"
+"""What a shell asks for candidates with; no command of people."""
 
 TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
 """The variable that lets an unforeseen error through as it is."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise errors.usage(message, f"{self.prog} --help")
-
-
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The whole tree by name, with the arguments of only the command that is asked for."""
-    parser = _Parser(
-        prog="datumctl-compute",
+    parser = Parser(
+        prog=errors.PROGRAM,
         description="Run images in many cities, and see how they are.",
         epilog="Start here:  datumctl-compute local up --detach",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=16),
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=18),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -55,30 +63,29 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == command:
-            _add_target_flags(sub)
-            importlib.import_module(f"datum_compute.cli.commands.{name}").configure(sub)
+            _module(name).configure(sub)
+            for leaf in leaves(sub):
+                add_target_flags(leaf)
     return parser
 
 
-def _add_target_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where")
-    group.add_argument("--project", help="the project (default: the platform's own)")
-    group.add_argument("--server", help="address of the API, e.g. https://127.0.0.1:7443")
-    group.add_argument("--token", help="bearer token for --server")
-    group.add_argument("--kubeconfig", metavar="FILE", help="take server and credential from it")
-    group.add_argument("--context", help="context of --kubeconfig (default: its current one)")
-    group.add_argument("--certificate-authority", metavar="FILE", help="CA of --server")
-    group.add_argument("--data-dir", metavar="DIR", help="state directory of a local platform")
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"datum_compute.cli.commands.{command.replace('-', '_')}")
 
 
 def main(
-    argv: Sequence[str], env: Environment, streams: Streams, program: str = errors.PROGRAM
+    argv: Sequence[str],
+    env: Environment,
+    streams: Streams,
+    program: str = errors.PROGRAM,
+    reach: Reach | None = None,
 ) -> int:
+    """Run one command. ``reach`` is how it gets at a platform; tests bring their own."""
     if plugin.MANIFEST_FLAG in argv:  # wherever it stands, and whatever else does not parse
         print(plugin.manifest(), file=streams.stdout)
         return int(Exit.DONE)
     try:
-        return _dispatch(argv, env, streams, program)
+        return _dispatch(argv, env, streams, program, reach or Reach())
     except KeyboardInterrupt:
         print("Interrupted.", file=streams.stderr)
         return int(Exit.INTERRUPTED)
@@ -121,17 +128,23 @@ def _discard(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def _dispatch(argv: Sequence[str], env: Environment, streams: Streams, program: str) -> int:
+def _dispatch(
+    argv: Sequence[str], env: Environment, streams: Streams, program: str, reach: Reach
+) -> int:
+    if argv and argv[0] == COMPLETE:
+        from datum_compute.cli.completing import complete
+
+        return complete(argv[1:], env, streams, reach)
     command = next((word for word in argv if word in COMMANDS), None)
     parser = build_parser(command)
-    args = parser.parse_args(argv)
+    args = parser.parse_args(with_default_action(argv, command))
     if args.version:
-        args.command = "version"
+        args = build_parser("version").parse_args(["version"])
     if args.command is None:
         parser.print_help(streams.stderr)
         return int(Exit.USAGE)
-    module = importlib.import_module(f"datum_compute.cli.commands.{args.command}")
-    return int(module.run(Context(env, streams, args, program)))
+    context = Context(env, streams, args, program, reach)
+    return int(_module(args.command).run(context))
 
 
 def _output_format(argv: Sequence[str]) -> str | None:

@@ -6,12 +6,33 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from datum_compute.cli.context import Context
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 GAP = "   "
+NONE = "—"
+"""What a table shows where there is nothing."""
+
+Paint = Callable[[str, str], str]
+"""Colours a cell: given its column's title and its padded text."""
+
+_COLOURED = frozenset({"STATUS", "HEALTH", "PHASE"})
+_GREEN, _YELLOW, _RED = "32", "33", "31"
+_COLOURS = {
+    "Available": _GREEN,
+    "Done": _GREEN,
+    "Degraded": _YELLOW,
+    "Pending": _YELLOW,
+    "Starting": _YELLOW,
+    "Updating": _YELLOW,
+    "Unknown": _YELLOW,
+    "Failed": _RED,
+    "Blocked": _RED,
+    "Unavailable": _RED,
+}
 
 
 def add_output_flags(parser: argparse.ArgumentParser, *, default: str = "table") -> None:
@@ -26,14 +47,35 @@ def add_output_flags(parser: argparse.ArgumentParser, *, default: str = "table")
     parser.add_argument("--no-headers", action="store_true", help="print neither header nor footer")
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True) -> str:
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    headers: bool = True,
+    paint: Paint | None = None,
+) -> str:
     """Left-aligned columns three spaces apart; nothing trails a line."""
     lines = [list(header), *rows] if headers else [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)] if lines else []
-    return "\n".join(
-        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    drawn = []
+    for number, line in enumerate(lines):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        cells[-1] = cells[-1].rstrip()
+        if paint is not None and not (headers and number == 0):
+            cells = [paint(title, cell) for title, cell in zip(header, cells, strict=True)]
+        drawn.append(GAP.join(cells).rstrip())
+    return "\n".join(drawn)
+
+
+def painter(context: Context) -> Paint | None:
+    """Colours for the states in a table; none off a terminal."""
+    return painted if context.colours(context.streams.stdout) else None
+
+
+def painted(title: str, cell: str) -> str:
+    words = cell.split()
+    colour = _COLOURS.get(words[0]) if title in _COLOURED and words else None
+    return f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell
 
 
 def show(
@@ -47,34 +89,59 @@ def show(
 
     ``as_table`` draws the table, wide or not; it is called only when one is wanted.
     """
-    wanted: str = context.args.output
+    text = drawn(context.args.output, views, as_table=as_table, names=names)
+    if text:
+        context.show(text)
+
+
+def drawn(
+    wanted: str,
+    views: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+    *,
+    as_table: Callable[[bool], str],
+    names: Sequence[str],
+) -> str:
     if wanted == "json":
-        context.show(json.dumps(views, indent=2))
-    elif wanted == "yaml":
+        return json.dumps(views, indent=2)
+    if wanted == "yaml":
         import yaml
 
-        context.show(yaml.safe_dump(views, sort_keys=False).rstrip())
-    elif wanted == "name":
-        if names:
-            context.show("\n".join(names))
-    else:
-        text = as_table(wanted == "wide")
-        if text:
-            context.show(text)
+        dumped: str = yaml.safe_dump(views, sort_keys=False, allow_unicode=True)
+        return dumped.rstrip()
+    if wanted == "name":
+        return "\n".join(names)
+    return as_table(wanted == "wide")
 
 
 def age(since: str, now: datetime) -> str:
     """``47s``, ``12m``, ``3h``, ``2d``: the largest whole unit."""
+    seconds = seconds_since(since, now)
+    return NONE if seconds is None else duration(seconds)
+
+
+def seconds_since(since: str, now: datetime) -> float | None:
+    """None where ``since`` is no time, or the one that stands for never."""
     try:
-        seconds = int((now - datetime.fromisoformat(since)).total_seconds())
+        then = datetime.fromisoformat(since)
     except ValueError:
-        return "—"
-    return duration(seconds)
+        return None
+    return (now - then).total_seconds() if then.timestamp() > 0 else None
 
 
 def elapsed(seconds: float) -> str:
     """How long something took: tenths matter while it is short."""
     return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)
+
+
+def precisely(seconds: float) -> str:
+    """``1m12s``: two units, for how long something has stood."""
+    whole = max(0, int(seconds))
+    units = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+    for (size, unit), (next_size, next_unit) in pairwise(units):
+        if whole >= size:
+            rest = whole % size // next_size
+            return f"{whole // size}{unit}" + (f"{rest}{next_unit}" if rest else "")
+    return f"{whole}s"
 
 
 def duration(seconds: float) -> str:
@@ -83,3 +150,7 @@ def duration(seconds: float) -> str:
         if whole >= size:
             return f"{whole // size}{unit}"
     return f"{whole}s"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

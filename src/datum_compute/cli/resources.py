@@ -13,3 +13,18 @@ _GROUP = "compute.datumapis.com"
 WORKLOADS = Resource(_GROUP, "v1alpha", "workloads", "Workload")
 WORKLOAD_DEPLOYMENTS = Resource(_GROUP, "v1alpha", "workloaddeployments", "WorkloadDeployment")
 INSTANCES = Resource(_GROUP, "v1alpha", "instances", "Instance")
+LOCATION_BINDINGS = Resource(
+    "networking.datumapis.com", "v1alpha", "locationbindings", "LocationBinding", namespaced=False
+)
+ALLOWANCE_BUCKETS = Resource(
+    "quota.miloapis.com", "v1alpha1", "allowancebuckets", "AllowanceBucket"
+)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+EVENTS = Resource("", "v1", "events", "Event")
+
+CITY_TOPOLOGY = "topology.datum.net/city-code"
+QUOTA_NAMESPACE = "milo-system"
+"""Where a project keeps its grants and buckets."""
+
+INSTANCE_TYPES = {"datumcloud/d1-standard-2": (1000, 2048)}
+"""Type -> millicores and MiB."""

@@ -1,16 +1,21 @@
-"""Watching a rollout: a row per placement and city until all of them are done.
+"""Watching a rollout until all of it is done, or until there is no sense in waiting.
 
 What a rollout is, and when it is done, :mod:`datum_compute.decisions.rollout` says; this
-looks again at every change, tells what changed, and ends when there is nothing to wait for
-or no sense in waiting.
+looks again at every change and ends when
+
+- every row is done;
+- a reason stands that no waiting can cure (3), or quota or placement refuse for longer
+  than a grace (7);
+- the time is up (4), the workload is gone (5), or the platform does not answer (1).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -18,12 +23,14 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.cli import words
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
-from datum_compute.cli.output import GAP, duration
+from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
+from datum_compute.cli.output import count, duration
+from datum_compute.cli.progress import Progress, Told
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
-from datum_compute.decisions.rollout import BLOCKED_AFTER_SECONDS, Phase, Row, decide_rollout
+from datum_compute.decisions.reasons import explain
+from datum_compute.decisions.rollout import BLOCKED_AFTER_SECONDS, Rollout, Row, decide_rollout
 from datum_compute.runtime.tasks import TaskGroup
 
 Json = Mapping[str, Any]
@@ -33,8 +40,6 @@ RELIST_SECONDS = 15.0
 RETRY_SECONDS = 1.0
 LIST_FAILURES = 10
 """How many lists may fail in a row before the wait gives up: about ten seconds."""
-HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
-PHASE_WIDTH = max(len(phase) for phase in Phase)
 
 
 def plain(obj: Object) -> dict[str, Any]:
@@ -43,108 +48,126 @@ def plain(obj: Object) -> dict[str, Any]:
     return value
 
 
-def _cells(row: Row, *, stalled: bool = False) -> tuple[str, ...]:
-    if row.leaving:
-        return (row.placement, row.city, "—", str(row.ready), str(row.replicas), "Removing")
-    phase = row.phase(stalled=stalled)
-    text = phase.value
-    if row.blocker is not None and phase is not Phase.DONE:
-        text = f"{text.ljust(PHASE_WIDTH)}{GAP}{words.plainly(row.blocker)}"
-    counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
-    return (row.placement, row.city, *counts, text)
+@dataclass
+class Movement:
+    """When each row last moved, and since when what is hopeless stands in it."""
+
+    _seen: dict[tuple[str, str, str], tuple[tuple[object, ...], float]] = field(
+        default_factory=dict
+    )
+    _hopeless: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def told(self, rows: Sequence[Row], now: float) -> list[Told]:
+        """The rows, each with whether it has stalled."""
+        current = [Told(row) for row in rows]
+        for told in current:
+            row = told.row
+            state = _state(row)
+            if told.key not in self._seen or self._seen[told.key][0] != state:
+                self._seen[told.key] = (state, now)
+            if row.blocker is None or not row.blocker.hopeless or row.done:
+                self._hopeless.pop(told.key, None)
+            else:
+                self._hopeless.setdefault(told.key, now)
+        return [Told(told.row, stalled=self._idle(told, now)) for told in current]
+
+    def _idle(self, told: Told, now: float) -> bool:
+        if told.row.done or told.row.leaving:
+            return False
+        return now - self._seen[told.key][1] >= BLOCKED_AFTER_SECONDS
+
+    def given_up(self, told: Told, now: float) -> bool:
+        """Whether quota or placement have refused a row for longer than the grace."""
+        since = self._hopeless.get(told.key)
+        return since is not None and now - since >= BLOCKED_AFTER_SECONDS
+
+    def next_look(self, now: float) -> float:
+        """Seconds until a row stalls or a grace ends, if that is before the next look."""
+        moments = [since for _, since in self._seen.values()] + list(self._hopeless.values())
+        ahead = [since + BLOCKED_AFTER_SECONDS - now for since in moments]
+        return min([RELIST_SECONDS, *(left for left in ahead if left > 0)])
 
 
-class Progress:
-    """Says each row when it changes: one line per change, off a terminal and on it."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._said: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._widths = [len(title) for title in HEADER]
-
-    def show(self, current: Sequence[Row]) -> None:
-        for row in current:
-            key = (row.placement, row.city)
-            cells = _cells(row)
-            if self._said.get(key) == cells:
-                continue
-            if not self._said:
-                self._make_room(current)
-                self._line(HEADER)
-            self._said[key] = cells
-            self._line(cells)
-
-    def _make_room(self, rows: Sequence[Row]) -> None:
-        """Columns as wide as they can become, because lines once said do not move."""
-        for row in rows:
-            count = f"{row.target}/{row.target}"
-            most = (row.placement, row.city, count, count, str(row.replicas), "")
-            self._widths = [max(w, len(c)) for w, c in zip(self._widths, most, strict=True)]
-
-    def _line(self, cells: tuple[str, ...]) -> None:
-        self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
-        line = GAP.join(c.ljust(w) for c, w in zip(cells, self._widths, strict=True))
-        self._context.say("  " + line.rstrip())
+def _state(row: Row) -> tuple[object, ...]:
+    """What counts as movement: numbers, and the reason; not how a message is worded."""
+    reason = row.blocker.reason if row.blocker else ""
+    counters = (row.target, row.replicas, row.updated, row.ready)
+    return (row.deployment, row.reported, *counters, reason)
 
 
-async def wait_rolled_out(context: Context, client: Client, name: str, *, timeout: float) -> None:
+async def wait_rolled_out(
+    context: Context,
+    client: Client,
+    name: str,
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> Rollout:
     """Wait until every row is done; raise when that cannot happen or takes too long."""
     loop = asyncio.get_running_loop()
     started = loop.time()
-    progress = Progress(context)
-    blocked_since: float | None = None
-    rows: tuple[Row, ...] = ()
+    telling = progress or Progress(context)
+    movement = Movement()
+    current: list[Told] = []
     try:
-        async with asyncio.timeout(timeout), _changes(client, name) as changed:
-            async for workload, deployments in _views(client, context, name, changed):
-                rollout = decide_rollout(workload, deployments)
-                rows = rollout.rows
-                progress.show(rows)
+        async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
+            look = _Look(client, context, name)
+            while True:
+                rollout = decide_rollout(*await look())
+                current = movement.told(rollout.rows, loop.time())
+                telling.show(current)
                 if rollout.done:
-                    return
-                blocked_since = _raise_if_blocked(name, rows, blocked_since, loop.time())
+                    return rollout
+                _raise_if_hopeless(name, current, movement, loop.time())
+                await changed(movement.next_look(loop.time()))
     except TimeoutError:
-        waiting = [
-            f"{row.city}: {words.plainly(row.blocker) if row.blocker else row.phase().value}"
-            for row in rows
-            if not row.done
-        ]
-        raise CommandError(
-            f'"{name}" is not ready after {duration(loop.time() - started)}; still waiting for '
-            + "; ".join(waiting or ["the first report"]),
-            exit_code=Exit.TIMED_OUT,
-            code="TimedOut",
-            hint=f"datumctl-compute status {name}",
-            retryable=True,
-        ) from None
+        raise _timed_out(name, current, loop.time() - started) from None
 
 
-def _raise_if_blocked(
-    name: str, rows: Sequence[Row], since: float | None, now: float
-) -> float | None:
-    """Since when something stands in the way; raise at once when no waiting can help, and
-    after a grace where it might."""
-    standing = [(r, r.blocker) for r in rows if r.blocker and r.blocker.stands and not r.done]
-    for row, blocker in standing:
-        if blocker.terminal:
+def _timed_out(name: str, current: Sequence[Told], seconds: float) -> CommandError:
+    waiting = [
+        f"{told.row.city}: {told.why or told.phase}" for told in current if not told.row.done
+    ]
+    return CommandError(
+        f'"{name}" is not ready after {duration(seconds)}; still waiting for '
+        + "; ".join(waiting or ["the first report"]),
+        exit_code=Exit.TIMED_OUT,
+        code="TimedOut",
+        hint=f"{PROGRAM} why {name}",
+        retryable=True,
+    )
+
+
+def _raise_if_hopeless(name: str, current: Sequence[Told], movement: Movement, now: float) -> None:
+    """At once where no waiting can help; where it might, after a grace."""
+    for told in current:
+        blocker = told.row.blocker
+        if blocker is not None and blocker.terminal and not told.row.done:
             raise CommandError(
-                f'rollout of "{name}" failed in {row.city}: '
-                f"{words.FAILURES.get(blocker.reason, blocker.reason)}: {words.plainly(blocker)}",
+                f'rollout of "{name}" failed in {told.row.city}: '
+                f"{explain(blocker.reason).words}: {words.plainly(blocker)}{_kept(told.row)}",
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocker.reason,
-                hint=f"datumctl-compute status {name}",
+                hint=f"{PROGRAM} why {name}",
             )
-    if not standing:
-        return None
-    if since is not None and now - since >= BLOCKED_AFTER_SECONDS:
-        row, blocker = standing[0]
-        raise CommandError(
-            f'"{name}" is blocked in {row.city}: {words.plainly(blocker)}',
-            exit_code=Exit.BLOCKED,
-            code=blocker.reason,
-            hint=f"datumctl-compute status {name}",
-        )
-    return now if since is None else since
+    for told in current:
+        blocker = told.row.blocker
+        if blocker is not None and movement.given_up(told, now):
+            raise CommandError(
+                f'"{name}" is blocked in {told.row.city}: '
+                f"{explain(blocker.reason).words}: {words.plainly(blocker)}",
+                exit_code=Exit.BLOCKED,
+                code=blocker.reason,
+                hint=explain(blocker.reason).next_command(name),
+            )
+
+
+def _kept(row: Row) -> str:
+    """What still serves although the rollout failed."""
+    if not row.old:
+        return ""
+    runs = "still runs" if row.old == 1 else "still run"
+    return f"; {row.old} of {count(row.replicas, 'instance')} there {runs} what was before"
 
 
 async def outcome(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -159,15 +182,18 @@ async def wait_gone(
     context: Context, client: Client, name: str, *, uid: str, timeout: float
 ) -> None:
     """Wait until the workload and everything it ran is gone, counting down per city."""
-    progress = Progress(context)
+    telling = Progress(context)
     latest: tuple[Row, ...] = ()
     try:
-        async with asyncio.timeout(timeout), _changes(client, name) as changed:
-            async for workload, deployments in _views(client, context, name, changed):
+        async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
+            look = _Look(client, context, name)
+            while True:
+                workload, deployments = await look()
                 if workload["metadata"]["uid"] != uid:
                     return  # another of the same name, made since
                 latest = decide_rollout({**workload, "spec": {}}, deployments).rows
-                progress.show(latest)
+                telling.show([Told(row) for row in latest])
+                await changed(RELIST_SECONDS)
     except CommandError as error:
         if error.exit_code is Exit.NOT_FOUND:
             return
@@ -178,45 +204,71 @@ async def wait_gone(
             f'"{name}" is not gone yet: {cities} has not confirmed',
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
-            hint=f"datumctl-compute destroy {name} --yes",
+            hint=f"{PROGRAM} destroy {name} --yes",
             retryable=True,
         ) from None
 
 
-async def _views(
-    client: Client, context: Context, name: str, changed: Callable[[float], Any]
-) -> AsyncIterator[tuple[Json, list[Json]]]:
-    """The workload and its deployments, now and after each change."""
-    failures = 0
-    while True:
-        try:
-            workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
-            page = await client.list(
-                compute.WORKLOAD_DEPLOYMENTS,
-                NAMESPACE,
-                label_selector=f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}",
-            )
-        except errors.NotFound:
-            raise not_found("workload", name, context.target.project, "") from None
-        except (errors.TransportFailure, errors.ServerError, errors.Throttled) as error:
-            failures += 1
-            if failures >= LIST_FAILURES:
-                raise CommandError(
-                    f'the platform went away while "{name}" was watched, which goes on by itself: '
-                    + from_client(error).message,
-                    code="Unreachable",
-                    hint=f"datumctl-compute status {name}",
-                    retryable=True,
-                ) from error
+class _Look:
+    """A workload and its deployments as they are now.
+
+    A failure that may pass is passed over, until too many came in a row. A workload that
+    was there and is gone, or is another one of the same name, is not found."""
+
+    def __init__(self, client: Client, context: Context, name: str) -> None:
+        self._client = client
+        self._context = context
+        self._name = name
+        self._uid = ""
+
+    async def __call__(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        for failures in range(1, LIST_FAILURES + 1):
+            try:
+                return await self._once()
+            except errors.NotFound:
+                raise self._gone() from None
+            except (errors.TransportFailure, errors.ServerError, errors.Throttled) as error:
+                if failures == LIST_FAILURES:
+                    raise self._lost(error) from error
             await asyncio.sleep(RETRY_SECONDS)
-            continue
-        failures = 0
-        yield plain(workload), [plain(item) for item in page.items]
-        await changed(RELIST_SECONDS)
+        raise AssertionError("a loop that always ends by itself")
+
+    async def _once(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        workload = await self._client.get(compute.WORKLOADS, self._name, NAMESPACE)
+        uid = workload.metadata.uid
+        if self._uid and uid != self._uid:
+            raise self._gone()
+        self._uid = uid
+        page = await self._client.list(
+            compute.WORKLOAD_DEPLOYMENTS,
+            NAMESPACE,
+            label_selector=f"{compute.LABEL_WORKLOAD_UID}={uid}",
+        )
+        return plain(workload), [plain(item) for item in page.items]
+
+    def _gone(self) -> CommandError:
+        hint = f"{PROGRAM} workloads"
+        if not self._uid:
+            return not_found("workload", self._name, self._context.target.project, hint)
+        return CommandError(
+            f'workload "{self._name}" was deleted while it was watched',
+            exit_code=Exit.NOT_FOUND,
+            code="NotFound",
+            hint=hint,
+        )
+
+    def _lost(self, error: errors.ClientError) -> CommandError:
+        return CommandError(
+            f'the platform went away while "{self._name}" was watched, which goes on by itself: '
+            + from_client(error).message,
+            code="Unreachable",
+            hint=f"{PROGRAM} status {self._name}",
+            retryable=True,
+        )
 
 
 @asynccontextmanager
-async def _changes(client: Client, name: str) -> AsyncIterator[Callable[[float], Any]]:
+async def _changes(client: Client, name: str) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
     """Gives a wait for the next change of the workload or of any deployment in reach."""
     event = asyncio.Event()
 

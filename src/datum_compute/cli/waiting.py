@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from datum_compute.cli.context import Context
-from datum_compute.client.client import ApiClient
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
 
 T = TypeVar("T")
 
@@ -28,6 +29,10 @@ def seconds(text: str) -> float:
 
 def add_write_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    add_wait_flags(parser)
+
+
+def add_wait_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait",
         action=argparse.BooleanOptionalAction,
@@ -53,7 +58,7 @@ def with_client(context: Context, work: Callable[[ApiClient], Awaitable[T]]) -> 
         finally:
             await client.close()
 
-    return asyncio.run(session())
+    return context.reach.run(session())
 
 
 class Detach:

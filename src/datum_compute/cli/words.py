@@ -7,8 +7,11 @@ The rules are those of the API: one condition per level says why something is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from datum_compute.decisions.reasons import explain
 
 Json = Mapping[str, Any]
 
@@ -57,6 +60,47 @@ def instance_status(instance: Json) -> str:
     return f"Pending ({reason})" if reason else "Pending"
 
 
+def instance_detail(instance: Json) -> tuple[str, str]:
+    """The state in full, as a description shows it, and the message that goes with it."""
+    status = instance_status(instance)
+    if status in ("Available", "Starting"):
+        return status, ""
+    deepest = deepest_condition(instance)
+    message = sentence(str(deepest.get("message", "")))
+    if status == "Pending (quota exceeded)":
+        return "Not available — quota exceeded", message
+    if status.startswith("Failed"):
+        said = explain(str(deepest.get("reason", ""))).words
+        said = "instance crashing" if said == "crashing" else said
+        return f"Not available — {said}", message
+    inner = status.partition("(")[2].removesuffix(")")
+    return (f"Pending — {inner}" if inner else "Pending"), message
+
+
+def deepest_condition(instance: Json) -> Json:
+    """The condition of an Instance that explains most: what quota says while it is asked,
+    what the provider says of a failure, and else the rollup."""
+    granted = condition(instance, "QuotaGranted")
+    if granted.get("status") == "False" and not is_true(instance, "Ready"):
+        return granted
+    for kind in ("Programmed", "Available"):
+        found = condition(instance, kind)
+        if found.get("status") != "True" and found.get("reason") in FAILURES:
+            return found
+    ready = condition(instance, "Ready")
+    waits = granted.get("status") == "Unknown" and ready.get("reason") == "SchedulingGatesPresent"
+    return granted if waits and _gates(instance) == ["Quota"] else ready
+
+
+def _gates(instance: Json) -> list[str]:
+    controller = (instance.get("spec") or {}).get("controller") or {}
+    return [str(gate.get("name", "")) for gate in controller.get("schedulingGates") or []]
+
+
+def gates(instance: Json) -> str:
+    return ", ".join(_gates(instance)) or "none"
+
+
 def instance_footer(statuses: list[str]) -> str:
     available = statuses.count("Available")
     failed = sum(status.startswith("Failed") for status in statuses)
@@ -72,11 +116,48 @@ def instance_addresses(instance: Json) -> tuple[str, str]:
     return assigned.get("externalIP") or "—", assigned.get("networkIP") or "—"
 
 
-def instance_workload(instance: Json) -> str:
-    named = label(instance, "workload-name")
-    if named:
-        return named
-    return str(instance["metadata"]["name"]).rsplit("-", 1)[0]
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose an Instance is, and where."""
+
+    workload: str
+    placement: str
+    city: str
+
+
+def identities(
+    instances: Iterable[Json], deployments: Callable[[], Iterable[Json]]
+) -> dict[str, Identity]:
+    """By name: from an Instance's own labels, else from the deployment its label names, else
+    from its name without the ordinal. Never by a UID, which differs from plane to plane.
+
+    ``deployments`` is asked only when some Instance does not say it all itself.
+    """
+    found: dict[str, Identity] = {}
+    by_name: dict[str, Json] | None = None
+    for instance in instances:
+        own = Identity(*(label(instance, key) for key in _IDENTITY_LABELS))
+        if not all((own.workload, own.placement, own.city)):
+            if by_name is None:
+                by_name = {each["metadata"]["name"]: each for each in deployments()}
+            own = _completed(instance, own, by_name)
+        found[instance["metadata"]["name"]] = own
+    return found
+
+
+_IDENTITY_LABELS = ("workload-name", "placement-name", "city-code")
+
+
+def _completed(instance: Json, own: Identity, deployments: Mapping[str, Json]) -> Identity:
+    without_ordinal = str(instance["metadata"]["name"]).rpartition("-")[0]
+    named = label(instance, "workload-deployment-name") or without_ordinal
+    spec = deployments.get(named, {}).get("spec") or {}
+    workload = (spec.get("workloadRef") or {}).get("name") or without_ordinal
+    return Identity(
+        own.workload or str(workload),
+        own.placement or str(spec.get("placementName", "")),
+        own.city or str(spec.get("cityCode", "")),
+    )
 
 
 def ordinal(instance: Json) -> int:
@@ -101,32 +182,31 @@ def image(workload: Json) -> str:
 
 
 def health(workload: Json) -> str:
-    """``Available``, ``Degraded``, ``Unavailable`` or ``Unknown``, with the reason in words."""
+    """``Available``, ``Degraded``, ``Unavailable`` or ``Unknown``."""
     status = workload.get("status") or {}
-    available = condition(workload, "Available")
-    if not available or status.get("observedGeneration") is None:
+    available = condition(workload, "Available").get("status")
+    if available not in ("True", "False") or status.get("observedGeneration") is None:
+        return "Unknown"
+    if available == "False":
+        return "Unavailable"
+    behind = status.get("readyReplicas", 0) < status.get("desiredReplicas", 0)
+    return "Degraded" if behind else "Available"
+
+
+def health_in_full(workload: Json, cause: str = "") -> str:
+    """Health with the reason in words; ``cause`` is what a reader of the deployments knows."""
+    found = health(workload)
+    if found == "Available":
+        return "Available — all placements at desired replicas"
+    if found == "Unknown":
         return "Unknown — no controller has reported yet"
-    ready, desired = status.get("readyReplicas", 0), status.get("desiredReplicas", 0)
-    if available.get("status") == "True":
-        if ready >= desired:
-            return "Available — all placements at desired replicas"
-        missing = desired - ready
+    status = workload.get("status") or {}
+    if found == "Degraded":
+        missing = status.get("desiredReplicas", 0) - status.get("readyReplicas", 0)
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
-    why = available.get("message") or available.get("reason") or "no reason was given"
-    return f"Unavailable — {sentence(why)}"
-
-
-def why_not_ready(deployment: Json) -> tuple[str, str]:
-    """Reason and message that stand between a deployment and its desired count, or empty."""
-    for kind in ("Scheduled", "CellReachable"):
-        found = condition(deployment, kind)
-        if found.get("status") == "False":
-            return str(found.get("reason", "")), sentence(str(found.get("message", "")))
-    found = condition(deployment, "ReplicasReady")
-    if found and found.get("status") != "True":
-        return str(found.get("reason", "")), sentence(str(found.get("message", "")))
-    return "", ""
+    reason = str(condition(workload, "Available").get("reason", ""))
+    return f"Unavailable — {cause or (explain(reason).words if reason else 'no reason was given')}"
 
 
 class Explained(Protocol):
@@ -145,3 +225,16 @@ def plainly(why: Explained) -> str:
 
 def sentence(text: str) -> str:
     return " ".join(text.replace(PREFIX, "").split())
+
+
+def replicas(workload: Json, counter: str) -> str:
+    """``ready/desired`` or the like; the spec's wish while nobody has reported."""
+    status = workload.get("status") or {}
+    desired = status.get("desiredReplicas")
+    if desired is None or status.get("observedGeneration") is None:
+        desired = sum(
+            (placement.get("scaleSettings") or {}).get("minReplicas", 0)
+            * len(placement.get("cityCodes") or [])
+            for placement in workload["spec"].get("placements") or []
+        )
+    return f"{status.get(counter, 0)}/{desired}"

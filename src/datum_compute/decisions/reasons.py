@@ -17,6 +17,11 @@ from datum_compute.api.compute import vocabulary as words
 REASON_ASLEEP = "Asleep"
 """Of an Instance that is available and runs nothing until somebody calls."""
 
+REASON_SCALED = "Scaled"
+REASON_RECREATED = "Recreated"
+REASON_TERMINATING = "Terminating"
+"""Of events: a number was changed, an Instance replaced, an Instance is on its way out."""
+
 PROGRAM = "datumctl-compute"
 
 
@@ -43,7 +48,7 @@ class Explanation:
     command: str = ""
     """What to type next, with ``{workload}`` where a workload's name belongs."""
     healthy: bool = False
-    """Whether it is the reason of a condition that is True."""
+    """Whether it tells of nothing wrong: of a condition that is True, or of work being done."""
 
     @property
     def blocks(self) -> bool:
@@ -300,6 +305,10 @@ _ALL = (
         "More than one cell took the city: the platform team has to settle which.",
         command=_STATUS,
     ),
+    # Events that tell what is being done.
+    _all_well(REASON_SCALED, "scaled"),
+    _all_well(REASON_RECREATED, "replaced by one of the newest template"),
+    _all_well(REASON_TERMINATING, "being removed"),
     # Workload and placement.
     _all_well(words.REASON_AVAILABLE_PLACEMENT_FOUND, "available"),
     _all_well(words.REASON_AVAILABLE_DEPLOYMENT_FOUND, "available"),

@@ -9,10 +9,14 @@ import sys
 
 import pytest
 
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.cli import resources
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.cli import looking, resources
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
+from datum_compute.decisions.quota import CATALOG
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -57,6 +61,20 @@ def test_no_command_explains_itself_on_stderr() -> None:
         ("destroy", "a", "-o", "xml"),
         ("local", "status", "-o", "xml"),
         ("status", "api", "--server", "example.com"),
+        ("workloads", "-o", "xml"),
+        ("workloads", "--health", "fine"),
+        ("workloads", "describe"),
+        ("workloads", "describe", "api", "--city", "DFW"),
+        ("rollout",),
+        ("rollout", "status"),
+        ("quota", "-o", "xml"),
+        ("cities", "-o", "xml"),
+        ("instance-types", "-o", "xml"),
+        ("why",),
+        ("logs", "--tail", "few"),
+        ("logs", "--since", "soon"),
+        ("completion", "tcsh"),
+        ("version", "-o", "xml"),
     ],
 )
 def test_wrong_usage_exits_2_and_names_the_fault(argv: tuple[str, ...]) -> None:
@@ -93,16 +111,34 @@ def test_plain_reads_name_the_same_resources_as_the_api() -> None:
     assert resources.WORKLOADS == compute.WORKLOADS
     assert resources.WORKLOAD_DEPLOYMENTS == compute.WORKLOAD_DEPLOYMENTS
     assert resources.INSTANCES == compute.INSTANCES
+    assert resources.LOCATION_BINDINGS == networking.LOCATION_BINDINGS
+    assert resources.ALLOWANCE_BUCKETS == quota.ALLOWANCE_BUCKETS
+    assert resources.CONFIG_MAPS == core.CONFIG_MAPS
+    assert resources.EVENTS == core.EVENTS
+    assert resources.CITY_TOPOLOGY == compute.LABEL_TOPOLOGY_CITY_CODE
+    assert looking.CURRENT_REVISION == compute.ANNOTATION_CURRENT_REVISION
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["instances", "--help"], ["version"]])
-def test_help_imports_nothing_heavy(argv: list[str]) -> None:
+def test_the_types_that_are_listed_are_those_quota_knows_the_size_of() -> None:
+    sizes = {name: (size.millicores, size.mebibytes) for name, size in CATALOG.items()}
+
+    assert sizes == resources.INSTANCE_TYPES
+
+
+QUICK = [["--help"], ["version"], ["completion", "bash"], ["__complete", "dep"]]
+HEAVY = ("asyncio", "aiohttp", "msgspec", "rich", "yaml")
+
+
+def test_help_and_completion_import_nothing_heavy() -> None:
+    """In a fresh process, one command after the other; the first one to load it is named."""
+    argvs = QUICK + [[command, "--help"] for command in COMMANDS]
     program = (
         "import sys; from datum_compute.cli.main import run\n"
-        f"sys.argv = ['datumctl-compute', *{argv!r}]\n"
-        "try:\n    run()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'asyncio', 'aiohttp', 'msgspec', 'rich', 'yaml'} & set(sys.modules)\n"
-        "sys.exit(f'imported {sorted(heavy)}' if heavy else 0)"
+        f"for argv in {argvs!r}:\n"
+        "    sys.argv = ['datumctl-compute', *argv]\n"
+        "    try:\n        run()\n    except SystemExit:\n        pass\n"
+        f"    heavy = set({HEAVY!r}) & set(sys.modules)\n"
+        "    if heavy:\n        sys.exit(f'{argv} imported {sorted(heavy)}')\n"
     )
 
     done = subprocess.run(

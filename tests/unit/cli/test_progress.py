@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from argparse import Namespace
 
-from datum_compute.cli import words
 from datum_compute.cli.context import Context, Streams
+from datum_compute.cli.progress import Progress, Told
 from datum_compute.cli.results import result, show_results
-from datum_compute.cli.rollout import Progress
 from datum_compute.decisions.rollout import Blocker, Row
 from datum_compute.testing.environment import SimulatedEnvironment
 
@@ -39,11 +38,11 @@ def test_columns_have_room_for_what_the_numbers_become() -> None:
     waits = Blocker("PendingProgramming", "Instance has not\nbeen programmed")
     full = Blocker("QuotaExceeded", "compute.datumapis.com/instances: requested 1, available 0")
 
-    progress.show([row(0, 0)])
-    progress.show([row(16, 15, blocker=waits)])
-    progress.show([row(16, 15, blocker=waits)])
-    progress.show([row(299, 299, blocker=full)])
-    progress.show([row(300, 300)])
+    progress.show([Told(row(0, 0))])
+    progress.show([Told(row(16, 15, blocker=waits))])
+    progress.show([Told(row(16, 15, blocker=waits))])
+    progress.show([Told(row(299, 299, blocker=full))])
+    progress.show([Told(row(300, 300))])
 
     assert err.getvalue().splitlines() == [
         "  PLACEMENT   CITY   UPDATED   READY     OLD   PHASE",
@@ -51,26 +50,9 @@ def test_columns_have_room_for_what_the_numbers_become() -> None:
         "  default     DFW    16/300    15/300    0     "
         "Updating   Instance has not been programmed",
         "  default     DFW    299/300   299/300   0     "
-        "Blocked    instances: requested 1, available 0",
+        "Blocked    quota exceeded: instances: requested 1, available 0",
         "  default     DFW    300/300   300/300   0     Done",
     ]
-
-
-def test_reasons_are_told_without_the_prefix_of_the_api() -> None:
-    deployment = {
-        "status": {
-            "conditions": [
-                {
-                    "type": "ReplicasReady",
-                    "status": "False",
-                    "reason": "QuotaExceeded",
-                    "message": "compute.datumapis.com/instances: none\nleft",
-                }
-            ]
-        }
-    }
-
-    assert words.why_not_ready(deployment) == ("QuotaExceeded", "instances: none left")
 
 
 WORKLOAD = {"metadata": {"name": "web"}, "spec": {"template": {"spec": {}}}}

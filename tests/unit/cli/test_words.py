@@ -65,13 +65,13 @@ def test_the_footer_counts_what_is_not_available_once() -> None:
         ("True", 2, 2, "Available — all placements at desired replicas"),
         ("True", 1, 2, "Degraded — 1 instance below desired count"),
         ("True", 0, 2, "Degraded — 2 instances below desired count"),
-        ("False", 0, 2, "Unavailable — no cell answers"),
+        ("False", 0, 2, "Unavailable — no placement available yet"),
     ],
 )
 def test_health_compares_ready_with_desired(
     status: str, ready: int, desired: int, says: str
 ) -> None:
-    available = {"type": "Available", "status": status, "message": "no cell answers"}
+    available = {"type": "Available", "status": status, "reason": "NoAvailablePlacements"}
     workload = {
         "status": {
             "conditions": [available],
@@ -81,11 +81,13 @@ def test_health_compares_ready_with_desired(
         }
     }
 
-    assert words.health(workload) == says
+    assert words.health_in_full(workload) == says
+    assert words.health(workload) == says.partition(" ")[0]
 
 
 def test_a_workload_nobody_reported_on_is_unknown_not_healthy() -> None:
-    assert words.health({"status": {}}).startswith("Unknown")
+    assert words.health({"status": {}}) == "Unknown"
+    assert words.health_in_full({"status": {}}).startswith("Unknown — no controller")
 
 
 def test_an_ordinal_comes_from_the_label_and_only_then_from_the_name() -> None:
@@ -94,3 +96,75 @@ def test_an_ordinal_comes_from_the_label_and_only_then_from_the_name() -> None:
 
     assert words.ordinal(labelled) == 7
     assert words.ordinal(instance()) == 3
+
+
+@pytest.mark.parametrize(
+    ("conditions", "says"),
+    [
+        ({"Ready": ("True", "Available")}, "Available"),
+        ({"QuotaGranted": ("False", "QuotaExceeded")}, "Not available — quota exceeded"),
+        ({"QuotaGranted": ("False", "QuotaMisconfigured")}, "Pending — quota unavailable"),
+        (
+            {"QuotaGranted": GRANTED, "Programmed": ("False", "ImageUnavailable")},
+            "Not available — image unavailable",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Available": ("False", "InstanceCrashing")},
+            "Not available — instance crashing",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Available": ("False", "ConfigurationError")},
+            "Not available — configuration error",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Programmed": ("False", "PendingProgramming")},
+            "Starting",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Ready": ("False", "SchedulingGatesPresent")},
+            "Pending — SchedulingGatesPresent",
+        ),
+        ({}, "Pending"),
+    ],
+)
+def test_a_description_says_the_state_in_full(
+    conditions: dict[str, tuple[str, str]], says: str
+) -> None:
+    assert words.instance_detail(instance(**conditions))[0] == says
+
+
+def labelled(**labels: str) -> dict[str, Any]:
+    found = instance()
+    found["metadata"]["labels"] = {
+        "compute.datumapis.com/" + key.replace("_", "-"): value for key, value in labels.items()
+    }
+    return found
+
+
+def identity(found: dict[str, Any], *deployments: dict[str, Any]) -> words.Identity:
+    return words.identities([found], lambda: deployments)["api-default-dfw-3"]
+
+
+DEPLOYMENT = {
+    "metadata": {"name": "api-default-dfw", "uid": "another-planes"},
+    "spec": {"workloadRef": {"name": "api"}, "placementName": "default", "cityCode": "DFW"},
+}
+
+
+def test_an_instance_says_itself_whose_it_is() -> None:
+    own = labelled(workload_name="api", placement_name="default", city_code="DFW")
+
+    def unasked() -> list[dict[str, Any]]:
+        raise AssertionError("its labels say it all")
+
+    found = words.identities([own], unasked)["api-default-dfw-3"]
+
+    assert found == words.Identity("api", "default", "DFW")
+
+
+def test_an_instance_without_labels_is_known_by_its_deployment_and_else_by_its_name() -> None:
+    named = labelled(workload_deployment_name="api-default-dfw")
+
+    assert identity(named, DEPLOYMENT) == words.Identity("api", "default", "DFW")
+    assert identity(instance(), DEPLOYMENT) == words.Identity("api", "default", "DFW")
+    assert identity(instance()) == words.Identity("api-default-dfw", "", "")

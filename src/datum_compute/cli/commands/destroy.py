@@ -3,67 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import not_found
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.output import add_output_flags
-from datum_compute.cli.resources import WORKLOADS
-from datum_compute.cli.results import result, show_results
-from datum_compute.cli.rollout import wait_gone
-from datum_compute.cli.target import NAMESPACE
-from datum_compute.cli.waiting import Detach, add_write_flags
-from datum_compute.client import errors
-from datum_compute.client.client import ApiClient
+from datum_compute.cli.waiting import add_write_flags
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = (
-        "examples:\n  datumctl-compute destroy hello\n  datumctl-compute destroy hello --yes"
-    )
+    set_examples(parser, "destroy hello", "destroy hello --yes")
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     add_write_flags(parser)
     add_output_flags(parser)
 
 
 def run(context: Context) -> int:
-    workload = _found(context)
-    name, uid = context.args.name, workload["metadata"]["uid"]
-    if not workload["metadata"].get("deletionTimestamp"):
-        _say_what_goes(context, workload)
-        # Outside the event loop, which would keep Ctrl-C from whoever reads a line.
-        context.confirm(f'Destroy workload "{name}"?')
-    detach = Detach(context)
+    from datum_compute.cli.writes import destroy
 
-    async def work(client: ApiClient) -> int:
-        try:
-            await client.delete(compute.WORKLOADS, name, NAMESPACE, uid=uid)
-        except errors.NotFound:
-            pass  # somebody was faster
-        detach.written.append(name)
-        if context.args.wait:
-            await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
-            context.say(f'Workload "{name}" is gone.')
-        show_results(context, [result(workload, "destroyed" if context.args.wait else "deleting")])
-        return 0
-
-    return detach.run(work)
-
-
-def _found(context: Context) -> dict[str, Any]:
-    try:
-        return context.target.reader().get(WORKLOADS, context.args.name, NAMESPACE)
-    except errors.NotFound:
-        project = context.target.project
-        hint = "datumctl-compute instances"
-        raise not_found("workload", context.args.name, project, hint) from None
-
-
-def _say_what_goes(context: Context, workload: dict[str, Any]) -> None:
-    spec, status = workload["spec"], workload.get("status") or {}
-    context.say(f"This will remove from project {context.target.project}:\n")
-    for placement in spec["placements"]:
-        context.say(f"  placement {placement['name']}   {', '.join(placement['cityCodes'])}")
-    context.say(f"  instances {status.get('replicas', 0)}\n")
+    return destroy.run(context)

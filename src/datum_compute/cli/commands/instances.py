@@ -5,55 +5,92 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from datum_compute.cli import words
+from datum_compute.cli import looking, words
+from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
-from datum_compute.cli.output import add_output_flags, age, show, table
+from datum_compute.cli.following import Picture, add_watch_flag, present, table_lines
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.output import add_output_flags, age, painter, table
 from datum_compute.cli.resources import INSTANCES
 from datum_compute.cli.target import NAMESPACE
 
+COLUMNS = {
+    "NAME": "name",
+    "WORKLOAD": "workload",
+    "CITY": "city",
+    "EXTERNAL IP": "externalIP",
+    "INTERNAL IP": "internalIP",
+    "TYPE": "type",
+    "AGE": "age",
+    "STATUS": "status",
+}
+WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = (
-        "examples:\n"
-        "  datumctl-compute instances\n"
-        "  datumctl-compute instances --workload hello --city DFW\n"
-        "  datumctl-compute instances -o json"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = add_action(
+        actions,
+        "list",
+        "List instances",
+        ("instances", "instances --workload hello --city DFW", "instances -o json"),
     )
-    parser.add_argument("--workload", help="only those of this workload")
-    parser.add_argument("--city", help="only those in this city")
-    parser.add_argument("-l", "--selector", default="", help="label selector")
-    add_output_flags(parser)
+    listing.add_argument("--workload", help="only those of this workload")
+    listing.add_argument("--city", help="only those in this city")
+    listing.add_argument("-l", "--selector", default="", help="label selector")
+    add_watch_flag(listing)
+    describing = add_action(
+        actions,
+        "describe",
+        "Show everything about one instance",
+        (
+            "instances describe hello-default-dfw-0",
+            "instances describe hello-default-dfw-0 -o yaml",
+        ),
+    )
+    describing.add_argument("name", metavar="NAME", type=workload_name, help="the instance")
+    for each in (listing, describing):
+        add_output_flags(each)
 
 
 def run(context: Context) -> int:
-    args = context.args
-    items = context.target.reader().list(INSTANCES, NAMESPACE, label_selector=args.selector)
-    views = [_view(context, item) for item in items]
-    if args.workload:
-        views = [view for view in views if view["workload"] == args.workload]
-    if args.city:
-        views = [view for view in views if view["city"].lower() == args.city.lower()]
-    views.sort(key=lambda view: (view["workload"], view["city"], view["ordinal"]))
-    show(
-        context,
-        views,
-        as_table=lambda wide: _table(views, wide=wide, headers=not args.no_headers),
-        names=[f"instance/{view['name']}" for view in views],
-    )
-    if args.output in ("table", "wide") and not args.no_headers:
-        if views:
-            context.say("\n" + words.instance_footer([view["status"] for view in views]))
-        else:
-            context.say(f"No instances in project {context.target.project}.")
+    if context.args.action == "describe":
+        from datum_compute.cli.describing import describe_instance
+
+        return describe_instance(context)
+    present(context, lambda: _picture(context))
     return 0
 
 
-def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
+def _picture(context: Context) -> Picture:
+    args = context.args
+    items = context.reader.list(INSTANCES, NAMESPACE, label_selector=args.selector)
+    known = words.identities(items, lambda: looking.deployments(context))
+    items.sort(key=lambda item: looking.place(item, known))
+    views = [view(context, item, known[item["metadata"]["name"]]) for item in items]
+    if args.workload:
+        views = [each for each in views if each["workload"] == args.workload]
+    if args.city:
+        views = [each for each in views if each["city"].lower() == args.city.lower()]
+    names = [f"instance/{each['name']}" for each in views]
+    if not views:
+        filtered = bool(args.workload or args.city or args.selector)
+        footer = looking.nothing_found("instances", context.target.project, filtered)
+        return Picture(views, names, footer=footer)
+    text = _table(context, views)
+    comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
+    lines = table_lines(text, names, comparable)
+    footer = "\n" + words.instance_footer([each["status"] for each in views])
+    return Picture(views, names, lines, footer)
+
+
+def view(context: Context, item: dict[str, Any], who: words.Identity) -> dict[str, Any]:
     external, internal = words.instance_addresses(item)
     return {
         "name": item["metadata"]["name"],
-        "workload": words.instance_workload(item),
-        "city": words.label(item, "city-code"),
+        "workload": who.workload,
+        "placement": who.placement,
+        "city": who.city,
         "ordinal": words.ordinal(item),
         "externalIP": external,
         "internalIP": internal,
@@ -65,12 +102,7 @@ def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _table(views: list[dict[str, Any]], *, wide: bool, headers: bool) -> str:
-    if not views:
-        return ""
-    keys = ["name", "workload", "city", "externalIP", "internalIP", "type", "age", "status"]
-    header = ["NAME", "WORKLOAD", "CITY", "EXTERNAL IP", "INTERNAL IP", "TYPE", "AGE", "STATUS"]
-    if wide:
-        keys.append("instanceType")
-        header.append("INSTANCE TYPE")
-    return table(header, [[view[key] for key in keys] for view in views], headers=headers)
+def _table(context: Context, views: list[dict[str, Any]]) -> str:
+    columns = WIDE if context.args.output == "wide" else COLUMNS
+    rows = [[each[key] for key in columns.values()] for each in views]
+    return table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))

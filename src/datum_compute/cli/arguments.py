@@ -1,0 +1,91 @@
+"""The shape of the command line: one parser class, shared flags, and default actions.
+
+``workloads`` alone means ``workloads list`` and ``rollout NAME`` means ``rollout status
+NAME``. argparse cannot say that, so the missing word is put in before it looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from datum_compute.cli import errors
+
+DEFAULT_ACTIONS = {
+    "workloads": ("list", frozenset({"list", "describe"})),
+    "instances": ("list", frozenset({"list", "describe"})),
+    "rollout": ("status", frozenset({"status"})),
+}
+"""Command -> what it does when no action is named, and the actions it has."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Faults are raised as ours, so that they are told and counted like any other."""
+
+    def error(self, message: str) -> NoReturn:
+        raise errors.usage(message, f"{self.prog} --help")
+
+
+def with_default_action(argv: Sequence[str], command: str | None) -> list[str]:
+    """The words with the action put in that a person may leave out."""
+    words = list(argv)
+    if command not in DEFAULT_ACTIONS:
+        return words
+    default, actions = DEFAULT_ACTIONS[command]
+    position = words.index(command) + 1
+    following = words[position] if position < len(words) else ""
+    if following not in actions and following not in ("-h", "--help"):
+        words.insert(position, default)
+    return words
+
+
+def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers that end a command: the parser itself, or those of its actions."""
+    nested = subparsers_of(parser)
+    if not nested:
+        yield parser
+    for each in nested.values():
+        yield from leaves(each)
+
+
+def subparsers_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The actions of a parser by name; argparse offers no public way to ask."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def add_action(
+    actions: Any, name: str, summary: str, examples: Sequence[str]
+) -> argparse.ArgumentParser:
+    """A parser for ``name`` below ``actions``, which is what ``add_subparsers`` returned and
+    has no public type."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=summary[0].lower() + summary[1:],
+        description=summary + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    set_examples(parser, *examples)
+    return parser
+
+
+def set_examples(parser: argparse.ArgumentParser, *examples: str) -> None:
+    """Examples below a command's help; a test runs each of them."""
+    parser.epilog = "\n".join(["examples:", *(f"  {errors.PROGRAM} {each}" for each in examples)])
+
+
+def add_target_flags(parser: argparse.ArgumentParser) -> None:
+    """Where a command talks to; a parser that has flags of its own for that keeps them."""
+    if any("--data-dir" in action.option_strings for action in parser._actions):
+        return
+    group = parser.add_argument_group("where")
+    group.add_argument("--project", help="the project (default: the platform's own)")
+    group.add_argument("--server", help="address of the API, e.g. https://127.0.0.1:7443")
+    group.add_argument("--token", help="bearer token for --server")
+    group.add_argument("--kubeconfig", metavar="FILE", help="take server and credential from it")
+    group.add_argument("--context", help="context of --kubeconfig (default: its current one)")
+    group.add_argument("--certificate-authority", metavar="FILE", help="CA of --server")
+    group.add_argument("--data-dir", metavar="DIR", help="state directory of a local platform")

@@ -1,0 +1,52 @@
+"""``cities``: where the project may run things."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from datum_compute.cli import looking, words
+from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.context import Context
+from datum_compute.cli.following import Picture, present, table_lines
+from datum_compute.cli.output import NONE, add_output_flags, count, painter, table
+
+COLUMNS = {"CITY": "city", "NAME": "displayName", "STATUS": "status"}
+WIDE = {**COLUMNS, "LOCATION": "location", "CLASS": "class"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(parser, "cities", "cities -o name")
+    add_output_flags(parser)
+
+
+def run(context: Context) -> int:
+    present(context, lambda: _picture(context))
+    return 0
+
+
+def _picture(context: Context) -> Picture:
+    views = [_view(binding) for binding in looking.location_bindings(context)]
+    names = [f"city/{each['city']}" for each in views]
+    if not views:
+        project = context.target.project
+        return Picture(views, names, footer=looking.nothing_found("cities", project, False))
+    columns = WIDE if context.args.output == "wide" else COLUMNS
+    rows = [[each[key] for key in columns.values()] for each in views]
+    text = table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))
+    usable = sum(each["status"] == "Available" for each in views)
+    cities = count(len(views), "city").replace("citys", "cities")
+    footer = f"\n{cities} — {usable} Available"
+    return Picture(views, names, table_lines(text, (), ()), footer)
+
+
+def _view(binding: dict[str, Any]) -> dict[str, Any]:
+    spec = binding.get("spec") or {}
+    return {
+        "city": looking.city_of(binding) or NONE,
+        "displayName": spec.get("displayName") or NONE,
+        "status": "Available" if words.is_true(binding, "Available") else "Unavailable",
+        "location": (spec.get("locationRef") or {}).get("name") or binding["metadata"]["name"],
+        "class": spec.get("locationClassName") or NONE,
+        "object": binding,
+    }

@@ -1,0 +1,60 @@
+"""``completion SHELL``: a script for the shell, which asks ``__complete`` for candidates."""
+
+from __future__ import annotations
+
+import argparse
+
+from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.context import Context
+
+BASH = """\
+_datumctl_compute() {
+    local line word="${COMP_WORDS[COMP_CWORD]}"
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case "$line" in
+            :*) ;;
+            *) line="${line%%$'\\t'*}"; [[ "$line" == "$word"* ]] && COMPREPLY+=("$line") ;;
+        esac
+    done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _datumctl_compute datumctl-compute
+"""
+
+ZSH = """\
+#compdef datumctl-compute
+_datumctl_compute() {
+    local line
+    local -a candidates
+    while IFS= read -r line; do
+        [[ "$line" == :* ]] && continue
+        candidates+=("${${line//:/\\\\:}/$'\\t'/:}")
+    done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+    if (( ${#candidates} )); then
+        _describe 'datumctl-compute' candidates
+    else
+        _files
+    fi
+}
+compdef _datumctl_compute datumctl-compute
+"""
+
+FISH = """\
+function __datumctl_compute_complete
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] __complete $words[2..-1] 2>/dev/null | string match -v -r '^:'
+end
+complete -c datumctl-compute -f -a '(__datumctl_compute_complete)'
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(parser, "completion bash", "completion zsh", "completion fish")
+    parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
+
+
+def run(context: Context) -> int:
+    context.show(SCRIPTS[context.args.shell].rstrip())
+    return 0

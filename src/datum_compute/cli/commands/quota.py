@@ -1,0 +1,148 @@
+"""``quota``: how much the project may use, how much it does, and who was refused."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from datum_compute.cli import looking, words
+from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.context import Context
+from datum_compute.cli.following import Line, Picture, present
+from datum_compute.cli.output import add_output_flags, count, table
+from datum_compute.cli.resources import ALLOWANCE_BUCKETS, INSTANCES, QUOTA_NAMESPACE
+from datum_compute.cli.target import NAMESPACE
+
+HEADER = ("RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE")
+BAR = 20
+CONSTRAINED = 0.8
+"""From which share in use a resource counts as constrained. A guess."""
+
+UNITS = {"instances": ("instances", 1), "vcpus": ("cores", 1000), "memory": ("GiB", 1024)}
+"""Resource -> the unit people read, and how many base units make one. What is registered
+says the same, on a plane that a project's credential does not reach."""
+
+Json = dict[str, Any]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(parser, "quota", "quota --constrained", "quota -o json")
+    parser.add_argument(
+        "--constrained",
+        action="store_true",
+        help=f"only what is used to {CONSTRAINED:.0%} or more, or was refused",
+    )
+    add_output_flags(parser)
+
+
+def run(context: Context) -> int:
+    present(context, lambda: _picture(context))
+    return 0
+
+
+def _picture(context: Context) -> Picture:
+    buckets = context.reader.list(ALLOWANCE_BUCKETS, QUOTA_NAMESPACE)
+    ours = [b for b in buckets if str(_resource(b)).startswith(words.PREFIX)]
+    cities = _cities(context)
+    views = sorted((_view(bucket) for bucket in ours), key=_position)
+    for view in views:
+        if view["resource"] == "instances":
+            view["cities"] = cities
+    if context.args.constrained:
+        refused = " ".join(text for city in cities for text in city["messages"])
+        views = [v for v in views if v["usage"] >= CONSTRAINED or v["resource"] in refused]
+    names = [f"quota/{view['resource']}" for view in views]
+    return Picture(views, names, _lines(context, views, cities), _footer(context, views, cities))
+
+
+def _resource(bucket: Json) -> str:
+    return str((bucket.get("spec") or {}).get("resourceType", ""))
+
+
+def _position(view: Json) -> tuple[int, str]:
+    known = list(UNITS)
+    name = view["resource"]
+    return (known.index(name) if name in known else len(known)), name
+
+
+def _view(bucket: Json) -> Json:
+    name = _resource(bucket).removeprefix(words.PREFIX)
+    unit, factor = UNITS.get(name, (name, 1))
+    status = bucket.get("status") or {}
+    limit, used = status.get("limit", 0), status.get("allocated", 0)
+    return {
+        "resource": name,
+        "unit": unit,
+        "limit": _amount(limit, factor),
+        "used": _amount(used, factor),
+        "available": _amount(status.get("available", max(0, limit - used)), factor),
+        "usage": round(used / limit, 4) if limit else 1.0,
+        "object": bucket,
+    }
+
+
+def _amount(base: int, factor: int) -> int | float:
+    return base // factor if base % factor == 0 else round(base / factor, 2)
+
+
+def _cities(context: Context) -> list[Json]:
+    """Per city, how many Instances hold quota and what the others were told."""
+    found = context.reader.list(INSTANCES, NAMESPACE)
+    known = words.identities(found, lambda: looking.deployments(context))
+    cities: dict[str, Json] = {}
+    for instance in found:
+        city = known[instance["metadata"]["name"]].city
+        entry = cities.setdefault(city, {"city": city, "inUse": 0, "refused": 0, "messages": []})
+        granted = words.condition(instance, "QuotaGranted")
+        if granted.get("status") == "True":
+            entry["inUse"] += 1
+        elif granted.get("status") == "False":
+            entry["refused"] += 1
+            message = words.sentence(str(granted.get("message") or granted.get("reason", "")))
+            if message not in entry["messages"]:
+                entry["messages"].append(message)
+    return [cities[city] for city in sorted(cities)]
+
+
+def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> list[Line]:
+    headers = not context.args.no_headers
+    rows = [
+        (
+            view["resource"],
+            view["unit"],
+            str(view["limit"]),
+            str(view["used"]),
+            str(view["available"]),
+            bar(view["usage"]),
+        )
+        for view in views
+    ]
+    parts = [table(HEADER, rows, headers=headers)] if rows else []
+    if cities and not context.args.constrained and headers:
+        in_use = [(city["city"], str(city["inUse"]), str(city["refused"])) for city in cities]
+        parts.append(table(("CITY", "INSTANCES", "REFUSED"), in_use))
+    return [Line("quota", "\n\n".join(parts))] if parts else []
+
+
+def bar(usage: float) -> str:
+    """A bar of twenty cells and the share; anything in use shows, and only all of it fills."""
+    share = min(1.0, max(0.0, usage))
+    filled = round(share * BAR)
+    if 0 < share < 1:
+        filled = min(BAR - 1, max(1, filled))
+    return "█" * filled + "░" * (BAR - filled) + f" {usage:4.0%}"
+
+
+def _footer(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> str:
+    if not views:
+        project = context.target.project
+        if context.args.constrained:
+            return f"Nothing is constrained in project {project}."
+        return f"No quota is set for compute in project {project}."
+    lines = [
+        f"{city['city']}: {count(city['refused'], 'instance')} refused: {message}"
+        for city in cities
+        for message in city["messages"]
+    ]
+    return "\n" + "\n".join(lines) if lines else ""

@@ -1,0 +1,22 @@
+"""``why NAME``: from a workload or an instance that is not right to what stands behind it."""
+
+from __future__ import annotations
+
+import argparse
+
+from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.context import Context
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.output import add_output_flags
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(parser, "why hello", "why hello-default-dfw-0", "why hello -o json")
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="a workload or instance")
+    add_output_flags(parser)
+
+
+def run(context: Context) -> int:
+    from datum_compute.cli.explaining import explain_name
+
+    return explain_name(context)

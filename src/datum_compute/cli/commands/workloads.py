@@ -1,0 +1,117 @@
+"""``workloads``: what the project runs, and how each is."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from typing import Any
+
+from datum_compute.cli import looking, words
+from datum_compute.cli.arguments import add_action
+from datum_compute.cli.context import Context
+from datum_compute.cli.following import Picture, add_watch_flag, present, table_lines
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.output import add_output_flags, age, count, painter, table
+from datum_compute.cli.resources import WORKLOADS
+from datum_compute.cli.target import NAMESPACE
+
+COLUMNS = {
+    "NAME": "name",
+    "HEALTH": "health",
+    "READY": "ready",
+    "UP-TO-DATE": "upToDate",
+    "PLACEMENTS": "placements",
+    "IMAGE": "image",
+    "AGE": "age",
+}
+WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
+HEALTHS = ("Available", "Degraded", "Unavailable", "Unknown")
+
+
+def _health(text: str) -> str:
+    found = next((each for each in HEALTHS if each.lower() == text.lower()), None)
+    if found is None:
+        raise argparse.ArgumentTypeError(f'"{text}" is none of {", ".join(HEALTHS)}')
+    return found
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = add_action(
+        actions,
+        "list",
+        "List workloads",
+        ("workloads", "workloads --health degraded", "workloads --city DFW -o wide"),
+    )
+    listing.add_argument(
+        "--health", type=_health, metavar="HEALTH", help="only these: " + ", ".join(HEALTHS).lower()
+    )
+    listing.add_argument("--city", help="only those placed in this city")
+    listing.add_argument("-l", "--selector", default="", help="label selector")
+    add_watch_flag(listing)
+    describing = add_action(
+        actions,
+        "describe",
+        "Show everything about one workload",
+        ("workloads describe hello", "workloads describe hello -o yaml"),
+    )
+    describing.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
+    for each in (listing, describing):
+        add_output_flags(each)
+
+
+def run(context: Context) -> int:
+    if context.args.action == "describe":
+        from datum_compute.cli.describing import describe_workload
+
+        return describe_workload(context)
+    present(context, lambda: _picture(context))
+    return 0
+
+
+def _picture(context: Context) -> Picture:
+    args = context.args
+    items = context.reader.list(WORKLOADS, NAMESPACE, label_selector=args.selector)
+    views = [_view(context, item) for item in items]
+    if args.health:
+        views = [each for each in views if each["health"] == args.health]
+    if args.city:
+        views = [each for each in views if args.city.upper() in map(str.upper, each["cities"])]
+    views.sort(key=lambda each: str(each["name"]))
+    names = [f"workload/{each['name']}" for each in views]
+    if not views:
+        filtered = bool(args.health or args.city or args.selector)
+        footer = looking.nothing_found("workloads", context.target.project, filtered)
+        return Picture(views, names, footer=footer)
+    text = _table(context, views)
+    comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
+    counts = Counter(each["health"] for each in views)
+    footer = ", ".join(f"{counts[health]} {health}" for health in HEALTHS if counts[health])
+    return Picture(
+        views,
+        names,
+        table_lines(text, names, comparable),
+        f"\n{count(len(views), 'workload')} — {footer}",
+    )
+
+
+def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
+    placements = item["spec"].get("placements") or []
+    return {
+        "name": item["metadata"]["name"],
+        "health": words.health(item),
+        "ready": words.replicas(item, "readyReplicas"),
+        "upToDate": words.replicas(item, "updatedReplicas"),
+        "placements": len(placements),
+        "cities": sorted({city for each in placements for city in each.get("cityCodes") or []}),
+        "image": words.image(item),
+        "instanceType": words.instance_type(item["spec"]["template"]["spec"]),
+        "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
+        "object": item,
+    }
+
+
+def _table(context: Context, views: list[dict[str, Any]]) -> str:
+    columns = WIDE if context.args.output == "wide" else COLUMNS
+    rows = [[str(each[key]) for key in columns.values()] for each in views]
+    return table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))

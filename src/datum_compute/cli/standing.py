@@ -1,0 +1,180 @@
+"""Where a workload stands, row by row, and why a row is not where it should be.
+
+Shared by ``status``, ``workloads describe`` and ``why``. The rows and what is in their way
+come from :mod:`datum_compute.decisions.rollout`; what a reason means to a person from
+:mod:`datum_compute.decisions.reasons`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from datum_compute.cli import words
+from datum_compute.cli.output import Paint, duration, precisely, seconds_since, table
+from datum_compute.decisions.reasons import Actor, Explanation, explain
+from datum_compute.decisions.rollout import Blocker, Row, decide_rollout
+
+Json = Mapping[str, Any]
+
+HEADER = ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE")
+STALE = "CellUnreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One placement in one city."""
+
+    row: Row
+    seconds: float | None
+    """How long the reason has stood, where it is known."""
+
+    @property
+    def blocker(self) -> Blocker | None:
+        """What is in the way: of a row that is not done, or of what is known about it."""
+        blocker = self.row.blocker
+        if blocker is None or (self.row.done and blocker.reason != STALE):
+            return None
+        return blocker
+
+    @property
+    def stale(self) -> bool:
+        return self.row.blocker is not None and self.row.blocker.reason == STALE
+
+    @property
+    def explanation(self) -> Explanation | None:
+        return explain(self.blocker.reason) if self.blocker is not None else None
+
+    @property
+    def note(self) -> str:
+        """What a table adds to the row."""
+        if self.row.leaving:
+            return "being removed"
+        if self.stale:
+            return f"last report {duration(self.seconds or 0)} ago"
+        if self.blocker is not None:
+            return "blocked" if self.blocker.stands else "waiting"
+        return "" if self.row.done else self.row.phase().lower()
+
+    @property
+    def cause(self) -> str:
+        """``Failed (image unavailable)``: what kind of trouble, in a few words."""
+        blocker, explanation = self.blocker, self.explanation
+        if blocker is None or explanation is None:
+            return ""
+        if blocker.terminal:
+            return f"Failed ({explanation.words})"
+        return f"{'Blocked' if blocker.stands else 'Waiting'} ({explanation.words})"
+
+    def paragraph(self) -> list[str]:
+        """Why the row is not as wanted, for people; empty where it is."""
+        blocker, explanation = self.blocker, self.explanation
+        if blocker is None or explanation is None:
+            return []
+        since = f" since {precisely(self.seconds)}" if self.seconds is not None else ""
+        if self.stale:
+            first = f"The cell does not answer{since}."
+            told = (
+                "Its instances keep running; what you change now reaches it when it is back."
+                if self.row.replicas
+                else "What you change now reaches it when it is back."
+            )
+        else:
+            first, told = f"{self.cause}{since}", words.sentence(blocker.message)
+        return [first, *([told] if told else []), who_acts(explanation, self.seconds or 0)]
+
+    def view(self) -> dict[str, Any]:
+        row = self.row
+        view: dict[str, Any] = {
+            "placement": row.placement,
+            "city": row.city,
+            "ready": row.ready,
+            "upToDate": row.updated,
+            "desired": row.target,
+            "state": "stale" if self.stale else self.note or "done",
+        }
+        if self.blocker is not None and self.explanation is not None:
+            view["reason"] = self.blocker.reason
+            view["message"] = words.sentence(self.blocker.message)
+            view["since"] = self.blocker.since
+            view["whoCanAct"] = actor_word(self.explanation.who(self.seconds or 0))
+        return view
+
+
+def who_acts(explanation: Explanation, seconds: float) -> str:
+    actor = explanation.who(seconds)
+    if actor is Actor.USER:
+        advice = explanation.advice
+        return f"You can act: {advice[0].lower()}{advice[1:]}"
+    if actor is Actor.PLATFORM and not explanation.blocks:
+        return "It lasts longer than usual, so the platform team should look."
+    return explanation.advice
+
+
+def actor_word(actor: Actor) -> str:
+    """For programs: one word."""
+    return {Actor.USER: "user", Actor.PLATFORM: "platform"}.get(actor, "nobody")
+
+
+def standings(workload: Json, deployments: Sequence[Json], now: datetime) -> list[Standing]:
+    rows = decide_rollout(workload, deployments).rows
+    return [
+        Standing(row, seconds_since(row.blocker.since, now) if row.blocker else None)
+        for row in rows
+    ]
+
+
+def worst_cause(found: Sequence[Standing]) -> str:
+    """In a few words, what is most in the way of a workload."""
+    blockers = [(each.blocker, each.explanation) for each in found]
+    known = [(b, e) for b, e in blockers if b is not None and e is not None]
+    if not known:
+        return ""
+    _, explanation = max(known, key=lambda pair: (pair[0].terminal, pair[0].stands))
+    return explanation.words
+
+
+def rows_table(
+    found: Sequence[Standing], instance_type: str, *, headers: bool = True, paint: Paint | None
+) -> str:
+    noted = any(each.note for each in found)
+    rows = [
+        (
+            each.row.placement,
+            each.row.city,
+            f"{each.row.ready}/{each.row.target}",
+            f"{each.row.updated}/{each.row.target}",
+            str(each.row.target),
+            instance_type,
+            *((each.note,) if noted else ()),
+        )
+        for each in found
+    ]
+    header = (*HEADER, "") if noted else HEADER
+    return table(header, rows, headers=headers, paint=paint)
+
+
+def paragraphs(found: Sequence[Standing]) -> list[str]:
+    """A paragraph for each row that is not as wanted, headed by its city."""
+    several = len({each.row.placement for each in found}) > 1
+    lines: list[str] = []
+    for each in found:
+        told = each.paragraph()
+        if not told:
+            continue
+        where = f"{each.row.placement}/{each.row.city}" if several else each.row.city
+        lines += ["", f"{where}  {told[0]}"]
+        lines += [" " * (len(where) + 2) + line for line in told[1:]]
+    return lines
+
+
+def next_steps(found: Sequence[Standing], workload: str) -> list[str]:
+    """Commands that fit the causes; the last one explains."""
+    steps = [
+        each.explanation.next_command(workload)
+        for each in found
+        if each.explanation is not None and each.blocker is not None and each.blocker.stands
+    ]
+    return [*steps, f"datumctl-compute why {workload}"] if any(e.blocker for e in found) else []

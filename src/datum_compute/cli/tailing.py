@@ -1,0 +1,155 @@
+"""Lines of many instances as one stream, in the order of their times.
+
+The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
+before each line when asked. All instances are read, the lines sorted, and each is printed
+behind the name of its instance. Following is asking again for what is new since: that way
+instances may come and go, and a connection may break, without a line being lost or shown
+twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from datum_compute.cli import looking, words
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.following import FAILURES, PASSING
+from datum_compute.cli.resources import INSTANCES
+from datum_compute.cli.target import NAMESPACE
+from datum_compute.client import errors
+
+POLL_SECONDS = 1.0
+OVERLAP_SECONDS = 5.0
+"""How much further back than the last look is asked: lines may be stored late. A guess."""
+
+
+def show_logs(context: Context) -> int:
+    tail = _Tail(context)
+    tail.show(_chosen(context), since=context.args.since, tail=context.args.tail)
+    if not context.args.follow:
+        return 0
+    failures = 0
+    while True:
+        looked = context.env.now()
+        context.reach.run(_pause())
+        try:
+            passed = (context.env.now() - looked).total_seconds()
+            tail.show(_chosen(context), since=passed + OVERLAP_SECONDS, tail=None)
+            failures = 0
+        except PASSING:
+            failures += 1
+            if failures >= FAILURES:
+                raise
+
+
+async def _pause() -> None:
+    import asyncio
+
+    await asyncio.sleep(POLL_SECONDS)
+
+
+def _chosen(context: Context) -> list[dict[str, Any]]:
+    """The instances a name stands for: a workload's, one, or all."""
+    name, city = context.args.name, context.args.city
+    found = context.reader.list(INSTANCES, NAMESPACE)
+    known = words.identities(found, lambda: looking.deployments(context))
+    found.sort(key=lambda each: looking.place(each, known))
+    if name:
+        mine = [each for each in found if known[each["metadata"]["name"]].workload == name]
+        mine = mine or [each for each in found if each["metadata"]["name"] == name]
+        if not mine:
+            hint = "datumctl-compute instances"
+            raise not_found("workload or instance", name, context.target.project, hint)
+        found = mine
+    if city:
+        wanted = city.lower()
+        found = [each for each in found if known[each["metadata"]["name"]].city.lower() == wanted]
+    return found
+
+
+class _Tail:
+    """Prints lines once, whichever look brings them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._printed: Counter[tuple[str, str]] = Counter()
+        """The lines of the last look, each with how often it stood there."""
+        self._first: dict[str, datetime] = {}
+        """Where only the last lines were asked for: the time of the first of them."""
+
+    def show(
+        self, instances: Sequence[dict[str, Any]], *, since: float | None, tail: int | None
+    ) -> None:
+        if not instances and not self._context.args.follow:
+            self._context.say(f"No instances in project {self._context.target.project}.")
+        merged: list[tuple[datetime, str, str]] = []
+        seen: Counter[tuple[str, str]] = Counter()
+        for instance in instances:
+            name = instance["metadata"]["name"]
+            for line in self._read(name, since, tail):
+                when, text = _timed(line)
+                if tail is not None:
+                    self._first.setdefault(name, when)
+                seen[(name, line)] += 1
+                new = seen[(name, line)] > self._printed[(name, line)]
+                if new and when >= self._first.get(name, _EPOCH):
+                    merged.append((when, name, text))
+        self._printed = seen
+        width = max((len(name) for _, name, _ in merged), default=0)
+        for _, name, text in sorted(merged, key=lambda each: each[0]):
+            self._context.show(f"{name.ljust(width)} | {text}")
+
+    def _read(self, name: str, since: float | None, tail: int | None) -> list[str]:
+        query = {"timestamps": "true"}
+        if since is not None:
+            query["sinceSeconds"] = str(math.ceil(since))
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        path = f"{INSTANCES.path(NAMESPACE, name)}/log?{urlencode(query)}"
+        try:
+            body = self._context.reader.raw(path)
+        except (errors.NotFound, errors.NotServed, errors.Unsupported) as error:
+            if _is_gone(self._context, name):
+                return []
+            raise CommandError(
+                "this platform offers no logs yet",
+                exit_code=Exit.UNAVAILABLE,
+                code="NoLogs",
+                hint=f"datumctl-compute instances describe {name}",
+            ) from error
+        return body.decode("utf-8", "replace").splitlines()
+
+
+def _is_gone(context: Context, name: str) -> bool:
+    """Whether a refusal only means that the instance went meanwhile."""
+    try:
+        context.reader.get(INSTANCES, name, NAMESPACE)
+    except errors.NotFound:
+        return True
+    return False
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def _timed(line: str) -> tuple[datetime, str]:
+    """A line's time and its text; a line that has none keeps its place at the beginning."""
+    stamp, _, text = line.partition(" ")
+    try:
+        when = datetime.fromisoformat(_microseconds(stamp))
+    except ValueError:
+        return _EPOCH, line
+    return (when, text) if when.tzinfo is not None else (_EPOCH, line)
+
+
+def _microseconds(stamp: str) -> str:
+    """Nanoseconds are more than Python reads."""
+    head, dot, rest = stamp.partition(".")
+    digits = rest.rstrip("Zz")
+    return f"{head}.{digits[:6].ljust(6, '0')}+00:00" if dot and digits.isdecimal() else stamp

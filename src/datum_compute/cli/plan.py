@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from datum_compute.decisions.changes import decide_changes
 
 
 @dataclass(frozen=True)
@@ -17,31 +19,9 @@ class Change:
         return f"{self.old} → {self.new}"
 
 
-NOTHING = "(none)"
-
-KEYED = {
-    "placements": "name",
-    "containers": "name",
-    "env": "name",
-    "ports": "name",
-    "volumes": "name",
-}
-"""Lists whose items have a name: compared item by item, wherever they stand."""
-
-WORDS = {
-    "template.spec.runtime.resources.instanceType": "instance type",
-    "template.metadata.annotations.compute.datumapis.com/restartedAt": "restarted at",
-}
-
-
 def changes(old_spec: Mapping[str, Any], new_spec: Mapping[str, Any]) -> list[Change]:
-    old, new = dict(_leaves(old_spec)), dict(_leaves(new_spec))
-    paths = list(dict.fromkeys([*old, *new]))
-    return [
-        Change(_word(path), old.get(path, NOTHING), new.get(path, NOTHING))
-        for path in paths
-        if old.get(path) != new.get(path)
-    ]
+    found = decide_changes(old_spec, new_spec)
+    return [Change(change.what, change.old, change.new) for change in found]
 
 
 def operations(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
@@ -62,40 +42,3 @@ def operations(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> lis
 
 def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    field = path.rpartition(".")[2]
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else key)
-    elif isinstance(value, list) and field in KEYED:
-        for item in value:
-            name = item.get(KEYED[field], "?")
-            inner = {k: v for k, v in item.items() if k != KEYED[field]}
-            yield from _leaves(inner, f"{path}[{name}]")
-    elif isinstance(value, list):
-        yield path, ", ".join(map(str, value)) or NOTHING
-    else:
-        yield path, str(value)
-
-
-def _word(path: str) -> str:
-    """The name a person uses for a field; the path itself where there is none."""
-    if path in WORDS:
-        return WORDS[path]
-    container, _, field = path.removeprefix("template.spec.runtime.sandbox.").partition("].")
-    if container.startswith("containers["):
-        suffix = "" if container == "containers[app" else f" ({container[11:]})"
-        if field.startswith("env["):
-            return f"env {field[4:].split(']')[0]}{suffix}"
-        if field.startswith("ports["):
-            return f"port {field[6:].split(']')[0]}{suffix}"
-        return f"{field}{suffix}"
-    if path.startswith("placements["):
-        placement, _, field = path[11:].partition("].")
-        word = {"cityCodes": "cities", "scaleSettings.minReplicas": "min replicas"}.get(
-            field, field
-        )
-        return f"{word} ({placement})"
-    return path

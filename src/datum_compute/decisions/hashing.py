@@ -23,7 +23,10 @@ _CONTAINER = ("spec", "runtime", "sandbox", "containers", _EACH)
 _ENV_SOURCE = (*_CONTAINER, "env", _EACH, "valueFrom")
 _VOLUME = ("spec", "volumes", _EACH)
 
-_DEFAULTS: dict[tuple[str, ...], Any] = {
+Defaults = Mapping[tuple[str, ...], Any]
+"""Paths, with ``[]`` for each item of a list, and what is meant where nothing stands."""
+
+TEMPLATE_DEFAULTS: Defaults = {
     (*_CONTAINER, "ports", _EACH, "protocol"): "TCP",
     (*_ENV_SOURCE, "configMapKeyRef", "optional"): False,
     (*_ENV_SOURCE, "fieldRef", "apiVersion"): "v1",
@@ -47,28 +50,36 @@ def template_hash(template: bytes | Mapping[str, Any]) -> str:
     """The hash of an InstanceTemplate, given as its JSON or as JSON values."""
     values = template if isinstance(template, Mapping) else json.loads(bytes(template))
     canonical = json.dumps(
-        _object(values, ()), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        without_defaults(values, TEMPLATE_DEFAULTS),
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
     )
     return sha256(canonical.encode()).hexdigest()[:16]
 
 
-def _normal(value: Any, path: tuple[str, ...]) -> Any:
+def without_defaults(values: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
+    """What the values say, without nulls, empties and defaults."""
+    return _object(values, (), defaults)
+
+
+def _normal(value: Any, path: tuple[str, ...], defaults: Defaults) -> Any:
     if isinstance(value, Mapping):
-        return _object(value, path)
+        return _object(value, path, defaults)
     if isinstance(value, list | tuple):
         # Items keep their place: an empty argument is an argument.
-        return [_normal(item, (*path, _EACH)) for item in value]
+        return [_normal(item, (*path, _EACH), defaults) for item in value]
     return value
 
 
-def _object(value: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def _object(value: Mapping[str, Any], path: tuple[str, ...], defaults: Defaults) -> dict[str, Any]:
     if len(path) >= 2 and path[-2] == "metadata" and path[-1] in ("labels", "annotations"):
         # Users' own keys, not fields: one with an empty value is there all the same.
         return {key: item for key, item in value.items() if item is not None}
     result = {}
     for key, item in value.items():
-        normal = _normal(item, (*path, key))
+        normal = _normal(item, (*path, key), defaults)
         empty = normal is None or normal in ("", [], {})
-        if not empty and normal != _DEFAULTS.get((*path, key), _MISSING):
+        if not empty and normal != defaults.get((*path, key), _MISSING):
             result[key] = normal
     return result

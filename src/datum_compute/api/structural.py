@@ -14,6 +14,7 @@ from __future__ import annotations
 import types
 import typing
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Union
 
 import msgspec
@@ -117,10 +118,16 @@ def _shape(inner: Any) -> dict[str, Any]:
     raise TypeError(f"no structural schema for {inner!r}")
 
 
+@cache
+def _fields(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    # Annotations are text until they are asked for, and Condition alone is asked for often.
+    return msgspec.structs.fields(struct)
+
+
 def _object(struct: type[msgspec.Struct]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for field in msgspec.structs.fields(struct):
+    for field in _fields(struct):
         schema, must = _schema(field.type)
         if "description" not in schema:
             raise TypeError(f"{struct.__name__}.{field.name} has no description")

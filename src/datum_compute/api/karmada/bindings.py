@@ -8,6 +8,8 @@ from typing import Annotated
 import msgspec
 
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
+from datum_compute.api.karmada import vocabulary as words
 from datum_compute.api.karmada.policies import PolicyPlacement
 from datum_compute.api.meta import EMPTY, ObjectMeta
 from datum_compute.api.scheme import Resource
@@ -15,6 +17,7 @@ from datum_compute.api.structural import described
 
 __all__ = [
     "RESOURCE_BINDINGS",
+    "RESOURCE_BINDING_CONDITIONS",
     "AggregatedStatusItem",
     "BoundResource",
     "ResourceBinding",
@@ -24,6 +27,24 @@ __all__ = [
 ]
 
 RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+
+RESOURCE_BINDING_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_SCHEDULED,
+        true=(words.REASON_SUCCESS,),
+        false=(
+            words.REASON_NO_CLUSTER_FIT,
+            words.REASON_UNSCHEDULABLE,
+            words.REASON_SCHEDULER_ERROR,
+            words.REASON_QUOTA_EXCEEDED,
+        ),
+    ),
+    DeclaredCondition(
+        words.CONDITION_FULLY_APPLIED,
+        true=(words.REASON_FULLY_APPLIED_SUCCESS,),
+        false=(words.REASON_FULLY_APPLIED_FAILED,),
+    ),
+)
 
 
 class BoundResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,12 +7,15 @@ from typing import Annotated
 import msgspec
 
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
+from datum_compute.api.karmada import vocabulary as words
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
 __all__ = [
     "CLUSTERS",
+    "CLUSTER_CONDITIONS",
     "APIEnablement",
     "APIResource",
     "Cluster",
@@ -23,6 +26,19 @@ __all__ = [
 ]
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+
+CLUSTER_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_READY,
+        true=(words.REASON_CLUSTER_READY,),
+        false=(words.REASON_CLUSTER_NOT_READY, words.REASON_CLUSTER_NOT_REACHABLE),
+    ),
+    DeclaredCondition(
+        words.CONDITION_COMPLETE_API_ENABLEMENTS,
+        true=(words.REASON_COMPLETE,),
+        false=(words.REASON_PARTIAL,),
+    ),
+)
 
 
 class SecretReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -39,6 +39,12 @@ class LuaScript(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class Customizations(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     retention: Annotated[LuaScript | None, described("What a member keeps of its own.")] = None
+    replica_resource: Annotated[
+        LuaScript | None, described("How many replicas an object has, and what each needs.")
+    ] = None
+    replica_revision: Annotated[
+        LuaScript | None, described("How an object is given another number of replicas.")
+    ] = None
     status_reflection: Annotated[
         LuaScript | None, described("What of a member's status is reported.")
     ] = None

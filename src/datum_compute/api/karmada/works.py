@@ -7,12 +7,15 @@ from typing import Annotated
 import msgspec
 
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
+from datum_compute.api.karmada import vocabulary as words
 from datum_compute.api.meta import EMPTY, ObjectMeta
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
 __all__ = [
     "WORKS",
+    "WORK_CONDITIONS",
     "ManifestIdentifier",
     "ManifestStatus",
     "Work",
@@ -22,6 +25,19 @@ __all__ = [
 ]
 
 WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
+
+WORK_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_APPLIED,
+        true=(words.REASON_APPLIED_SUCCESSFUL,),
+        false=(words.REASON_APPLIED_FAILED,),
+    ),
+    DeclaredCondition(
+        words.CONDITION_DISPATCHING,
+        true=(words.REASON_DISPATCHING,),
+        false=(words.REASON_SUSPEND_DISPATCHING,),
+    ),
+)
 
 
 class WorkloadTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

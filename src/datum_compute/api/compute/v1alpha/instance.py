@@ -11,6 +11,7 @@ from datum_compute.api import conditions as conditions_
 from datum_compute.api.compute import vocabulary as words
 from datum_compute.api.compute.v1alpha.runtime import Runtime, Volume
 from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.references import LocationReference, TemplateMetadata
 from datum_compute.api.scheme import Resource
@@ -19,6 +20,7 @@ from datum_compute.api.structural import described
 __all__ = [
     "DEFAULT_CONDITIONS",
     "INSTANCES",
+    "INSTANCE_CONDITIONS",
     "IPBlock",
     "IngressRule",
     "Instance",
@@ -39,6 +41,67 @@ __all__ = [
 ]
 
 INSTANCES = Resource(words.GROUP, words.VERSION, "instances", "Instance")
+
+_PROVIDER_FAILURES = (
+    words.REASON_IMAGE_UNAVAILABLE,
+    words.REASON_INSTANCE_CRASHING,
+    words.REASON_CONFIGURATION_ERROR,
+)
+
+INSTANCE_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_PROGRAMMED,
+        true=(words.REASON_PROGRAMMED,),
+        false=(
+            words.REASON_PENDING_PROGRAMMING,
+            words.REASON_PENDING_QUOTA,
+            *_PROVIDER_FAILURES,
+        ),
+        unknown=(words.REASON_PENDING, words.REASON_PROGRAMMING_IN_PROGRESS),
+    ),
+    DeclaredCondition(
+        words.CONDITION_AVAILABLE,
+        true=(words.REASON_AVAILABLE,),
+        false=(
+            words.REASON_STOPPED,
+            words.REASON_STARTING,
+            words.REASON_STOPPING,
+            words.REASON_PENDING_QUOTA,
+            *_PROVIDER_FAILURES,
+            words.REASON_PROVISIONING,
+            words.REASON_FAILED,
+        ),
+        unknown=(words.REASON_PENDING, words.REASON_PROVISIONING),
+    ),
+    DeclaredCondition(
+        words.CONDITION_READY,
+        true=(words.REASON_AVAILABLE,),
+        false=(
+            words.REASON_SCHEDULING_GATES_PRESENT,
+            words.REASON_PENDING_PROGRAMMING,
+            words.REASON_PENDING_QUOTA,
+            words.REASON_NETWORK_FAILED_TO_CREATE,
+            words.REASON_PROVISIONING,
+            *_PROVIDER_FAILURES,
+        ),
+        unknown=(words.REASON_PENDING,),
+        passes_on="Programmed and Available",
+    ),
+    DeclaredCondition(
+        words.CONDITION_QUOTA_GRANTED,
+        true=(words.REASON_QUOTA_AVAILABLE, words.REASON_QUOTA_DISABLED),
+        false=(
+            words.REASON_QUOTA_EXCEEDED,
+            words.REASON_VALIDATION_FAILED,
+            words.REASON_QUOTA_BACKEND_UNAVAILABLE,
+            words.REASON_QUOTA_PROJECT_NOT_FOUND,
+            words.REASON_QUOTA_NAMESPACE_NOT_FOUND,
+            words.REASON_QUOTA_MISCONFIGURED,
+            words.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE,
+        ),
+        unknown=(words.REASON_PENDING_EVALUATION, words.REASON_QUOTA_NO_BUDGET),
+    ),
+)
 
 
 class NetworkReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -136,7 +136,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     volume_attachments: Annotated[
         tuple[VolumeAttachment, ...],
-        described("Volumes this container uses.", list_type="map", list_keys=["name"]),
+        described("Volumes this container uses; one may stand here twice.", list_type="atomic"),
     ] = ()
     ports: Annotated[
         tuple[NamedPort, ...],
@@ -161,7 +161,7 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ()
     image_pull_secrets: Annotated[
         tuple[LocalReference, ...],
-        described("Secrets for pulling images.", list_type="map", list_keys=["name"]),
+        described("Secrets for pulling images.", list_type="atomic"),
     ] = ()
 
 
@@ -172,8 +172,7 @@ class VirtualMachine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "Volumes of the machine; the first is its boot disk.",
             required=True,
             minItems=1,
-            list_type="map",
-            list_keys=["name"],
+            list_type="atomic",
         ),
     ] = ()
     ports: Annotated[

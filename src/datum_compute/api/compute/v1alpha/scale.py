@@ -31,7 +31,9 @@ class ResourceMetric(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    resource: Annotated[ResourceMetric | None, described("A resource of the Instances.")] = None
+    resource: Annotated[
+        ResourceMetric | None, described("A resource of the Instances.", required=True)
+    ] = None
 
 
 class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,12 +12,15 @@ from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.runtime import DNS_LABEL
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
 __all__ = [
+    "PLACEMENT_CONDITIONS",
     "WORKLOADS",
+    "WORKLOAD_CONDITIONS",
     "GatewayAddress",
     "GatewayListener",
     "GatewayRouteKind",
@@ -32,6 +35,28 @@ __all__ = [
 ]
 
 WORKLOADS = Resource(words.GROUP, words.VERSION, "workloads", "Workload")
+
+_NOT_PLACED = (
+    words.REASON_NO_MATCHING_LOCATION,
+    words.REASON_NO_CELL_FOR_CITY,
+    words.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
+)
+
+WORKLOAD_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_AVAILABLE,
+        true=(words.REASON_AVAILABLE_PLACEMENT_FOUND,),
+        false=(words.REASON_NO_AVAILABLE_PLACEMENTS, words.REASON_NETWORK_NOT_FOUND, *_NOT_PLACED),
+    ),
+)
+
+PLACEMENT_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_AVAILABLE,
+        true=(words.REASON_AVAILABLE_DEPLOYMENT_FOUND,),
+        false=(words.REASON_NO_AVAILABLE_DEPLOYMENTS, *_NOT_PLACED),
+    ),
+)
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -11,6 +11,7 @@ from datum_compute.api.compute import vocabulary as words
 from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.references import LocationReference
 from datum_compute.api.scheme import Resource
@@ -18,6 +19,7 @@ from datum_compute.api.structural import described
 
 __all__ = [
     "WORKLOAD_DEPLOYMENTS",
+    "WORKLOAD_DEPLOYMENT_CONDITIONS",
     "WorkloadDeployment",
     "WorkloadDeploymentSpec",
     "WorkloadDeploymentStatus",
@@ -27,6 +29,37 @@ __all__ = [
 
 WORKLOAD_DEPLOYMENTS = Resource(
     words.GROUP, words.VERSION, "workloaddeployments", "WorkloadDeployment"
+)
+
+_NOTHING_SERVES = (
+    words.REASON_NO_MATCHING_LOCATION,
+    words.REASON_PROVISIONING_NETWORK,
+    words.REASON_PROVISIONING_INSTANCES,
+)
+_NOT_SCHEDULED = (words.REASON_NO_CELL_FOR_CITY, words.REASON_AMBIGUOUS_CELL)
+
+WORKLOAD_DEPLOYMENT_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_AVAILABLE,
+        true=(words.REASON_STABLE_INSTANCE_FOUND,),
+        false=(*_NOTHING_SERVES, *_NOT_SCHEDULED),
+    ),
+    DeclaredCondition(
+        words.CONDITION_REPLICAS_READY,
+        true=(words.REASON_REPLICAS_AVAILABLE,),
+        false=(*_NOTHING_SERVES, *_NOT_SCHEDULED),
+        passes_on="the unready Instance of highest priority",
+    ),
+    DeclaredCondition(
+        words.CONDITION_CELL_REACHABLE,
+        true=(words.REASON_CELL_READY,),
+        false=(words.REASON_CELL_UNREACHABLE,),
+    ),
+    DeclaredCondition(
+        words.CONDITION_SCHEDULED,
+        true=(words.REASON_SCHEDULED,),
+        false=_NOT_SCHEDULED,
+    ),
 )
 
 

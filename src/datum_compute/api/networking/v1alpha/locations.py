@@ -7,15 +7,17 @@ from typing import Annotated
 import msgspec
 
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
-from datum_compute.api.networking.v1alpha.networks import GROUP
+from datum_compute.api.networking.v1alpha import vocabulary as words
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
 __all__ = [
-    "CONDITION_LOCATION_AVAILABLE",
     "LOCATIONS",
     "LOCATION_BINDINGS",
+    "LOCATION_BINDING_CONDITIONS",
+    "LOCATION_CONDITIONS",
     "TOPOLOGY_CITY_CODE",
     "Coordinates",
     "GCPProvider",
@@ -29,15 +31,16 @@ __all__ = [
     "LocationStatus",
 ]
 
-LOCATIONS = Resource(GROUP, "v1alpha", "locations", "Location", namespaced=False)
+LOCATIONS = Resource(words.GROUP, "v1alpha", "locations", "Location", namespaced=False)
 LOCATION_BINDINGS = Resource(
-    GROUP, "v1alpha", "locationbindings", "LocationBinding", namespaced=False
+    words.GROUP, "v1alpha", "locationbindings", "LocationBinding", namespaced=False
 )
 
-CONDITION_LOCATION_AVAILABLE = "Available"
-"""Of a LocationBinding; a Location has Ready."""
-
 TOPOLOGY_CITY_CODE = "topology.datum.net/city-code"
+"""Key of a Location's topology: the city it is in."""
+
+LOCATION_CONDITIONS = (DeclaredCondition(words.CONDITION_READY, true=(words.REASON_READY,)),)
+LOCATION_BINDING_CONDITIONS = (DeclaredCondition(words.CONDITION_LOCATION_AVAILABLE),)
 
 
 class GCPProvider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

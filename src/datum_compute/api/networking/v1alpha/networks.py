@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
-from datum_compute.api.conditions import Conditions
+from datum_compute.api import conditions as conditions_
+from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.networking.v1alpha import vocabulary as words
 from datum_compute.api.references import LocationReference
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
 __all__ = [
-    "CONDITION_IPAM_ALLOCATED",
-    "CONDITION_READY",
-    "GROUP",
     "NETWORKS",
     "NETWORK_BINDINGS",
+    "NETWORK_BINDING_CONDITIONS",
+    "NETWORK_CONDITIONS",
     "NETWORK_CONTEXTS",
-    "REASON_NETWORK_CONTEXT_NOT_READY",
-    "REASON_NETWORK_CONTEXT_READY",
-    "REASON_NETWORK_FAILED_TO_CREATE",
-    "REASON_NETWORK_NOT_FOUND",
-    "REASON_PENDING",
-    "REASON_READY",
+    "NETWORK_CONTEXT_CONDITIONS",
     "BoundNetwork",
     "ContextNetwork",
     "Network",
@@ -37,23 +34,46 @@ __all__ = [
     "NetworkIPAM",
     "NetworkSpec",
     "ReadinessStatus",
+    "default_network_status",
 ]
 
-GROUP = "networking.datumapis.com"
+NETWORKS = Resource(words.GROUP, "v1alpha", "networks", "Network")
+NETWORK_CONTEXTS = Resource(words.GROUP, "v1alpha", "networkcontexts", "NetworkContext")
+NETWORK_BINDINGS = Resource(words.GROUP, "v1alpha", "networkbindings", "NetworkBinding")
 
-NETWORKS = Resource(GROUP, "v1alpha", "networks", "Network")
-NETWORK_CONTEXTS = Resource(GROUP, "v1alpha", "networkcontexts", "NetworkContext")
-NETWORK_BINDINGS = Resource(GROUP, "v1alpha", "networkbindings", "NetworkBinding")
-
-CONDITION_READY = "Ready"
-CONDITION_IPAM_ALLOCATED = "IPAMAllocated"
-
-REASON_PENDING = "Pending"
-REASON_READY = "Ready"
-REASON_NETWORK_NOT_FOUND = "NetworkNotFound"
-REASON_NETWORK_CONTEXT_NOT_READY = "NetworkContextNotReady"
-REASON_NETWORK_CONTEXT_READY = "NetworkContextReady"
-REASON_NETWORK_FAILED_TO_CREATE = "NetworkFailedToCreate"
+NETWORK_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_READY,
+        true=(words.REASON_READY,),
+        false=(
+            words.REASON_PROJECT_NAMESPACE_NOT_FOUND,
+            words.REASON_PROJECT_UNRESOLVED,
+            words.REASON_RANGE_OCCUPIED,
+            words.REASON_RANGE_UNSUPPORTED,
+        ),
+        unknown=(words.REASON_PENDING,),
+    ),
+    DeclaredCondition(words.CONDITION_IPAM_ALLOCATED),
+)
+NETWORK_CONTEXT_CONDITIONS = (
+    DeclaredCondition(words.CONDITION_READY, true=(words.REASON_READY,)),
+    DeclaredCondition(words.CONDITION_PROGRAMMED),
+    DeclaredCondition(words.CONDITION_IPAM_ALLOCATED),
+)
+NETWORK_BINDING_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_READY,
+        true=(words.REASON_NETWORK_CONTEXT_READY,),
+        false=(
+            words.REASON_NETWORK_NOT_FOUND,
+            words.REASON_NETWORK_CONTEXT_NOT_READY,
+            words.REASON_NETWORK_FAILED_TO_CREATE,
+            words.REASON_PROJECT_UNRESOLVED,
+            words.REASON_LOCATION_NOT_AVAILABLE,
+        ),
+        unknown=(words.REASON_PENDING,),
+    ),
+)
 
 
 class ReadinessStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -157,3 +177,17 @@ class NetworkBinding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
     spec: NetworkBindingSpec = NetworkBindingSpec()
     status: NetworkBindingStatus = NetworkBindingStatus()
+
+
+def default_network_status() -> dict[str, Any]:
+    """What the server puts into the status of a new Network."""
+    return unknown_status(words.CONDITION_READY)
+
+
+def unknown_status(*types: str) -> dict[str, Any]:
+    """A status that says of each condition only that nobody has looked, since 1970."""
+    waiting = [
+        Condition(type=type, reason=words.REASON_PENDING, message="Waiting for controller")
+        for type in types
+    ]
+    return {"conditions": conditions_.to_wire(waiting)}

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
-from datum_compute.api.networking.v1alpha.networks import GROUP
+from datum_compute.api.networking.v1alpha import vocabulary as words
+from datum_compute.api.networking.v1alpha.networks import unknown_status
 from datum_compute.api.references import LocationReference
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
 __all__ = [
-    "CONDITION_ALLOCATED",
-    "CONDITION_PROGRAMMED",
-    "REASON_NOT_PROGRAMMED",
-    "REASON_PREFIX_ALLOCATED",
-    "REASON_PROGRAMMED",
-    "REASON_PROGRAMMING_IN_PROGRESS",
-    "REASON_SUBNET_NOT_READY",
-    "REASON_SUBNET_READY",
     "SUBNETS",
     "SUBNET_CLAIMS",
+    "SUBNET_CLAIM_CONDITIONS",
+    "SUBNET_CONDITIONS",
     "Subnet",
     "SubnetClaim",
     "SubnetClaimSpec",
@@ -32,20 +28,54 @@ __all__ = [
     "SubnetReference",
     "SubnetSpec",
     "SubnetStatus",
+    "default_subnet_status",
 ]
 
-SUBNET_CLAIMS = Resource(GROUP, "v1alpha", "subnetclaims", "SubnetClaim")
-SUBNETS = Resource(GROUP, "v1alpha", "subnets", "Subnet")
+SUBNET_CLAIMS = Resource(words.GROUP, "v1alpha", "subnetclaims", "SubnetClaim")
+SUBNETS = Resource(words.GROUP, "v1alpha", "subnets", "Subnet")
 
-CONDITION_ALLOCATED = "Allocated"
-CONDITION_PROGRAMMED = "Programmed"
-
-REASON_PREFIX_ALLOCATED = "PrefixAllocated"
-REASON_NOT_PROGRAMMED = "NotProgrammed"
-REASON_PROGRAMMING_IN_PROGRESS = "ProgrammingInProgress"
-REASON_PROGRAMMED = "Programmed"
-REASON_SUBNET_NOT_READY = "SubnetNotReady"
-REASON_SUBNET_READY = "SubnetReady"
+SUBNET_CLAIM_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_ALLOCATED,
+        true=(words.REASON_PREFIX_ALLOCATED,),
+        false=(
+            words.REASON_RANGE_OCCUPIED,
+            words.REASON_RANGE_UNSUPPORTED,
+            words.REASON_POOL_EXHAUSTED,
+        ),
+        unknown=(words.REASON_PENDING,),
+    ),
+    DeclaredCondition(
+        words.CONDITION_PROGRAMMED,
+        true=(words.REASON_PROGRAMMED,),
+        false=(words.REASON_NOT_PROGRAMMED, words.REASON_PROGRAMMING_IN_PROGRESS),
+        unknown=(words.REASON_PENDING,),
+    ),
+    DeclaredCondition(
+        words.CONDITION_READY,
+        true=(words.REASON_SUBNET_READY,),
+        false=(words.REASON_SUBNET_NOT_READY,),
+        unknown=(words.REASON_PENDING,),
+    ),
+)
+SUBNET_CONDITIONS = (
+    DeclaredCondition(
+        words.CONDITION_ALLOCATED,
+        true=(words.REASON_PREFIX_ALLOCATED,),
+        unknown=(words.REASON_PENDING,),
+    ),
+    DeclaredCondition(
+        words.CONDITION_PROGRAMMED,
+        true=(words.REASON_PROGRAMMED,),
+        false=(words.REASON_NOT_PROGRAMMED, words.REASON_PROGRAMMING_IN_PROGRESS),
+        unknown=(words.REASON_PENDING,),
+    ),
+    DeclaredCondition(
+        words.CONDITION_READY,
+        true=(words.REASON_READY,),
+        unknown=(words.REASON_PENDING,),
+    ),
+)
 
 
 class SubnetContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -119,3 +149,10 @@ class Subnet(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
     spec: SubnetSpec = SubnetSpec()
     status: SubnetStatus = SubnetStatus()
+
+
+def default_subnet_status() -> dict[str, Any]:
+    """What the server puts into the status of a new SubnetClaim or Subnet."""
+    return unknown_status(
+        words.CONDITION_ALLOCATED, words.CONDITION_PROGRAMMED, words.CONDITION_READY
+    )

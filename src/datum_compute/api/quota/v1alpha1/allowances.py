@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from datum_compute.api.conditions import Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
@@ -23,7 +24,9 @@ __all__ = [
     "REASON_REGISTRATION_PENDING",
     "REASON_VALIDATION_FAILED",
     "RESOURCE_GRANTS",
+    "RESOURCE_GRANT_CONDITIONS",
     "RESOURCE_REGISTRATIONS",
+    "RESOURCE_REGISTRATION_CONDITIONS",
     "Allowance",
     "AllowanceAmount",
     "AllowanceBucket",
@@ -52,11 +55,32 @@ NAMESPACE_MILO_SYSTEM = "milo-system"
 """Where the grants and buckets of a project lie."""
 
 CONDITION_ACTIVE = "Active"
+"""It counts: claims may name the registration, the grant feeds its buckets."""
 REASON_REGISTRATION_ACTIVE = "RegistrationActive"
+"""What it names can be granted and claimed."""
 REASON_REGISTRATION_PENDING = "RegistrationPending"
+"""Nobody has looked at the registration."""
 REASON_GRANT_ACTIVE = "GrantActive"
+"""Its amounts are part of the consumer's budget."""
 REASON_GRANT_PENDING = "GrantPending"
+"""Nobody has looked at the grant."""
 REASON_VALIDATION_FAILED = "ValidationFailed"
+"""It cannot be used as it is written; the message says why."""
+
+RESOURCE_REGISTRATION_CONDITIONS = (
+    DeclaredCondition(
+        CONDITION_ACTIVE,
+        true=(REASON_REGISTRATION_ACTIVE,),
+        false=(REASON_VALIDATION_FAILED, REASON_REGISTRATION_PENDING),
+    ),
+)
+RESOURCE_GRANT_CONDITIONS = (
+    DeclaredCondition(
+        CONDITION_ACTIVE,
+        true=(REASON_GRANT_ACTIVE,),
+        false=(REASON_VALIDATION_FAILED, REASON_GRANT_PENDING),
+    ),
+)
 
 _AMOUNT = {"format": "int64", "minimum": 0}
 
@@ -102,11 +126,16 @@ class ResourceRegistrationSpec(msgspec.Struct, frozen=True, kw_only=True, rename
     ] = 1
     claiming_resources: Annotated[
         tuple[ConsumerType, ...],
-        described("Kinds that may claim it.", minItems=1, maxItems=20, list_type="atomic"),
+        described(
+            "Kinds that may claim it.", required=True, minItems=1, maxItems=20, list_type="atomic"
+        ),
     ] = ()
 
 
 class ResourceRegistrationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    observed_generation: Annotated[
+        int, described("The generation this status speaks of.", format="int64")
+    ] = 0
     conditions: Annotated[
         Conditions, described("Active.", list_type="map", list_keys=["type"])
     ] = ()
@@ -150,6 +179,9 @@ class ResourceGrantSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class ResourceGrantStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    observed_generation: Annotated[
+        int, described("The generation this status speaks of.", format="int64")
+    ] = 0
     conditions: Annotated[
         Conditions, described("Active.", list_type="map", list_keys=["type"])
     ] = ()

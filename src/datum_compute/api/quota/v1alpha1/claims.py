@@ -12,8 +12,13 @@ import msgspec
 
 from datum_compute.api import conditions as conditions_
 from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
-from datum_compute.api.quota.v1alpha1.allowances import GROUP, ConsumerReference
+from datum_compute.api.quota.v1alpha1.allowances import (
+    GROUP,
+    REASON_VALIDATION_FAILED,
+    ConsumerReference,
+)
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural import described
 
@@ -26,6 +31,7 @@ __all__ = [
     "REASON_QUOTA_AVAILABLE",
     "REASON_QUOTA_EXCEEDED",
     "RESOURCE_CLAIMS",
+    "RESOURCE_CLAIM_CONDITIONS",
     "ClaimRequest",
     "RequestAllocation",
     "ResourceClaim",
@@ -37,13 +43,28 @@ __all__ = [
 RESOURCE_CLAIMS = Resource(GROUP, "v1alpha1", "resourceclaims", "ResourceClaim")
 
 CONDITION_GRANTED = "Granted"
+"""Every request of the claim was allowed."""
 REASON_QUOTA_AVAILABLE = "QuotaAvailable"
+"""The budget covers the claim, and is smaller by it."""
 REASON_QUOTA_EXCEEDED = "QuotaExceeded"
+"""The budget does not cover some request. This is final."""
 REASON_PENDING_EVALUATION = "PendingEvaluation"
+"""Some request has no answer."""
+
+RESOURCE_CLAIM_CONDITIONS = (
+    DeclaredCondition(
+        CONDITION_GRANTED,
+        true=(REASON_QUOTA_AVAILABLE,),
+        false=(REASON_QUOTA_EXCEEDED, REASON_VALIDATION_FAILED, REASON_PENDING_EVALUATION),
+    ),
+)
 
 ALLOCATION_GRANTED = "Granted"
+"""The amount is set aside."""
 ALLOCATION_DENIED = "Denied"
+"""The amount was not there."""
 ALLOCATION_PENDING = "Pending"
+"""The bucket has not answered."""
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,0 +1,77 @@
+"""Built-in kinds that hold something: namespaces, data, workloads, leases, definitions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.scheme import Resource
+
+__all__ = [
+    "CONFIG_MAPS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "EVENTS",
+    "LEASES",
+    "NAMESPACES",
+    "PODS",
+    "SECRETS",
+    "SERVICES",
+    "SERVICE_ACCOUNTS",
+    "ConfigMap",
+    "Lease",
+    "LeaseSpec",
+    "Namespace",
+    "NamespaceStatus",
+    "Secret",
+]
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+PODS = Resource("", "v1", "pods", "Pod")
+SERVICES = Resource("", "v1", "services", "Service")
+EVENTS = Resource("", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+
+
+class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    phase: str = ""
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class ConfigMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+    """Values in base64, as they travel."""
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

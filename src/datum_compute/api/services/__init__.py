@@ -1,0 +1,1 @@
+"""Milo's service catalogue API, one package per version."""

@@ -1,0 +1,108 @@
+"""The real API server takes every generated definition, and serves objects by it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+FILES = sorted(CRDS.glob("*.yaml"))
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ESTABLISHED_SECONDS = 30.0
+
+
+def established(control_plane: ControlPlane, crd: dict[str, Any]) -> dict[str, Any]:
+    """Create the definition unless it is there; its conditions by type, once it is served."""
+    status, answer = control_plane.request("POST", DEFINITIONS, crd)
+    assert status == 201 or answer["reason"] == "AlreadyExists", answer["message"]
+    deadline = time.monotonic() + ESTABLISHED_SECONDS
+    while True:
+        _, found = control_plane.request("GET", f"{DEFINITIONS}/{crd['metadata']['name']}")
+        conditions = {
+            each["type"]: each for each in found.get("status", {}).get("conditions") or ()
+        }
+        if conditions.get("Established", {}).get("status") == "True":
+            return conditions
+        assert time.monotonic() < deadline, f"not established: {conditions}"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
+def test_a_crd_is_established_and_structural(control_plane: ControlPlane, file: Path) -> None:
+    crd = yaml.safe_load(file.read_text(encoding="utf-8"))
+
+    conditions = established(control_plane, crd)
+
+    assert conditions["NamesAccepted"]["status"] == "True"
+    assert "NonStructuralSchema" not in conditions
+
+
+def test_a_crd_gives_a_new_instance_its_conditions(control_plane: ControlPlane) -> None:
+    file = CRDS / "compute.datumapis.com_instances.yaml"
+    established(control_plane, yaml.safe_load(file.read_text(encoding="utf-8")))
+    instance = {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Instance",
+        "metadata": {"generateName": "defaulted-"},
+        "spec": {
+            "runtime": {
+                "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                "sandbox": {
+                    "containers": [
+                        {"name": "web", "image": "nginx", "ports": [{"name": "http", "port": 80}]}
+                    ]
+                },
+            },
+            "networkInterfaces": [{"network": {"name": "default"}}],
+        },
+    }
+
+    status, created = control_plane.request(
+        "POST", "/apis/compute.datumapis.com/v1alpha/namespaces/default/instances", instance
+    )
+
+    assert status == 201, created
+    assert [
+        (each["type"], each["status"], each["reason"], each["lastTransitionTime"])
+        for each in created["status"]["conditions"]
+    ] == [
+        ("Programmed", "Unknown", "Pending", "1970-01-01T00:00:00Z"),
+        ("Available", "Unknown", "Pending", "1970-01-01T00:00:00Z"),
+        ("Ready", "Unknown", "Pending", "1970-01-01T00:00:00Z"),
+        ("QuotaGranted", "Unknown", "PendingEvaluation", "1970-01-01T00:00:00Z"),
+    ]
+    (container,) = created["spec"]["runtime"]["sandbox"]["containers"]
+    assert container["ports"] == [{"name": "http", "port": 80, "protocol": "TCP"}]
+
+
+def test_a_crd_keeps_what_may_not_change(control_plane: ControlPlane) -> None:
+    file = CRDS / "services.miloapis.com_services.yaml"
+    established(control_plane, yaml.safe_load(file.read_text(encoding="utf-8")))
+    services = "/apis/services.miloapis.com/v1alpha1/services"
+    service = {
+        "apiVersion": "services.miloapis.com/v1alpha1",
+        "kind": "Service",
+        "metadata": {"name": "compute.datumapis.com"},
+        "spec": {
+            "serviceName": "compute.datumapis.com",
+            "displayName": "Compute",
+            "owner": {"producerProjectRef": {"name": "datum"}},
+        },
+    }
+    status, created = control_plane.request("POST", services, service)
+    assert status == 201, created
+    assert created["spec"]["phase"] == "Draft"
+
+    created["spec"]["serviceName"] = "other.datumapis.com"
+    status, answer = control_plane.request("PUT", f"{services}/compute.datumapis.com", created)
+
+    assert status == 422
+    assert "serviceName is immutable" in answer["message"]

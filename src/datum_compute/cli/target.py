@@ -16,6 +16,7 @@ from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.client import kubeconfig
 from datum_compute.client.kubeconfig import Connection
+from datum_compute.client.retry import RetryPolicy, retries_for
 from datum_compute.env import Environment
 
 if TYPE_CHECKING:
@@ -33,11 +34,15 @@ class Target:
 
     project: str
     connection: Connection
+    retries: RetryPolicy | None = None
+    """A person has no backoff of their own; reader and client share the budget."""
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
         with _certificates_checked():
-            return kubeconfig.reader_for(self.connection, cluster=self.project)
+            return kubeconfig.reader_for(
+                self.connection, cluster=self.project, retries=self.retries
+            )
 
     def client(self) -> ApiClient:
         """For commands that write or wait; its ``close`` is awaited by whoever asks.
@@ -47,6 +52,7 @@ class Target:
             return kubeconfig.client_for(
                 self.connection,
                 cluster=self.project,
+                retries=self.retries,
                 user_agent=USER_AGENT,
                 field_manager=USER_AGENT,
                 field_validation="Strict",
@@ -67,12 +73,23 @@ def find_target(env: Environment, args: Namespace) -> Target:
     if args.token and not args.token.isprintable():
         raise usage("--token: it holds characters that cannot be part of a token")
     if args.kubeconfig:
-        return _from_kubeconfig(args)
-    if args.server:
-        return _from_flags(args)
-    if env.variable("DATUM_API_HOST"):
-        return _from_plugin(env, args)
-    return _from_local_platform(env, args)
+        found = _from_kubeconfig(env, args)
+    elif args.server:
+        found = _through_proxy(env, _from_flags(args))
+    elif env.variable("DATUM_API_HOST"):
+        found = _through_proxy(env, _from_plugin(env, args))
+    else:
+        found = _from_local_platform(env, args)
+    return replace(found, retries=retries_for(env))
+
+
+def _through_proxy(env: Environment, target: Target) -> Target:
+    connection = target.connection
+    try:
+        proxy = kubeconfig.proxy_for(connection.origin, env)
+    except kubeconfig.KubeconfigError as error:
+        raise usage(str(error)) from error
+    return replace(target, connection=replace(connection, proxy=proxy))
 
 
 def _target(project: str, origin: str, token: Callable[[], str] | str, ca_pem: bytes) -> Target:
@@ -86,9 +103,10 @@ def _target(project: str, origin: str, token: Callable[[], str] | str, ca_pem: b
     return Target(project, connection)
 
 
-def _from_kubeconfig(args: Namespace) -> Target:
+def _from_kubeconfig(env: Environment, args: Namespace) -> Target:
     try:
-        connection = kubeconfig.load(args.kubeconfig, args.context or "")
+        # The file is the person's own, and so is a credential program it names.
+        connection = kubeconfig.load(args.kubeconfig, args.context or "", env=env, allow_exec=True)
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error
     if args.project and not connection.prefix:

@@ -166,7 +166,7 @@ def error_for(code: int, body: bytes, *, what: str, retry_after: str = "") -> Cl
         reason,
         message,
         causes=_causes(details),
-        retry_after=_seconds(retry_after) or _seconds(details.get("retryAfterSeconds")) or None,
+        retry_after=seconds(retry_after) or seconds(details.get("retryAfterSeconds")) or None,
     )
 
 
@@ -205,7 +205,8 @@ def _causes(details: dict[str, Any]) -> tuple[Cause, ...]:
     )
 
 
-def _seconds(value: Any) -> float:  # a header's text, or whatever the JSON held
+def seconds(value: Any) -> float:  # a header's text, or whatever the JSON held
+    """What a ``Retry-After`` asks for, or 0."""
     try:
         return max(0.0, float(value))
     except (TypeError, ValueError):  # absent, or an HTTP date, which no API server sends

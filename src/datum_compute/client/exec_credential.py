@@ -55,7 +55,7 @@ class ExecCredential:
         self._timeout = timeout
         self._issued: Issued | None = None
         self._bound: list[tuple[ssl.SSLContext, Callable[[], None]]] = []
-        self._fetching: asyncio.Lock | None = None
+        self._fetching: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     def bind(self, context: ssl.SSLContext, on_change: Callable[[], None]) -> None:
         """Put certificates the program gives into ``context``; ``on_change`` must see to it
@@ -77,8 +77,10 @@ class ExecCredential:
     async def fetch(self) -> Identity:
         import asyncio
 
-        self._fetching = self._fetching or asyncio.Lock()
-        async with self._fetching:  # one program for all who wait
+        loop = asyncio.get_running_loop()
+        if self._fetching is None or self._fetching[0] is not loop:
+            self._fetching = loop, asyncio.Lock()  # a command may run several loops in turn
+        async with self._fetching[1]:  # one program for all who wait
             return self.at_hand() or self._accept(*await self._run())
 
     def fetch_now(self) -> Identity:

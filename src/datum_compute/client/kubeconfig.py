@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from datum_compute.client.client import ApiClient
     from datum_compute.client.http import HttpTransport
     from datum_compute.client.reader import Reader
+    from datum_compute.client.retry import RetryPolicy
+    from datum_compute.client.transport import Transport
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts a pod's identity."""
@@ -145,13 +147,24 @@ def transport_for(connection: Connection) -> HttpTransport:
     return transport
 
 
-def client_for(connection: Connection, *, cluster: str = "", **options: Any) -> ApiClient:
-    """A client with a transport of its own; its ``close`` closes both. ``options`` are
-    those of :class:`~datum_compute.client.client.ApiClient`."""
+def client_for(
+    connection: Connection,
+    *,
+    cluster: str = "",
+    retries: RetryPolicy | None = None,
+    **options: Any,
+) -> ApiClient:
+    """A client with a transport of its own; its ``close`` closes both. ``retries`` is for
+    the command line: controllers have their own backoff. ``options`` are those of
+    :class:`~datum_compute.client.client.ApiClient`."""
     from datum_compute.client.client import ApiClient
+    from datum_compute.client.retrying import RetryingTransport
 
+    transport: Transport = transport_for(connection)
+    if retries is not None:
+        transport = RetryingTransport(transport, retries)
     return ApiClient(
-        transport_for(connection),
+        transport,
         cluster=cluster or connection.name,
         prefix=connection.prefix,
         token=connection.token,
@@ -159,7 +172,9 @@ def client_for(connection: Connection, *, cluster: str = "", **options: Any) -> 
     )
 
 
-def reader_for(connection: Connection, *, cluster: str = "") -> Reader:
+def reader_for(
+    connection: Connection, *, cluster: str = "", retries: RetryPolicy | None = None
+) -> Reader:
     from datum_compute.client.reader import Reader
 
     tls = _tls_of(connection)
@@ -171,6 +186,7 @@ def reader_for(connection: Connection, *, cluster: str = "") -> Reader:
         tls=tls,
         server_hostname=connection.server_hostname,
         proxy=connection.proxy,
+        retries=retries,
     )
     _bind(connection, tls, reader.close)
     return reader

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +20,15 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.credentials import Identity, TokenSource, credential_of
 from datum_compute.client.proxy import proxy_authorization
+from datum_compute.client.retry import Outcome, RetryPolicy
 from datum_compute.client.target import Target
 
 PAGE = 500
 """Objects per request, as kubectl asks."""
 
 Items = list[dict[str, Any]]
+_Answer = tuple[int, str, bytes]
+"""Code, ``Retry-After`` and body."""
 
 
 class Reader:
@@ -44,9 +48,12 @@ class Reader:
         page_size: int = PAGE,
         user_agent: str = f"datum-compute/{__version__}",
         on_unreadable: Callable[[str], None] | None = None,
+        retries: RetryPolicy | None = None,
+        pause: Callable[[float], object] = lambda seconds: select.select([], [], [], seconds),
     ) -> None:
         """``timeout`` bounds each wait on the socket, not the whole answer. ``on_unreadable``
-        is told of each item that is skipped because it is not an object."""
+        is told of each item that is skipped because it is not an object. Without ``retries``
+        every failure is raised at once."""
         self._server = server.rstrip("/")
         self._cluster = cluster
         self._prefix = prefix.rstrip("/")
@@ -58,6 +65,8 @@ class Reader:
         self._page_size = page_size
         self._user_agent = user_agent
         self._on_unreadable = on_unreadable
+        self._retries = retries
+        self._pause = pause
         self._connection: http.client.HTTPConnection | None = None
 
     @property
@@ -144,20 +153,40 @@ class Reader:
         if query:
             url += "?" + query
         identity = self._identity(what)
-        status, retry_after, body = self._send(url, self._headers(accept, identity), what)
+        status, retry_after, body = self._answer(url, self._headers(accept, identity), what)
         if status == 401:
             # What we know of ourselves may have changed.
             self._credential.renounce(identity)
             renewed = self._identity(what)
             if renewed != identity:
-                status, retry_after, body = self._send(url, self._headers(accept, renewed), what)
+                status, retry_after, body = self._answer(url, self._headers(accept, renewed), what)
         if 200 <= status < 300:
             return body
         if status < 400:
             raise errors.Malformed(f"{what}: answered with HTTP {status}")
         raise errors.error_for(status, body, what=what, retry_after=retry_after)
 
-    def _send(self, url: str, headers: dict[str, str], what: str) -> tuple[int, str, bytes]:
+    def _answer(self, url: str, headers: dict[str, str], what: str) -> _Answer:
+        """What the server says in the end."""
+        if self._retries is None:
+            return self._send(url, headers, what)
+        self._retries.began()
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                status, retry_after, body = self._send(url, headers, what)
+                outcome = Outcome(status=status, retry_after=retry_after)
+            except errors.TransportFailure as failure:
+                outcome = Outcome(failure)
+            delay = self._retries.delay(outcome, tried, is_read=True)
+            if delay is None:
+                if outcome.failure is not None:
+                    raise outcome.failure
+                return status, retry_after, body
+            self._pause(delay)
+
+    def _send(self, url: str, headers: dict[str, str], what: str) -> _Answer:
         connection = self._connect(what)
         if self._proxy and not self._server.startswith("https:"):
             url = self._server + url

@@ -1,0 +1,116 @@
+"""Whether a call that failed is worth another try, and when.
+
+Retrying is for whoever has nothing better to do: the command line. Controllers have their
+own backoff and must not retry twice, so nothing here happens by itself; whoever assembles a
+client gives it a policy or does not.
+
+- What changes nothing is tried again after any failure of the transport, 429 and 5xx.
+- A write is tried again only when it surely was not done: never sent, or refused with 429.
+- Retries share a **budget**: each call adds a tenth of a retry, up to a small reserve. When
+  a server is down for everybody, retries stay a tenth of the load instead of multiplying it.
+- The server's own ``Retry-After`` is the least we wait; if it asks for more patience than a
+  person has, the error is raised at once.
+
+Shared with the CLI's plain reader, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from datum_compute.client import errors
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from datum_compute.env import Environment
+
+RATIO = 0.1
+"""Retries per call in the long run, as Finagle's budget has it (there 20 %)."""
+RESERVE = 10.0
+"""Retries a client may make before it has made any calls. A guess: one outage of one command."""
+TRIES = 4
+"""Of one call, the first included: with the delays below, most of a second in all."""
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+PATIENCE = 10.0
+"""Seconds of ``Retry-After`` that are waited for. A guess: a person watches."""
+
+
+class RetryBudget:
+    """How many retries a client may still make."""
+
+    def __init__(self, *, ratio: float = RATIO, reserve: float = RESERVE) -> None:
+        self._ratio = ratio
+        self._reserve = reserve
+        self._balance = reserve
+
+    def deposit(self) -> None:
+        """A call was made."""
+        self._balance = min(self._reserve, self._balance + self._ratio)
+
+    def withdraw(self) -> bool:
+        """Take one retry, if there is one."""
+        if self._balance < 1.0:
+            return False
+        self._balance -= 1.0
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one try of a call went wrong: by a failure, or by an answer's code."""
+
+    failure: errors.TransportFailure | None = None
+    status: int = 0
+    retry_after: str = ""
+
+
+class RetryPolicy:
+    """One for each client, or for several that share a budget."""
+
+    def __init__(
+        self, random: Random, budget: RetryBudget | None = None, *, tries: int = TRIES
+    ) -> None:
+        self._random = random
+        self._budget = budget or RetryBudget()
+        self._tries = tries
+
+    def began(self) -> None:
+        """A call is made for the first time."""
+        self._budget.deposit()
+
+    def delay(self, outcome: Outcome, tried: int, *, is_read: bool) -> float | None:
+        """Seconds until another try is worth it, or None. ``tried`` counts those made."""
+        if tried >= self._tries or not _may_help(outcome, is_read=is_read):
+            return None
+        asked = errors.seconds(outcome.retry_after)
+        if asked > PATIENCE or not self._budget.withdraw():
+            return None
+        longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (tried - 1))
+        return asked + self._random.uniform(longest / 2, longest)
+
+
+def retries_for(env: Environment) -> RetryPolicy:
+    return RetryPolicy(env.random("client.retry"))
+
+
+def _may_help(outcome: Outcome, *, is_read: bool) -> bool:
+    failure = outcome.failure
+    if failure is None:
+        return outcome.status == 429 or (is_read and 500 <= outcome.status < 600)
+    if isinstance(failure, errors.ConnectFailed):
+        return not _is_distrust(failure)
+    return is_read
+
+
+def _is_distrust(error: BaseException | None) -> bool:
+    """Whether the server's certificate is what is wrong: the next look shows the same one."""
+    import ssl
+
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__
+    return False

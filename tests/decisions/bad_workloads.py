@@ -84,6 +84,8 @@ BAD = [
         'spec.template.metadata.annotations: Invalid value: "array": must be an object',
     ]),
 
+    Bad("template metadata is a text", CONTAINER, {"spec.template.metadata": "web"}, ['spec.template.metadata: Invalid value: "string": must be an object']),
+
     # runtime
     Bad("no runtime", CONTAINER, {"RUNTIME": GONE}, [
         'VOLUME.name: Invalid value: "scratch": is attached nowhere: name it in a volumeAttachments entry',
@@ -150,6 +152,16 @@ BAD = [
         "APP.env[0].valueFrom.fieldRef: Forbidden: may not be given together with configMapKeyRef",
         "APP.env[0].valueFrom.configMapKeyRef.key: Required value",
         "APP.env[0].valueFrom.fieldRef.fieldPath: Required value",
+    ]),
+
+    Bad("source of a bad name", CONTAINER, {"APP.env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "S", "key": "k"}}}]}, [
+        f'APP.env[0].valueFrom.secretKeyRef.name: Invalid value: "S": {OBJECT}',
+    ]),
+    Bad("source of an endless name", CONTAINER, {"APP.env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s" * 254, "key": "k"}}}]}, [
+        "APP.env[0].valueFrom.secretKeyRef.name: Too long: may not be more than 253 bytes",
+    ]),
+    Bad("source of no resource", CONTAINER, {"APP.env": [{"name": "A", "valueFrom": {"resourceFieldRef": {}}}]}, [
+        "APP.env[0].valueFrom.resourceFieldRef.resource: Required value",
     ]),
 
     # ports
@@ -229,6 +241,9 @@ BAD = [
         "TEMPLATE.volumes[1]": {"name": "two", "disk": {"deviceName": "persistent-disk-0", "template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}}},
         "APP.volumeAttachments[1]": {"name": "two"},
     }, ['TEMPLATE.volumes[1].disk.deviceName: Duplicate value: "persistent-disk-0"']),
+    Bad("disk of an empty device", CONTAINER, {"VOLUME.disk.deviceName": ""}, [
+        'VOLUME.disk.deviceName: Invalid value: "": must not be empty; leave it away for a name by position',
+    ]),
     Bad("unknown disk type", CONTAINER, {"DISK.type": "pd-ssd"}, ['DISK.type: Unsupported value: "pd-ssd": supported values: "pd-standard"']),
     Bad("disk too small", CONTAINER, {"DISK.resources.requests.storage": "9Gi"}, ['DISK.resources.requests[storage]: Invalid value: "9Gi": must be at least 10Gi']),
     Bad("disk too large", CONTAINER, {"DISK.resources.requests.storage": "101Gi"}, ['DISK.resources.requests[storage]: Invalid value: "101Gi": must be at most 100Gi']),
@@ -292,6 +307,14 @@ BAD = [
     ]),
     Bad("ingress range backwards", CONTAINER, {"TEMPLATE.networkInterfaces[0].networkPolicy": {"ingress": [{"ports": [{"port": 90, "endPort": 80}]}]}}, [
         "TEMPLATE.networkInterfaces[0].networkPolicy.ingress[0].ports[0].endPort: Invalid value: 80: must be from port to 65535",
+    ]),
+    Bad("ingress range without a beginning", CONTAINER, {"TEMPLATE.networkInterfaces[0].networkPolicy": {"ingress": [{"ports": [{"endPort": 80}]}]}}, [
+        "TEMPLATE.networkInterfaces[0].networkPolicy.ingress[0].ports[0].endPort: Forbidden: needs port to be a number",
+    ]),
+    Bad("ingress of odd ports", CONTAINER, {"TEMPLATE.networkInterfaces[0].networkPolicy": {"ingress": [{"ports": [{"port": 0}, {"port": "HTTP"}, {"protocol": "ICMP"}]}]}}, [
+        "TEMPLATE.networkInterfaces[0].networkPolicy.ingress[0].ports[0].port: Invalid value: 0: must be from 1 to 65535, or the name of a port",
+        f'TEMPLATE.networkInterfaces[0].networkPolicy.ingress[0].ports[1].port: Invalid value: "HTTP": {PORT}',
+        'TEMPLATE.networkInterfaces[0].networkPolicy.ingress[0].ports[2].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"',
     ]),
     Bad("location of its own", CONTAINER, {"TEMPLATE.location": {"name": "dfw"}, "TEMPLATE.controller": {"templateHash": "x"}}, [
         "TEMPLATE.location: Forbidden: is set by controllers, on each Instance",

@@ -8,7 +8,8 @@ themselves and must not change them.
 Events of one kind arrive in the order of their revisions, so a cache that has seen
 revision 7 has seen everything up to 7; ``when_seen`` lets a writer wait for that. A live
 read may put an object in early (``put_live``); older events that arrive after it are
-ignored.
+ignored. Only a list from before what was seen makes history begin again: such a server was
+restored from a copy, and what it lists is all there is.
 """
 
 from __future__ import annotations
@@ -172,16 +173,17 @@ class Cache:
     def replace(self, objects: Iterable[Object], resource_version: str) -> None:
         """Everything there is. What was known and is not in it is told as deleted."""
         self._gone.clear()
+        revision = revision_of(resource_version)
+        restored = 0 <= revision < self.revision
         listed: set[tuple[str, str]] = set()
         for obj in objects:
             listed.add((obj.namespace, obj.name))
-            self._put(obj)
-        revision = revision_of(resource_version)
+            self._put(obj, even_older=restored)
         for known in self.list():
             if (known.namespace, known.name) in listed:
                 continue
             # A live read may have put in what was created after this list was taken.
-            if 0 <= revision < revision_of(known.metadata.resource_version):
+            if not restored and 0 <= revision < revision_of(known.metadata.resource_version):
                 continue
             self._drop(known)
         self._advance(resource_version)
@@ -198,7 +200,8 @@ class Cache:
                 self._drop(known)
         elif event.type is not EventType.BOOKMARK and obj.metadata.uid not in self._gone:
             self._put(obj)
-        self._advance(obj.metadata.resource_version)
+        if obj.metadata.resource_version:
+            self._advance(obj.metadata.resource_version)
 
     def put_live(self, obj: Object) -> None:
         """What a live read has found, ahead of the watch."""
@@ -231,14 +234,14 @@ class Cache:
             names = self._sorted[namespace] = sorted(objects)
         return [objects[name] for name in names]
 
-    def _put(self, obj: Object) -> None:
+    def _put(self, obj: Object, *, even_older: bool = False) -> None:
         objects = self._namespaces.get(obj.namespace)
         if objects is None:
             objects = self._namespaces[obj.namespace] = {}
         known = objects.get(obj.name)
         if known is None:
             self._sorted.pop(obj.namespace, None)
-        elif _is_older(obj, known) or _is_same(obj, known):
+        elif _is_same(obj, known) or (not even_older and _is_older(obj, known)):
             return
         objects[obj.name] = obj
         self._tell(known, obj)

@@ -15,17 +15,23 @@ IndexKeys = Callable[[Object], Iterable[str]]
 Key = tuple[str, str]
 """Namespace and name, the order in which lists are sorted."""
 
+MAX_REPORTED = 1_000
+"""Objects without keys that are told apart, to log each once; a bound on memory."""
+
 
 class Index:
     """Which keys lead to which objects; maintained by the cache that owns it."""
 
-    __slots__ = ("_entries", "_keys", "_sorted", "name")
+    __slots__ = ("_entries", "_keys", "_reported", "_sorted", "failures", "name")
 
     def __init__(self, name: str, keys: IndexKeys) -> None:
         self.name = name
         self._keys = keys
         self._entries: dict[str, set[Key]] = {}
         self._sorted: dict[str, list[Key]] = {}  # as found, until the entry changes
+        self._reported: dict[Key, None] = {}  # whose keys could not be read
+        self.failures = 0
+        """How often the keys of an object could not be read."""
 
     def find(self, key: str) -> Sequence[Key]:
         found = self._sorted.get(key)
@@ -60,12 +66,16 @@ class Index:
     def _keys_of(self, obj: Object) -> tuple[str, ...]:
         try:
             return tuple(self._keys(obj))
-        except Exception:
+        except Exception as error:  # noqa: BLE001  # a key function may be at a loss in any way
             # One damaged object must not take down the cache of all others.
-            logger.exception(
-                "object left out of an index",
-                extra={
-                    "fields": {"index": self.name, "namespace": obj.namespace, "name": obj.name}
-                },
-            )
+            self._report((obj.namespace, obj.name), error)
             return ()
+
+    def _report(self, where: Key, error: Exception) -> None:
+        """Once for each object: a damaged one is likely to be damaged at its next change."""
+        self.failures += 1
+        if where in self._reported or len(self._reported) >= MAX_REPORTED:
+            return
+        self._reported[where] = None
+        fields = {"index": self.name, "namespace": where[0], "name": where[1]}
+        logger.error("object left out of an index", extra={"fields": fields}, exc_info=error)

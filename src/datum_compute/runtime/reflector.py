@@ -63,21 +63,32 @@ class Reflector:
                 await self._pause(CacheState.INTERRUPTED, error)
 
     async def _list(self) -> None:
+        try:
+            objects, resource_version = await self._pages(PAGE)
+        except errors.Expired:
+            # The server forgot the revision of the first page before the last was asked for,
+            # and may do so again: one answer is consistent in itself.
+            objects, resource_version = await self._pages(0)
+        self._cache.lists += 1
+        self._cache.replace(objects, resource_version)
+
+    async def _pages(self, limit: int) -> tuple[list[Object], str]:
+        """Everything, and the revision to watch from: that of the first page, so that nothing
+        is missed should a server's later pages be younger."""
         objects: list[Object] = []
-        token = ""
+        token = resource_version = ""
         while True:
             page = await self._client.list(
                 self._cache.resource,
                 label_selector=self._cache.label_selector,
-                limit=PAGE,
+                limit=limit,
                 continue_token=token,
             )
             objects += page.items
+            resource_version = resource_version or page.resource_version
             token = page.continue_token
             if not token:
-                break
-        self._cache.lists += 1
-        self._cache.replace(objects, page.resource_version)
+                return objects, resource_version
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()

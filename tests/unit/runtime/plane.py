@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -37,7 +38,7 @@ class Plane:
         self._down = 0  # how many blocks hold it down, or back
         self._lagging = 0
         self._objects: dict[tuple[str, str, str], Wire] = {}
-        self._history: list[tuple[int, str, EventType, Wire]] = []
+        self._history: list[_Entry] = []
         self._forgotten = 0  # entries no longer in the history, and the last revision of them
         self._compacted = 0
         self._uids = 0
@@ -67,7 +68,7 @@ class Plane:
 
     def bookmark(self, resource: Resource = WIDGETS) -> None:
         wire = {"metadata": {"resourceVersion": str(self.revision)}}
-        self._history.append((self.revision, resource.plural, EventType.BOOKMARK, wire))
+        self._history.append(_Entry(self.revision, resource.plural, EventType.BOOKMARK, wire))
         self._wake()
 
     def forget_history(self) -> None:
@@ -233,12 +234,17 @@ class Plane:
     def _store(self, key: tuple[str, str, str], wire: Wire, event: EventType) -> Object:
         self.revision += 1
         wire["metadata"] = wire["metadata"] | {"resourceVersion": str(self.revision)}
+        before = self._objects.get(key)
         self._objects[key] = wire
-        self._happened(key[0], event, wire)
+        self._happened(key[0], event, wire, before)
         return _decoded(wire)
 
-    def _happened(self, plural: str, event: EventType, wire: Wire) -> None:
-        self._history.append((self.revision, plural, event, json.loads(json.dumps(wire))))
+    def _happened(
+        self, plural: str, event: EventType, wire: Wire, before: Wire | None = None
+    ) -> None:
+        copied = json.loads(json.dumps(wire))
+        labels = _labels(before) if before is not None else None
+        self._history.append(_Entry(self.revision, plural, event, copied, labels))
         self._wake()
 
     def _wake(self) -> None:
@@ -260,13 +266,13 @@ class Plane:
             while not self._lagging and number < self._forgotten + len(self._history):
                 if number < self._forgotten:
                     raise errors.Expired(410, "Expired", "forgotten before it was sent")
-                at, kind, event, wire = self._history[number - self._forgotten]
+                entry = self._history[number - self._forgotten]
                 number += 1
-                if kind != plural or at <= revision:
+                if entry.plural != plural or entry.revision <= revision:
                     continue
-                labels = wire["metadata"].get("labels", {})
-                if event is EventType.BOOKMARK or matches(labels):
-                    yield WatchEvent(event, _decoded(wire))
+                event = _selected(entry, matches)
+                if event is not None:
+                    yield WatchEvent(event, _decoded(entry.wire))
                     self._check_up()
             waker = loop.create_future()
             self._wakers.append(waker)
@@ -275,6 +281,34 @@ class Plane:
                     await waker
             except TimeoutError:
                 return
+
+
+@dataclass(frozen=True)
+class _Entry:
+    revision: int
+    plural: str
+    event: EventType
+    wire: Wire
+    labels_before: dict[str, str] | None = None
+
+
+def _selected(entry: _Entry, matches: Callable[[dict[str, str]], bool]) -> EventType | None:
+    """What a watch with a selector says: one that begins to match is new, one that ceases to
+    match is gone."""
+    if entry.event is EventType.BOOKMARK:
+        return entry.event
+    now = matches(_labels(entry.wire))
+    if entry.event is EventType.DELETED:
+        return EventType.DELETED if now else None
+    before = entry.labels_before is not None and matches(entry.labels_before)
+    if now:
+        return EventType.MODIFIED if before else EventType.ADDED
+    return EventType.DELETED if before else None
+
+
+def _labels(wire: Wire) -> dict[str, str]:
+    labels: dict[str, str] = wire["metadata"].get("labels", {})
+    return labels
 
 
 def _decoded(wire: Mapping[str, Any]) -> Object:

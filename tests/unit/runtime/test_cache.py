@@ -216,3 +216,69 @@ def test_a_selector_decides_which_writes_are_awaited() -> None:
     assert cache.expects(_widget("new", 2, color="red"))
     assert cache.expects(_widget("held", 2, color="blue"))
     assert not cache.expects(_widget("other", 2, color="blue"))
+
+
+def test_what_a_live_read_found_is_not_undone_by_a_list_from_before() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 1)], "1")
+
+    cache.put_live(_widget("b", 10))
+    cache.put_live(_widget("a", 11, color="live"))
+    cache.replace([_widget("a", 5)], "8")
+
+    assert [(o.name, o.metadata.resource_version) for o in cache.list()] == [
+        ("a", "11"),
+        ("b", "10"),
+    ]
+
+
+def test_a_live_read_takes_out_what_a_selector_does_not_match_any_more() -> None:
+    cache = Cache(WIDGETS, label_selector="color=red")
+    cache.replace([_widget("a", 1, color="red")], "1")
+
+    cache.put_live(_widget("a", 3, color="blue"))
+    cache.put_live(_widget("b", 4, color="blue"))
+
+    assert cache.list() == []
+
+
+def test_a_server_restored_from_a_copy_is_believed() -> None:
+    """Its revisions start before what was seen; all there is, is what it lists."""
+    cache = Cache(WIDGETS)
+    cache.replace([_widget("a", 90, color="new"), _widget("b", 95)], "100")
+    listener = Listener(cache)
+    listener.lines.clear()
+
+    cache.replace([_widget("a", 40, color="old")], "50")
+    cache.apply(_event(EventType.ADDED, _widget("c", 51)))
+
+    assert [(o.name, o.metadata.resource_version) for o in cache.list()] == [
+        ("a", "40"),
+        ("c", "51"),
+    ]
+    assert listener.lines == ["a@90 > a@40", "b@95 > -", "- > c@51"]
+
+
+def test_an_event_without_a_revision_does_not_lose_the_place() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([], "5")
+    metadata = ObjectMeta(name="a", namespace="default", uid="u")
+
+    cache.apply(_event(EventType.ADDED, Object("example.com/v1", "Widget", metadata)))
+
+    assert (cache.resource_version, cache.revision) == ("5", 5)
+    assert [o.name for o in cache.list()] == ["a"]
+
+
+def test_an_object_without_keys_is_counted_each_time_and_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cache = Cache(WIDGETS)
+    cache.add_index("color", lambda obj: [obj.metadata.labels["color"]])
+    cache.replace([_widget("plain", 1)], "1")
+    cache.apply(_event(EventType.MODIFIED, _widget("plain", 2)))
+    cache.apply(_event(EventType.MODIFIED, _widget("plain", 3, color="red")))
+
+    assert [o.name for o in cache.by_index("color", "red")] == ["plain"]
+    assert [record.message for record in caplog.records] == ["object left out of an index"]
+    assert cache._indexes["color"].failures >= 2

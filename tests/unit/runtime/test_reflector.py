@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, ObjectList
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
 from datum_compute.runtime.cache import Cache, CacheState
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.unit.runtime.plane import WIDGETS, Plane
@@ -154,3 +157,64 @@ async def test_stopping_a_cluster_closes_its_watches() -> None:
         plane.put("a")
         await asyncio.sleep(10)
         assert heard == []
+
+
+class ForgettingPlane(Plane):
+    """Forgets the revision of a first page before the second is asked for."""
+
+    async def list(self, resource: Resource, namespace: str = "", **how: Any) -> ObjectList:
+        if how.get("continue_token"):
+            await self._called("list", resource)
+            raise errors.Expired(410, "Expired", "the continue token is too old")
+        return await super().list(resource, namespace, **how)
+
+
+async def test_a_list_that_expires_between_its_pages_is_taken_at_once() -> None:
+    plane = ForgettingPlane()
+    for number in range(501):
+        plane.put(f"w{number:04}")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await cache.wait_synced()
+
+        assert len(cache) == 501
+        assert plane.calls[:3] == ["list", "list", "list"]
+
+
+class ChangingPlane(Plane):
+    """Changes an object of the first page before the second is answered."""
+
+    async def list(self, resource: Resource, namespace: str = "", **how: Any) -> ObjectList:
+        if how.get("continue_token"):
+            self.put("w0000", spec={"changed": True})
+        return await super().list(resource, namespace, **how)
+
+
+async def test_what_changes_between_pages_of_a_list_is_not_missed() -> None:
+    """On a server whose later pages are younger than its first one."""
+    plane = ChangingPlane()
+    for number in range(501):
+        plane.put(f"w{number:04}")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await cache.wait_synced()
+        await asyncio.sleep(1)
+
+        changed = cache.get("w0000", "default")
+        assert changed is not None
+        assert bytes(changed.spec) == b'{"changed": true}'
+
+
+async def test_what_a_server_keeps_about_fields_is_not_kept_in_memory() -> None:
+    plane = Plane()
+    managed_fields = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
+    plane.put("a", metadata={"managedFields": managed_fields})
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await cache.wait_synced()
+
+        assert b"managedFields" not in cache.list()[0].to_wire()
+        assert not hasattr(cache.list()[0].metadata, "managed_fields")

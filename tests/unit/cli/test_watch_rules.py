@@ -1,0 +1,391 @@
+"""What watching a rollout must never get wrong, each by its name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import ObjectList
+from datum_compute.api.scheme import Resource
+from datum_compute.cli.errors import Exit
+from datum_compute.cli.rollout import LIST_FAILURES
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.client.protocol import merge
+from datum_compute.platform.apiserver import routing
+from tests.unit.cli.rollouts import NAME, NAMESPACE, Stage, placement, stage
+
+RESTART = {
+    "template": {"metadata": {"annotations": {compute.ANNOTATION_RESTARTED_AT: "2026-01-01"}}}
+}
+SCALE = {"placements": [placement("default", ["DFW"], 2)]}
+IMAGE = {
+    "template": {
+        "spec": {"runtime": {"sandbox": {"containers": [{"name": "app", "image": "a:2"}]}}}
+    }
+}
+
+
+@pytest.mark.parametrize("change", [IMAGE, RESTART], ids=["update-or-undo", "restart"])
+async def test_stale_status_after_update_restart_or_undo(change: dict[str, Any]) -> None:
+    """The counters of the spec before look complete; they count for nothing."""
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.done(name)
+        await on.observe()
+        assert await on.watch() == 0
+        await on.change(change)
+
+        async def controllers() -> None:
+            await asyncio.sleep(5)
+            template = {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
+            await on.client.patch(compute.WORKLOAD_DEPLOYMENTS, name, merge(template), NAMESPACE)
+            await on.observe()
+            await asyncio.sleep(5)  # the cell has not seen it: its report is of before
+            await on.report(name, ready=2, updated=2, replicas=2, behind=1)
+            await asyncio.sleep(5)
+            await on.report(name, ready=2, updated=1, replicas=2)
+            await asyncio.sleep(5)
+            await on.done(name)
+
+        seconds, _ = await asyncio.gather(on.watch(), controllers())
+
+        assert seconds == pytest.approx(20, abs=0.5)
+
+
+async def test_new_city_missing() -> None:
+    """A city that was added and has no deployment yet is Pending, not forgotten."""
+    async with stage() as on:
+        await on.create(("DFW", "LHR"))
+        await on.done(await on.deploy("DFW"))
+
+        async def controllers() -> None:
+            await asyncio.sleep(3)
+            late = await on.deploy("LHR")
+            await on.observe()
+            await asyncio.sleep(3)
+            await on.done(late)
+
+        seconds, _ = await asyncio.gather(on.watch(), controllers())
+
+        assert seconds == pytest.approx(6, abs=0.5)
+        assert "  default     LHR    0/2       0/2     0     Pending" in on.lines
+
+
+async def test_two_placements_in_one_city() -> None:
+    """Both have a row of their own, and both must be done."""
+    async with stage() as on:
+        await on.create()
+        both = [placement("blue", ["DFW"], 2), placement("green", ["DFW"], 2)]
+        await on.change({"placements": both})
+        await on.done(await on.deploy("DFW", "blue"))
+        green = await on.deploy("DFW", "green")
+        await on.observe()
+
+        async def cell() -> None:
+            await asyncio.sleep(4)
+            await on.done(green)
+
+        seconds, _ = await asyncio.gather(on.watch(), cell())
+
+        assert seconds == pytest.approx(4, abs=0.5)
+        assert [line.split()[:2] for line in on.lines[1:]] == [
+            ["blue", "DFW"],
+            ["green", "DFW"],
+            ["green", "DFW"],
+        ]
+
+
+async def test_stalled_never_blocked() -> None:
+    """What has not moved for 30 s is told as Blocked, and as Updating when it moves again."""
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+        await on.report(name, ready=1, updated=1, replicas=2, reason="PendingProgramming")
+
+        async def cell() -> None:
+            await asyncio.sleep(29)
+            assert not any("Blocked" in line for line in on.lines)
+            await asyncio.sleep(2)
+            assert on.lines[-1].endswith("Blocked    the message of PendingProgramming")
+            await on.report(name, ready=1, updated=2, replicas=2, reason="PendingProgramming")
+            await asyncio.sleep(1)
+            assert "Updating" in on.lines[-1]
+            await on.done(name)
+
+        seconds, _ = await asyncio.gather(on.watch(), cell())
+
+        assert seconds == pytest.approx(32, abs=0.5)
+
+
+async def test_a_message_that_only_changes_its_words_is_no_movement() -> None:
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+
+        async def cell() -> None:
+            for second in range(0, 36, 3):
+                await on.report(
+                    name,
+                    ready=1,
+                    updated=1,
+                    replicas=2,
+                    reason="PendingProgramming",
+                    message=f"asked {second}s ago",
+                )
+                await asyncio.sleep(3)
+
+        failed, _ = await asyncio.gather(on.failure(timeout=36), cell())
+
+        assert failed.exit_code == Exit.TIMED_OUT
+        assert "Blocked" in on.lines[-1]
+
+
+async def test_pending_never_blocked() -> None:
+    """A reason that somebody must act on blocks also what has not begun."""
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+        await on.report(name, reason="QuotaExceeded")
+
+        failed = await on.failure()
+
+        assert "Blocked    quota exceeded: the message of QuotaExceeded" in on.lines[-1]
+        assert failed.exit_code == Exit.BLOCKED
+        assert failed.hint == "datumctl-compute quota"
+
+
+async def test_pending_that_nobody_reports_on_is_blocked_after_30_seconds() -> None:
+    async with stage() as on:
+        await on.create()
+        await on.deploy()
+        await on.observe()
+
+        failed = await on.failure(timeout=40)
+
+        assert [line.split()[5] for line in on.lines[1:]] == ["Pending", "Blocked"]
+        assert failed.exit_code == Exit.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("reason", "exit_code", "after"),
+    [
+        ("ImageUnavailable", Exit.ROLLOUT_FAILED, 0),
+        ("InstanceCrashing", Exit.ROLLOUT_FAILED, 0),
+        ("ConfigurationError", Exit.ROLLOUT_FAILED, 0),
+        ("QuotaExceeded", Exit.BLOCKED, 30),
+        ("ValidationFailed", Exit.BLOCKED, 30),
+        ("NoMatchingLocation", Exit.BLOCKED, 30),
+        ("NoCellForCity", Exit.BLOCKED, 30),
+        ("AmbiguousCell", Exit.BLOCKED, 30),
+    ],
+)
+async def test_waiting_ends_at_once_or_after_a_grace(
+    reason: str, exit_code: Exit, after: float
+) -> None:
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+        await on.report(name, reason=reason)
+        started = asyncio.get_running_loop().time()
+
+        failed = await on.failure()
+
+        assert asyncio.get_running_loop().time() - started == pytest.approx(after, abs=0.5)
+        assert failed.exit_code == exit_code
+        assert f"the message of {reason}" in failed.message
+
+
+async def test_a_refusal_that_passes_within_the_grace_is_forgotten() -> None:
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+
+        async def cell() -> None:
+            for _ in range(3):
+                await on.report(name, reason="QuotaExceeded")
+                await asyncio.sleep(20)
+                await on.report(name, reason="PendingProgramming")
+                await asyncio.sleep(1)
+            await on.done(name)
+
+        seconds, _ = await asyncio.gather(on.watch(), cell())
+
+        assert seconds == pytest.approx(63, abs=0.5)
+
+
+async def test_draining_at_zero() -> None:
+    """With nothing wanted it is done only when nothing is left."""
+    async with stage() as on:
+        await on.create(minimum=1)
+        name = await on.deploy(minimum=0)
+        await on.observe()
+        await on.report(name, replicas=2, desired=0)
+
+        async def cell() -> None:
+            await asyncio.sleep(3)
+            await on.report(name, replicas=0, desired=0)
+
+        seconds, _ = await asyncio.gather(on.watch(), cell())
+
+        assert seconds == pytest.approx(3, abs=0.5)
+        assert "  default     DFW    0/0       0/0     2     Updating" in on.lines
+
+
+async def test_no_timeout() -> None:
+    """A wait ends when its time is up, and names what it still waits for."""
+    async with stage() as on:
+        await on.create(("DFW", "LHR"))
+        await on.done(await on.deploy("DFW"))
+        late = await on.deploy("LHR")
+        await on.observe()
+        await on.report(late, ready=1, updated=1, replicas=2, reason="PendingProgramming")
+        started = asyncio.get_running_loop().time()
+
+        failed = await on.failure(timeout=7)
+
+        assert asyncio.get_running_loop().time() - started == pytest.approx(7, abs=0.1)
+        assert failed.exit_code == Exit.TIMED_OUT
+        assert failed.message == (
+            '"web" is not ready after 7s; still waiting for LHR: the message of PendingProgramming'
+        )
+
+
+class Broken(ApiClient):
+    """A client whose lists fail from a moment on."""
+
+    failing = False
+    lists = 0
+
+    async def list(self, resource: Resource, *args: Any, **options: Any) -> ObjectList:
+        self.lists += 1
+        if self.failing:
+            raise errors.ServerError(500, "InternalError", "list things on demo: out of order")
+        return await super().list(resource, *args, **options)
+
+
+def broken(on: Stage) -> Broken:
+    return Broken(
+        InProcessTransport(on.embedded.server.handle),
+        cluster="demo",
+        prefix=routing.plane_prefix("project/demo"),
+        token=on.embedded.token(),
+    )
+
+
+async def test_endless_list_errors() -> None:
+    """Errors that persist end the watch with 1; a few are passed over."""
+    async with stage() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+        client = broken(on)
+        client.failing = True
+
+        failed = await on.failure(client=client)
+
+        assert client.lists == LIST_FAILURES
+        assert failed.exit_code == Exit.FAILED
+        assert "out of order" in failed.message
+
+        async def mends() -> None:
+            await asyncio.sleep(4.5)
+            client.failing = False
+            await on.done(name)
+
+        await asyncio.gather(on.watch(client=client), mends())
+
+
+async def test_misaligned_header() -> None:
+    """Every column begins under its title, however wide it becomes."""
+    async with stage() as on:
+        await on.create()
+        wide = [placement("a-rather-long-name", ["DFW"], 2), placement("b", ["LHR"], 1000)]
+        await on.change({"placements": wide})
+        first = await on.deploy("DFW", "a-rather-long-name")
+        second = await on.deploy("LHR", "b", minimum=1000)
+        await on.observe()
+        await on.report(second, ready=998, updated=999, replicas=1000, desired=1000)
+
+        async def cell() -> None:
+            await asyncio.sleep(1)
+            await on.done(first)
+            await on.done(second, 1000)
+
+        await asyncio.gather(on.watch(), cell())
+
+        header, *rows = on.lines
+        starts = [header.index(title) for title in header.split()]
+        assert len(rows) == 4
+        for row in rows:
+            cells = [row[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+            assert cells == row.split()
+            assert all(row[start - 1] == " " for start in starts)
+
+
+async def test_deleted_while_watched() -> None:
+    """It ends with 5, also when another of the same name has taken its place."""
+    async with stage() as on:
+        for again in (False, True):
+            await on.create()
+            await on.observe()
+
+            async def somebody(again: bool = again) -> None:
+                await asyncio.sleep(2)
+                await on.client.delete(compute.WORKLOADS, NAME, NAMESPACE)
+                if again:
+                    await on.create()
+
+            failed, _ = await asyncio.gather(on.failure(), somebody())
+
+            assert failed.exit_code == Exit.NOT_FOUND
+            assert failed.message == 'workload "web" was deleted while it was watched'
+
+
+async def test_one_being_removed_is_shown_until_gone() -> None:
+    async with stage() as on:
+        await on.create(("DFW", "LHR"))
+        await on.done(await on.deploy("DFW"))
+        leaving = await on.deploy("LHR")
+        await on.done(leaving)
+        await on.change(SCALE)
+        await on.observe()
+
+        async def controllers() -> None:
+            await asyncio.sleep(3)
+            await on.client.delete(compute.WORKLOAD_DEPLOYMENTS, leaving, NAMESPACE)
+
+        seconds, _ = await asyncio.gather(on.watch(), controllers())
+
+        assert seconds == pytest.approx(3, abs=0.5)
+        assert "  default     LHR    —         2       2     Removing" in on.lines
+
+
+async def test_a_city_nobody_serves_is_blocked_although_it_has_no_deployment() -> None:
+    async with stage() as on:
+        await on.create(("DFW", "XYZ"))
+        await on.done(await on.deploy("DFW"))
+        available = {
+            "type": "Available",
+            "status": "True",
+            "reason": "AvailableDeploymentFound",
+            "message": "Available in DFW; No available location serves XYZ",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await on.observe(placements=[{"name": "default", "conditions": [available]}])
+
+        failed = await on.failure()
+
+        assert failed.exit_code == Exit.BLOCKED
+        assert failed.code == "NoMatchingLocation"
+        assert "No available location serves XYZ" in failed.message

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.cluster.control_plane import ControlPlane
+from tests.unit.api.whole_objects import whole
 
 pytestmark = pytest.mark.cluster
 
@@ -43,6 +44,34 @@ def test_a_crd_is_established_and_structural(control_plane: ControlPlane, file: 
 
     assert conditions["NamesAccepted"]["status"] == "True"
     assert "NonStructuralSchema" not in conditions
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
+def test_a_crd_keeps_a_whole_object_as_it_is(control_plane: ControlPlane, file: Path) -> None:
+    crd = yaml.safe_load(file.read_text(encoding="utf-8"))
+    established(control_plane, crd)
+    group, names = crd["spec"]["group"], crd["spec"]["names"]
+    (version,) = crd["spec"]["versions"]
+    parts = version["schema"]["openAPIV3Schema"]["properties"]
+    scope = "/namespaces/default" if crd["spec"]["scope"] == "Namespaced" else ""
+    objects = f"/apis/{group}/{version['name']}{scope}/{names['plural']}"
+    body = {
+        "apiVersion": f"{group}/{version['name']}",
+        "kind": names["kind"],
+        "metadata": {"generateName": "whole-"},
+        "spec": whole(parts["spec"]),
+    }
+
+    status, created = control_plane.request("POST", objects, body)
+
+    assert status == 201, created["message"]
+    assert created["spec"] == body["spec"]
+    if "status" in parts:
+        created["status"] = whole(parts["status"])
+        path = f"{objects}/{created['metadata']['name']}/status"
+        status, reported = control_plane.request("PUT", path, created)
+        assert status == 200, reported["message"]
+        assert reported["status"] == created["status"]
 
 
 def test_a_crd_gives_a_new_instance_its_conditions(control_plane: ControlPlane) -> None:

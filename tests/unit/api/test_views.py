@@ -9,36 +9,19 @@ import pytest
 
 from datum_compute.api import conditions, core, karmada
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.kinds import KINDS
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 
 VIEWS = [
-    compute.Workload,
-    compute.WorkloadDeployment,
-    compute.Instance,
-    networking.Network,
-    networking.NetworkContext,
-    networking.NetworkBinding,
-    networking.SubnetClaim,
-    networking.Subnet,
-    networking.Location,
-    networking.LocationBinding,
-    quota.ResourceRegistration,
-    quota.ResourceGrant,
-    quota.AllowanceBucket,
-    quota.ResourceClaim,
-    resourcemanager.Project,
-    karmada.Cluster,
-    karmada.PropagationPolicy,
-    karmada.ResourceBinding,
-    karmada.Work,
-    karmada.InterpreterCustomization,
+    *(kind.view for kind in KINDS),
     core.Namespace,
     core.ConfigMap,
     core.Secret,
     core.Lease,
+    core.SubjectAccessReview,
+    core.SelfSubjectReview,
+    core.TokenReview,
 ]
 
 
@@ -137,4 +120,21 @@ def test_karmada_names() -> None:
     assert karmada.execution_namespace("dfw") == "karmada-es-dfw"
     assert karmada.binding_name("web-default-dfw", "WorkloadDeployment") == (
         "web-default-dfw-workloaddeployment"
+    )
+
+
+def test_an_answer_says_who_somebody_is_and_what_they_may_do() -> None:
+    may = decode('{"status": {"allowed": false, "denied": true, "reason": "no such role"}}')
+    who = decode(
+        """{"status": {"userInfo": {"username": "ada", "uid": "1", "groups": ["dev"],
+              "extra": {"iam.miloapis.com/parent-name": ["demo"]}}}}"""
+    )
+
+    verdict = may.view(core.SubjectAccessReview).status
+    assert (verdict.allowed, verdict.denied, verdict.reason) == (False, True, "no such role")
+    assert who.view(core.SelfSubjectReview).status.user_info == core.UserInfo(
+        username="ada",
+        uid="1",
+        groups=("dev",),
+        extra={"iam.miloapis.com/parent-name": ("demo",)},
     )

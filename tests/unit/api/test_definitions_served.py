@@ -1,0 +1,60 @@
+"""The embedded server takes every definition, and keeps a whole object of each kind as it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.api.crds import all_crds
+from datum_compute.api.kinds import KINDS, Kind
+from datum_compute.api.meta import Object
+from datum_compute.client.protocol import merge
+from datum_compute.testing.server import embedded_server
+from tests.unit.api.definitions import schemas
+from tests.unit.api.whole_objects import whole
+
+PLANES = {"root": "root", "project": "project/demo", "hub": "hub", "cell": "cell/dfw"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.resource.kind))
+async def test_a_whole_object_is_kept_as_it_is_on_every_plane_of_its_kind(kind: Kind) -> None:
+    found = schemas(kind.resource.plural)
+    namespace = "default" if kind.resource.namespaced else ""
+
+    async with embedded_server(cells=("dfw",), projects=("demo",)) as embedded:
+        for plane_type in kind.planes:
+            client = embedded.client(PLANES[plane_type])
+            body = {"metadata": {"name": "whole"}, "spec": whole(found[".spec"])}
+            created = await client.create(kind.resource, body, namespace)
+            assert content(created, "spec") == whole(found[".spec"])
+            if ".status" not in found:
+                continue
+            report = merge({"status": whole(found[".status"])})
+            reported = await client.patch(
+                kind.resource, "whole", report, namespace, subresource="status"
+            )
+            assert content(reported, "status") == whole(found[".status"])
+
+
+def content(obj: Object, part: str) -> Any:
+    return json.loads(bytes(getattr(obj, part)))
+
+
+async def test_every_definition_can_be_created_by_hand() -> None:
+    async with embedded_server(crds_for=lambda _: [], cells=(), projects=()) as embedded:
+        hub = embedded.client("hub")
+        for crd in all_crds():
+            await hub.create(core.CUSTOM_RESOURCE_DEFINITIONS, crd)
+
+        found = (await hub.list(core.CUSTOM_RESOURCE_DEFINITIONS)).items
+
+    conditions = {obj.name: content(obj, "status")["conditions"] for obj in found}
+    assert set(conditions) == {crd["metadata"]["name"] for crd in all_crds()}
+    for each in conditions.values():
+        assert {one["type"]: one["status"] for one in each} == {
+            "NamesAccepted": "True",
+            "Established": "True",
+        }

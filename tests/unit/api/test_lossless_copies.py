@@ -1,0 +1,108 @@
+"""What we carry from one plane to another keeps fields we have never heard of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.kinds import KINDS, Kind
+from datum_compute.api.meta import Object, ObjectList
+from tests.unit.api.definitions import schemas
+from tests.unit.api.whole_objects import whole
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+subtrees = st.dictionaries(st.text(), values, max_size=4)
+bodies = st.fixed_dictionaries({"spec": subtrees, "status": subtrees, "data": subtrees})
+
+
+few = settings(max_examples=40)  # each holds several whole trees
+
+
+def named(kind: Kind) -> str:
+    return kind.resource.kind
+
+
+def wire(content: dict[str, Any]) -> bytes:
+    head = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}}
+    return json.dumps(head | content).encode()
+
+
+@few
+@given(bodies)
+def test_an_envelope_keeps_spec_status_and_data_to_the_byte(content: dict[str, Any]) -> None:
+    obj = Object.from_wire(wire(content))
+
+    for part in ("spec", "status", "data"):
+        assert bytes(getattr(obj, part)) == json.dumps(content[part]).encode()
+    assert json.loads(obj.to_wire()) == json.loads(wire(content))
+
+
+@few
+@given(st.lists(bodies, max_size=3))
+def test_the_items_of_a_list_keep_theirs(contents: list[dict[str, Any]]) -> None:
+    items = b",".join(wire(content) for content in contents)
+
+    found = ObjectList.from_wire(b'{"items": [' + items + b"]}").items
+
+    assert [json.loads(each.to_wire()) for each in found] == [
+        json.loads(wire(content)) for content in contents
+    ]
+
+
+@few
+@given(bodies)
+def test_a_copied_subtree_is_what_was_read(content: dict[str, Any]) -> None:
+    source = Object.from_wire(wire(content))
+
+    written = msgspec.json.encode({"metadata": {"name": "copy"}, "spec": source.spec})
+
+    assert json.loads(written)["spec"] == json.loads(json.dumps(content["spec"]))
+
+
+@few
+@given(unknown=st.dictionaries(st.text(min_size=1).map("future".__add__), values, max_size=3))
+def test_looking_at_an_object_changes_nothing_of_it(unknown: dict[str, Any]) -> None:
+    spec = {**whole(schemas("instances")[".spec"]), **unknown}
+    obj = Object.from_wire(wire({"spec": spec}))
+
+    instance = obj.view(compute.Instance)
+
+    assert instance.gates == ("a",)
+    assert json.loads(bytes(obj.spec)) == json.loads(json.dumps(spec))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_a_view_reads_every_field_of_its_kind(kind: Kind) -> None:
+    found = schemas(kind.resource.plural)
+    content = {part: whole(found[f".{part}"]) for part in ("spec", "status") if f".{part}" in found}
+
+    view = Object.from_wire(wire(content)).view(kind.view)
+
+    for part, expected in content.items():
+        assert msgspec.json.decode(msgspec.json.encode(getattr(view, part))) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_a_view_does_without_what_it_does_not_know_and_the_object_keeps_it(kind: Kind) -> None:
+    found = schemas(kind.resource.plural)
+    parts = [part for part in ("spec", "status") if f".{part}" in found]
+    known = {part: whole(found[f".{part}"]) for part in parts}
+    future = {part: whole(found[f".{part}"], unknown=True) for part in parts}
+
+    obj = Object.from_wire(wire(future))
+    view = obj.view(kind.view)
+
+    assert view == Object.from_wire(wire(known)).view(kind.view)
+    for part in parts:
+        assert json.loads(bytes(getattr(obj, part))) == future[part] != known[part]

@@ -23,6 +23,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.scheme import Resource
+from datum_compute.assembly.local.cut import Cuts
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform, in_process
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
@@ -71,6 +72,7 @@ class Life:
     """The share of the platform's own writes that are lost, or whose reply is."""
     witness: Witness | None = None
     """Sees every commit, over all lives."""
+    cuts: Cuts = field(default_factory=Cuts)
     commits: int = 0
     platform: LocalPlatform = field(init=False)
     env: SimulatedEnvironment = field(init=False)
@@ -97,7 +99,12 @@ class Life:
         env.on_fault(point, self._count)
         listeners = [witness.changed] if witness is not None else []
         self.platform = LocalPlatform(
-            env, self.database, self.settings, carrier=self._carrier, listeners=listeners
+            env,
+            self.database,
+            self.settings,
+            cuts=self.cuts,
+            carrier=self._carrier,
+            listeners=listeners,
         )
         loop = VirtualLoop(self.seed)
         try:
@@ -123,9 +130,9 @@ class Life:
         async with self.platform.run(admin_token="simulated-admin"):
             await story(self)
 
-    def _carrier(self, handler: Handler, user: str) -> Transport:
-        transport = in_process(handler, user)
-        if not self.losses or user == ADMIN:
+    def _carrier(self, handler: Handler, process: str, plane: str) -> Transport:
+        transport = in_process(handler, process, plane)
+        if not self.losses or process == ADMIN:
             return transport
         return LossyTransport(transport, self.env.random("losses"), self.losses)
 

@@ -131,3 +131,24 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
     assert person.types("local", "kubeconfig", "--plane", "cell/nowhere").returncode == 2
     status = person.reads("local", "status")
     assert {"pid", "address", "runtime", "cities", "planes", "uptimeSeconds"} <= set(status)
+
+
+def test_a_cell_that_was_cut_off_stays_so_until_it_is_connected(person: Person) -> None:
+    person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
+    person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=1")
+    said = person.types("local", "cell", "disconnect", "dfw")
+    assert (said.returncode, "keeps running" in said.stderr) == (0, True), said.stderr
+    person.succeeds("local", "down")
+    person.succeeds("local", "up", "--detach")
+
+    assert person.reads("local", "status")["disconnected"] == ["DFW"]
+    assert "DFW (disconnected), LHR" in person.succeeds("local", "status")
+    assert cities(person) == {"DFW": ["Available"], "LHR": ["Available"]}
+    assert person.types("local", "cell", "disconnect", "ABC").returncode == 2
+
+    person.succeeds("local", "cell", "connect", "DFW")
+    assert person.reads("local", "status")["disconnected"] == []
+    person.succeeds("deploy", "web", "--image=acme/web:2")
+    # Counters and Instances come back on separate ways, each of which was away for a while.
+    both = {"DFW": ["Available"], "LHR": ["Available"]}
+    assert any(cities(person) == both for _ in range(150))

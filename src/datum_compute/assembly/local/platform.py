@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -19,6 +21,7 @@ from datum_compute.api import conditions, crds, karmada
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
 from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.cut import Cuts
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.client.client import ApiClient
@@ -49,7 +52,25 @@ from datum_compute.runtime.tasks import TaskGroup
 ADMIN = "local-admin"
 
 
-def in_process(handler: Handler, _: str) -> Transport:
+MIRROR = "standin-network-mirror"
+CENTRE = ""
+"""Where whoever runs in no cell runs."""
+
+Carrier = Callable[[Handler, str, str], Transport]
+"""Makes the transport of a process's client of a plane."""
+
+Build = Callable[[Environment], Manager]
+
+
+class Running(Protocol):
+    """A process while it runs; a manager is one."""
+
+    async def run(self) -> None: ...
+
+    async def wait_ready(self) -> None: ...
+
+
+def in_process(handler: Handler, process: str, plane: str) -> Transport:
     return InProcessTransport(handler)
 
 
@@ -82,15 +103,21 @@ class LocalPlatform:
         database: Path | str,
         settings: LocalSettings,
         *,
-        carrier: Callable[[Handler, str], Transport] = in_process,
+        cuts: Cuts | None = None,
+        carrier: Carrier = in_process,
+        supervise: Callable[[str, Build], Running] | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
-        """``carrier`` makes a user's transport to the server, and ``listeners`` hear of every
-        change in the store; simulations bring their own."""
+        """``cuts`` says which cells are disconnected. ``carrier`` makes the transports of the
+        processes, ``supervise`` decides how a process runs, given its name and how it is
+        built, and ``listeners`` hear of every change in the store; simulations bring their
+        own."""
         self.env = env
         self.settings = settings
+        self.cuts = cuts or Cuts()
         self._database = str(database)
         self._carrier = carrier
+        self._supervise = supervise or (lambda _, build: build(env))
         self._listeners = listeners
         self._server: ApiServer | None = None
         self._store: Store | None = None
@@ -107,7 +134,7 @@ class LocalPlatform:
         store = self._store = Store(self.env, self._database)
         store.listeners.extend(self._listeners)
         try:
-            verbs = LocalVerbs(self.env, self.settings, lambda: sorted(store.planes))
+            verbs = LocalVerbs(self.env, self.settings, lambda: sorted(store.planes), self.cuts)
             self._server = ApiServer(self.env, store, crds_for=crds.crds_for, local=verbs.handle)
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
@@ -116,12 +143,14 @@ class LocalPlatform:
             async with TaskGroup("local platform") as tasks:
                 server = tasks.start(self._server.run(), name="apiserver")
                 await self._bootstrap_planes()
-                managers = self.managers()
-                running = [tasks.start(m.run(), name=m.name) for m in managers]
+                processes = {name: self._supervise(name, build) for name, build in self.processes()}
+                running = [tasks.start(each.run(), name=name) for name, each in processes.items()]
                 await self._bootstrap_project()
                 await self._wait_usable()
-                for manager in managers:
-                    await manager.wait_ready()
+                for name, process in processes.items():
+                    # The mirror knows a cell only from the cell itself.
+                    if name != MIRROR or not self.cuts.cells:
+                        await process.wait_ready()
                 try:
                     yield self
                 finally:
@@ -135,14 +164,19 @@ class LocalPlatform:
         if self._store is not None:
             self._store.close()
 
-    def client(self, plane: str, user: str) -> Client:
-        """A client of a plane as a user made for this run: its token is in no file."""
+    def client(self, plane: str, user: str, *, process: str = "", at: str = CENTRE) -> Client:
+        """A client of a plane as a user made for this run: its token is in no file. ``process``
+        is who uses it, if not named as the user, and ``at`` the cell in which that runs."""
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()
             self.server.add_user(user, (access.MASTERS,), token)
+        transport = self._carrier(self.server.handle, process or user, plane)
+        crossed = _cell_crossed(plane, at)
+        if crossed and user != ADMIN:
+            transport = self.cuts.transport(transport, crossed)
         return ApiClient(
-            self._carrier(self.server.handle, user),
+            transport,
             cluster=plane.rpartition("/")[2],
             prefix=routing.plane_prefix(plane),
             token=token,
@@ -150,15 +184,20 @@ class LocalPlatform:
             field_manager=user,
         )
 
-    def managers(self) -> list[Manager]:
-        """Everything that runs beside the API server, in the order of its start."""
-        return [self.stand_ins(), *self.controllers(), *self.providers()]
-
-    def controllers(self) -> list[Manager]:
-        return [self._management(), *(self._cell(cell) for cell in self.settings.cells)]
-
-    def providers(self) -> list[Manager]:
-        return [self._provider(cell) for cell in self.settings.cells]
+    def processes(self) -> list[tuple[str, Build]]:
+        """Everything that runs beside the API server, in the order of its start; each is named
+        as the user it acts as, but for the network stand-in, which is in two places."""
+        cells = self.settings.cells
+        return [
+            ("standin-projects", self._project_standin),
+            ("standin-propagation", self._propagation_standin),
+            ("standin-quota", self._quota_standin),
+            ("standin-network", self._network_standin),
+            (MIRROR, self._network_mirror),
+            ("compute-management", self._management),
+            *((f"compute-cell-{cell}", partial(self._cell, cell)) for cell in cells),
+            *((f"provider-{cell}", partial(self._provider, cell)) for cell in cells),
+        ]
 
     def _planes(self) -> list[tuple[str, str]]:
         cells = [(f"cell/{cell}", "cell") for cell in self.settings.cells]
@@ -178,81 +217,103 @@ class LocalPlatform:
         """Until the project's plane is ready and every cell answers the hub."""
         root_client, hub_client = self.client("root", ADMIN), self.client("hub", ADMIN)
         await _wait_ready(root_client, resourcemanager.PROJECTS, {self.settings.project})
-        await _wait_ready(hub_client, karmada.CLUSTERS, set(self.settings.cells))
+        reachable = set(self.settings.cells) - set(self.cuts.cells)
+        await _wait_ready(hub_client, karmada.CLUSTERS, reachable)
 
-    def _projects(self, user: str) -> ProjectFleet:
+    def _projects(self, user: str, env: Environment, process: str = "") -> ProjectFleet:
         return ProjectFleet(
             "projects",
-            self.client("root", user),
-            lambda project: self.client(f"project/{project}", user),
-            self.env,
+            self.client("root", user, process=process),
+            lambda project: self.client(f"project/{project}", user, process=process),
+            env,
         )
 
-    def _hub(self, user: str) -> SingleFleet:
-        return SingleFleet("hub", "hub", self.client("hub", user), self.env)
+    def _hub(self, user: str, env: Environment, *, at: str = CENTRE) -> SingleFleet:
+        return SingleFleet("hub", "hub", self.client("hub", user, at=at), env)
 
-    def _cells(self, user: str) -> StaticFleet:
-        clients = {cell: self.client(f"cell/{cell}", user) for cell in self.settings.cells}
-        return StaticFleet("cells", clients, self.env)
+    def _cells(self, user: str, env: Environment, process: str = "") -> StaticFleet:
+        """The cells as the centre reaches them."""
+        clients = {
+            cell: self.client(f"cell/{cell}", user, process=process) for cell in self.settings.cells
+        }
+        return StaticFleet("cells", clients, env)
 
-    def stand_ins(self) -> Manager:
-        manager = Manager("stand-ins", self.env)
-        root = SingleFleet("root", "root", self.client("root", "standin-projects"), self.env)
-        manager.add(
-            *project_controllers(
-                root, lambda p: self.client(f"project/{p}", "standin-projects"), self.env
-            )
-        )
-        hub, members = self._hub("standin-propagation"), self._cells("standin-propagation")
-        manager.add(*propagation_controllers(hub, members, self.env))
-        manager.add(*quota_controllers(self._projects("standin-quota"), self.env))
-        cells, projects = self._cells("standin-network"), self._projects("standin-network")
-        manager.add(*network_controllers(cells, self.env))
-        manager.add(*network_mirror_controllers(projects, cells, self.env))
+    def _own_cell(self, cell: str, user: str, env: Environment) -> SingleFleet:
+        return SingleFleet("cell", "single", self.client(f"cell/{cell}", user, at=cell), env)
+
+    def _project_standin(self, env: Environment) -> Manager:
+        user = "standin-projects"
+        manager = Manager(user, env)
+        root = SingleFleet("root", "root", self.client("root", user), env)
+        manager.add(*project_controllers(root, lambda p: self.client(f"project/{p}", user), env))
         return manager
 
-    def _management(self) -> Manager:
-        manager = Manager("management", self.env)
-        projects, hub = self._projects("compute-management"), self._hub("compute-management")
+    def _propagation_standin(self, env: Environment) -> Manager:
+        user = "standin-propagation"
+        manager = Manager(user, env)
+        manager.add(*propagation_controllers(self._hub(user, env), self._cells(user, env), env))
+        return manager
+
+    def _quota_standin(self, env: Environment) -> Manager:
+        manager = Manager("standin-quota", env)
+        manager.add(*quota_controllers(self._projects("standin-quota", env), env))
+        return manager
+
+    def _network_standin(self, env: Environment) -> Manager:
+        """Network services in the cells: one hand gives out ranges that must not overlap, and
+        it is at home in each of them."""
+        user = "standin-network"
+        manager = Manager(user, env)
+        clients = {cell: self.client(f"cell/{cell}", user, at=cell) for cell in self.settings.cells}
+        manager.add(*network_controllers(StaticFleet("cells", clients, env), env))
+        return manager
+
+    def _network_mirror(self, env: Environment) -> Manager:
+        user = "standin-network"
+        manager = Manager(MIRROR, env)
+        projects, cells = self._projects(user, env, MIRROR), self._cells(user, env, MIRROR)
+        manager.add(*network_mirror_controllers(projects, cells, env))
+        return manager
+
+    def _management(self, env: Environment) -> Manager:
+        manager = Manager("management", env)
+        user = "compute-management"
+        projects, hub = self._projects(user, env), self._hub(user, env)
         manager.add(
-            workload_controller(projects, self.env),
-            federator(projects, hub, self.env),
-            projector(projects, hub, self.env),
+            workload_controller(projects, env),
+            federator(projects, hub, env),
+            projector(projects, hub, env),
         )
         return manager
 
-    def _cell(self, cell: str) -> Manager:
+    def _cell(self, cell: str, env: Environment) -> Manager:
         user = f"compute-cell-{cell}"
-        manager = Manager(f"cell-{cell}", self.env)
-        own = SingleFleet("cell", "single", self.client(f"cell/{cell}", user), self.env)
+        manager = Manager(f"cell-{cell}", env)
+        own, hub = self._own_cell(cell, user, env), self._hub(user, env, at=cell)
         tenants = TenantFleet(
-            "tenants", own, lambda project: self.client(f"project/{project}", user), self.env
+            "tenants",
+            own,
+            lambda project: self.client(f"project/{project}", user, at=cell),
+            env,
         )
-        hub = self._hub(user)
         manager.add(
             workload_deployment_controller(
-                own,
-                self.env,
-                networking=True,
-                hub=hub,
-                projects=tenants,
-                cluster_name=cell,
+                own, env, networking=True, hub=hub, projects=tenants, cluster_name=cell
             ),
             instance_controller(
-                own,
-                self.env,
-                hub=hub,
-                projects=tenants,
-                cluster_name=cell,
-                networking=True,
+                own, env, hub=hub, projects=tenants, cluster_name=cell, networking=True
             ),
         )
         return manager
 
-    def _provider(self, cell: str) -> Manager:
-        manager = Manager(f"provider-{cell}", self.env)
-        own = SingleFleet(
-            "cell", "single", self.client(f"cell/{cell}", f"provider-{cell}"), self.env
-        )
-        manager.add(*simulated_provider(own, self.env))
+    def _provider(self, cell: str, env: Environment) -> Manager:
+        manager = Manager(f"provider-{cell}", env)
+        manager.add(*simulated_provider(self._own_cell(cell, f"provider-{cell}", env), env))
         return manager
+
+
+def _cell_crossed(plane: str, at: str) -> str:
+    """The cell whose border a call from there to this plane crosses, if any."""
+    plane_type, _, name = plane.partition("/")
+    beyond = name if plane_type == "cell" else CENTRE
+    return "" if beyond == at else at or beyond

@@ -22,6 +22,7 @@ from pathlib import Path
 import uvloop
 
 import datum_compute
+from datum_compute.assembly.local.cut import Cuts
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import (
     DEFAULT_PORT,
@@ -146,7 +147,8 @@ async def _serve(
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
     """Until cancelled, which may be before all of it has started."""
-    platform = LocalPlatform(env, state.database, settings)
+    cuts = Cuts(state.disconnected(), on_change=state.store_disconnected)
+    platform = LocalPlatform(env, state.database, settings, cuts=cuts)
     async with platform.run(admin_token=state.ensure_token(env)):
         ports = [settings.port] if settings.port else [DEFAULT_PORT, 0]
         async with serve(

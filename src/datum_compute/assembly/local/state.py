@@ -5,6 +5,7 @@
     settings.json    what the first `local up` was told; later ones keep it
     state.db         every plane, on one SQLite file
     ca.crt ca.key server.crt server.key
+    disconnected.json  cells that a person has cut off; a later start keeps them so
     token            the token of local-admin, 0600; the server keeps only its hash
     lock             held (flock) by the running platform for as long as it lives; its pid
     platform.json    pid, address and start time of the one that holds the lock
@@ -110,6 +111,14 @@ class StateDirectory:
 
     def store_settings(self, settings: LocalSettings) -> None:
         self._write("settings.json", asdict(settings))
+
+    def disconnected(self) -> list[str]:
+        """Cells that are cut off from the centre."""
+        cells = (self._read("disconnected.json") or {}).get("cells")
+        return [str(cell) for cell in cells] if isinstance(cells, list) else []
+
+    def store_disconnected(self, cells: list[str]) -> None:
+        self._write("disconnected.json", {"cells": cells})
 
     def token(self) -> str | None:
         return self._text("token").strip() or None

@@ -1,18 +1,30 @@
-"""``/local/v1/…``: what only a local platform can tell, outside every plane."""
+"""``/local/v1/…``: what only a local platform can tell and do, outside every plane.
+
+::
+
+    GET   status
+    POST  cells/<cell>/disconnect    cut a cell off from hub, root and projects
+    POST  cells/<cell>/connect       bring it back
+
+A verb that has nothing to do succeeds.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from datum_compute.assembly.local.cut import Cuts
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.transport import Request, Response
 from datum_compute.env import Environment
 
 STATUS = "/local/v1/status"
+_CELL = re.compile(r"/local/v1/cells/([^/]+)/(disconnect|connect)")
 JSON = {"content-type": "application/json"}
 
 
@@ -20,22 +32,43 @@ class LocalVerbs:
     """The handler the API server hands these paths to, after it knows who asks."""
 
     def __init__(
-        self, env: Environment, settings: LocalSettings, planes: Callable[[], list[str]]
+        self,
+        env: Environment,
+        settings: LocalSettings,
+        planes: Callable[[], list[str]],
+        cuts: Cuts,
     ) -> None:
         self._env = env
         self._settings = settings
+        self._cuts = cuts
         self._planes = planes
         self._started: datetime = env.now()
 
     async def handle(self, request: Request) -> Response:
         if request.path == STATUS and request.method == "GET":
             return Response(200, JSON, msgspec.json.encode(self._status()))
+        cell = _CELL.fullmatch(request.path)
+        if cell is not None and request.method == "POST":
+            return self._move(cell[1], cell[2])
         return Response(404, {"content-type": "text/plain"}, b"404 page not found\n")
+
+    def _move(self, cell: str, verb: str) -> Response:
+        if cell not in self._settings.cells:
+            known = ", ".join(self._settings.cells)
+            message = f'cell "{cell}" does not exist; there are {known}'
+            refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}
+            return Response(404, JSON, msgspec.json.encode({**refusal, "message": message}))
+        if verb == "disconnect":
+            self._cuts.disconnect(cell)
+        else:
+            self._cuts.connect(cell)
+        return Response(200, JSON, msgspec.json.encode(self._status()))
 
     def _status(self) -> dict[str, Any]:
         return {
             "runtime": "simulated",
             "cities": list(self._settings.cities),
+            "disconnected": [cell.upper() for cell in self._cuts.cells],
             "project": self._settings.project,
             "planes": self._planes(),
             "uptimeSeconds": int((self._env.now() - self._started).total_seconds()),

@@ -1,4 +1,4 @@
-"""``local up|down|status|kubeconfig``: the whole platform on this machine."""
+"""``local up|down|status|cell|kubeconfig``: the whole platform on this machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from datum_compute.assembly.local.state import (
     DEFAULT_GRANT,
@@ -22,7 +23,7 @@ from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.names import is_project
 from datum_compute.cli.output import add_output_flags, duration, show
 from datum_compute.cli.target import PROJECT_PATH, local_state
-from datum_compute.client import kubeconfig
+from datum_compute.client import errors, kubeconfig
 from datum_compute.env import Environment
 
 RESERVED = frozenset({"HUB"})
@@ -46,17 +47,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("down", help="stop it; the state stays")
     status = actions.add_parser("status", help="whether it runs, and where")
     add_output_flags(status)
+    cell = actions.add_parser("cell", help="cut a cell off from the centre, or bring it back")
+    cell.add_argument("verb", choices=("disconnect", "connect"), metavar="disconnect|connect")
+    cell.add_argument("city", metavar="CITY")
     kubeconfig = actions.add_parser("kubeconfig", help="print a kubeconfig for kubectl")
     kubeconfig.add_argument(
         "--plane", metavar="PLANE", help="project/NAME (default), hub, cell/CITY or root"
     )
-    for action in (up, status, kubeconfig, actions.choices["down"]):
+    for action in (up, status, cell, kubeconfig, actions.choices["down"]):
         action.add_argument("--data-dir", metavar="DIR", help="state directory")
         action.add_argument("--project", help="the project (default: demo)")
 
 
 def run(context: Context) -> int:
-    actions = {"up": _up, "down": _down, "status": _status, "kubeconfig": _kubeconfig}
+    actions = {
+        "up": _up,
+        "down": _down,
+        "status": _status,
+        "cell": _cell,
+        "kubeconfig": _kubeconfig,
+    }
     try:
         return actions[context.args.action](context, local_state(context.env, context.args))
     except Unusable as error:
@@ -213,9 +223,8 @@ def _down(context: Context, state: StateDirectory) -> int:
     return 0
 
 
-def _status(context: Context, state: StateDirectory) -> int:
-    running = state.running()
-    settings = state.settings()
+def _running(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
+    running, settings = state.running(), state.settings()
     if running is None or settings is None:
         raise CommandError(
             "no local platform is running",
@@ -223,6 +232,41 @@ def _status(context: Context, state: StateDirectory) -> int:
             code="NotRunning",
             hint="datumctl-compute local up --detach",
         )
+    return running, settings
+
+
+def _cell(context: Context, state: StateDirectory) -> int:
+    import asyncio
+
+    running, settings = _running(state)
+    city, verb = context.args.city.upper(), context.args.verb
+    if city not in settings.cities:
+        raise usage(f'CITY "{context.args.city}": expected one of {", ".join(settings.cities)}')
+    path = f"/local/v1/cells/{city.lower()}/{verb}"
+    asyncio.run(_post(_connection(state, running), path, state.token() or ""))
+    if verb == "disconnect":
+        context.say(f"{city} is disconnected from the centre; what runs there keeps running.\n")
+        context.say(f"Try:  datumctl-compute local cell connect {city}")
+    else:
+        context.say(f"{city} is connected.")
+    return 0
+
+
+async def _post(connection: kubeconfig.Connection, path: str, token: str) -> None:
+    from datum_compute.client.transport import Request
+
+    transport = kubeconfig.transport_for(connection)
+    headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
+    try:
+        response = await transport.send(Request("POST", path, headers=headers), timeout=30)
+    finally:
+        await transport.close()
+    if response.status != 200:
+        raise errors.error_for(response.status, response.body, what=f"post {path}")
+
+
+def _status(context: Context, state: StateDirectory) -> int:
+    running, _ = _running(state)
     reader = kubeconfig.reader_for(_connection(state, running), cluster="local platform")
     view = json.loads(reader.raw("/local/v1/status"))
     view["pid"], view["address"] = running.pid, running.address
@@ -234,13 +278,17 @@ def _status(context: Context, state: StateDirectory) -> int:
                 f"Address   {view['address']}",
                 f"Process   {view['pid']}, up {duration(view['uptimeSeconds'])}",
                 f"Runtime   {view['runtime']}",
-                f"Cities    {', '.join(view['cities'])}",
+                f"Cities    {', '.join(_city(view, city) for city in view['cities'])}",
                 f"Planes    {', '.join(view['planes'])}",
             ]
         ),
         names=[view["address"]],
     )
     return 0
+
+
+def _city(view: dict[str, Any], city: str) -> str:
+    return f"{city} (disconnected)" if city in view["disconnected"] else city
 
 
 def _connection(state: StateDirectory, running: RunningPlatform) -> kubeconfig.Connection:

@@ -14,8 +14,14 @@ from bench.report import Result, render_details, render_table, to_json
 
 MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
     "bench.apiserver": (budgets.CREATES, budgets.GETS),
+    "bench.watching": (budgets.WATCH,),
+    "bench.thousand": (budgets.THOUSAND, budgets.WRITES, budgets.ORDERED),
+    "bench.reporting": (budgets.REPORT,),
+    "bench.commands": (budgets.HELP, budgets.LISTING),
     "bench.startup": (budgets.STARTUP,),
-    "bench.thousand": (budgets.THOUSAND, budgets.WRITES),
+    "bench.under_load": (budgets.KUBECTL,),
+    "bench.runtime": (budgets.RECONCILES, budgets.IDLE, budgets.CACHED),
+    "bench.ten_thousand": (budgets.GROWTH, budgets.MEMORY, budgets.FILE),
 }
 """Each module and the budgets it measures in one go."""
 NUMBERS = sorted({budget.number for measured in MEASUREMENTS.values() for budget in measured})

@@ -50,9 +50,9 @@ def measure() -> list[Result]:
 
 
 @contextlib.contextmanager
-def server_process(directory: str) -> Iterator[Server]:
+def server_process(directory: str, *flags: str) -> Iterator[Server]:
     """A server that lives until the block ends; its standard input is its life line."""
-    command = [sys.executable, "-m", "bench.apiserver_process", directory]
+    command = [sys.executable, "-m", "bench.apiserver_process", directory, *flags]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

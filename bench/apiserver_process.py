@@ -6,10 +6,12 @@ input does: so it never outlives the one who started it.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import uvloop
@@ -19,12 +21,12 @@ from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
 
 
-async def serve(directory: Path) -> None:
+async def serve(directory: Path, cells: Sequence[str]) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     async with (
         embedded_server(
-            SystemEnvironment(), directory / "state.db", cells=(), projects=()
+            SystemEnvironment(), directory / "state.db", cells=cells, projects=()
         ) as embedded,
         embedded.serve_https() as served,
     ):
@@ -38,7 +40,15 @@ async def serve(directory: Path) -> None:
         await ended.wait()
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.apiserver_process")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--cells", default="", help="planes of cells to have, by comma")
+    return parser.parse_args(arguments)
+
+
 if __name__ == "__main__":
+    args = parse(sys.argv[1:])
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(Path(sys.argv[1])))
+        runner.run(serve(args.directory, [cell for cell in args.cells.split(",") if cell]))

@@ -1,64 +1,24 @@
-"""Budgets 3 and 9: a thousand Instances over ten cities on one local platform.
-
-The platform runs in this process on a real file, with the simulated provider, which has no
-delays of its own. The workload is what ``deploy`` writes. The clock stops when a watch on the
-project has shown every Instance as Available; the writes are counted when the planes have
-gone quiet after that, so what trails behind is counted too.
-"""
+"""Budgets 3, 9 and 11: a thousand Instances over ten cities, and a hundred in one."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import gc
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-import apsw
-import uvloop
+from collections.abc import Callable
 
 from bench import budgets
+from bench.deployment import Run, run_deployment
 from bench.report import Result
-from datum_compute.api.compute import v1alpha as compute
-from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
-from datum_compute.assembly.local.process import GC_THRESHOLDS
-from datum_compute.assembly.local.state import LocalSettings
-from datum_compute.cli import manifest
-from datum_compute.client.protocol import Client, EventType
-from datum_compute.env import SystemEnvironment
 
 CITIES = ("AMS", "ATL", "CDG", "DFW", "FRA", "IAD", "LHR", "NRT", "ORD", "SYD")
-INSTANCES = 1000
-LIMIT_SECONDS = 300.0
-"""Less than the server keeps its history, so that every write can still be counted."""
-QUIET_SECONDS = 1.0
-PLENTY = 100_000_000
-LEASES = "leases.coordination.k8s.io"
-
-
-@dataclass(frozen=True)
-class Run:
-    instances: int
-    seconds: float
-    """From the create of the workload to all Instances Available in the project."""
-    cpu_seconds: float
-    """Of this process in that time: tells a slow platform from a busy machine."""
-    writes: Counter[str]
-    """Stored revisions, Leases apart, by type of plane and resource."""
-
-    def per_instance(self) -> dict[str, float]:
-        return {name: count / self.instances for name, count in self.writes.items()}
+PER_CITY = 100
 
 
 def measure() -> list[Result]:
     run = run_thousand()
+    hundred = run_deployment(CITIES[:1], PER_CITY)
     return [
         Result(budgets.THOUSAND, run.seconds, {"CPU time of the platform": run.cpu_seconds}),
         Result(budgets.WRITES, run.writes.total() / run.instances, run.per_instance()),
+        Result(budgets.ORDERED, hundred.seconds, {"CPU time of the platform": hundred.cpu_seconds}),
     ]
 
 
@@ -66,102 +26,5 @@ def run_thousand(
     *,
     on_start: Callable[[], object] = lambda: None,
     on_end: Callable[[], object] = lambda: None,
-    instances: int = INSTANCES,
 ) -> Run:
-    """One run in this process; the hooks enclose what the clock measures."""
-    with (
-        tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        _collector_of_the_platform(),
-    ):
-        database = Path(directory, "state.db")
-        return runner.run(_run(database, instances, on_start=on_start, on_end=on_end))
-
-
-async def _run(
-    database: Path,
-    instances: int,
-    *,
-    on_start: Callable[[], object],
-    on_end: Callable[[], object],
-) -> Run:
-    grant = dict.fromkeys(LocalSettings().grant, PLENTY)
-    settings = LocalSettings(cities=CITIES, grant=grant)
-    env = SystemEnvironment()
-    platform = LocalPlatform(env, database, settings)
-    async with platform.run(admin_token=env.new_token()):
-        gc.freeze()
-        project_client = platform.client(f"project/{settings.project}", ADMIN)
-        await _quiet(database)
-        before = _count_writes(database)
-        on_start()
-        start, cpu_start = time.perf_counter(), time.process_time()
-        async with asyncio.timeout(LIMIT_SECONDS):
-            await _deploy(project_client, instances)
-            await _all_available(project_client, instances)
-        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        on_end()
-        await _quiet(database)
-        return Run(instances, seconds, cpu_seconds, _count_writes(database) - before)
-
-
-async def _deploy(project_client: Client, instances: int) -> None:
-    per_city, rest = divmod(instances, len(CITIES))
-    assert rest == 0, f"{instances} Instances do not divide by {len(CITIES)} cities"
-    flags = manifest.Flags(image="registry.example/bench:1", cities=CITIES, minimum=per_city)
-    workload = manifest.new_workload("bench", flags)
-    await project_client.create(compute.WORKLOADS, workload, "default")
-
-
-async def _all_available(project_client: Client, instances: int) -> None:
-    available: set[str] = set()
-    async with project_client.watch(compute.INSTANCES, "default") as events:
-        async for event in events:
-            instance = event.object
-            if event.type is EventType.BOOKMARK:
-                continue
-            if event.type is not EventType.DELETED and instance.view(compute.Instance).ready:
-                available.add(instance.name)
-            else:
-                available.discard(instance.name)
-            if len(available) == instances:
-                return
-    raise RuntimeError(f"the watch ended with {len(available)} of {instances} Available")
-
-
-async def _quiet(database: Path) -> None:
-    """Return when nothing has been written for a while."""
-    last = -1
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while (count := _count_writes(database).total()) != last:
-            last = count
-            await asyncio.sleep(QUIET_SECONDS)
-
-
-def _count_writes(database: Path) -> Counter[str]:
-    """Rows of the server's log: each is one stored revision of one object.
-
-    Read through the library that the server uses: a second copy of SQLite in one process
-    would let go of the first one's locks.
-    """
-    file = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
-    with contextlib.closing(file):
-        rows = file.execute(
-            "SELECT planes.type, log.resource, COUNT(*) FROM log"
-            " JOIN planes ON planes.id = log.plane"
-            " WHERE log.resource != ? GROUP BY planes.type, log.resource",
-            (LEASES,),
-        )
-        return Counter({f"{plane} {resource}": count for plane, resource, count in rows})
-
-
-@contextlib.contextmanager
-def _collector_of_the_platform() -> Iterator[None]:
-    """The garbage collector set as a platform's own process sets it."""
-    before = gc.get_threshold()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
+    return run_deployment(CITIES, PER_CITY, on_start=on_start, on_end=on_end)

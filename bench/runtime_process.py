@@ -1,0 +1,182 @@
+"""Operators under measurement: each a process of its own that talks HTTPS.
+
+Called with a role and a line of JSON on standard input that says where the server is; answers
+with one line of JSON. ``ours``, ``kopf`` and ``kopf-events`` give every Gadget the phase Ready
+and end when all are seen to have it; ``cached`` holds all of them in a cache; ``idle`` watches
+and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from typing import Any
+
+import msgspec
+import uvloop
+
+from bench.apiserver import GROUP, KIND, PLURAL, VERSION
+from bench.memory import resident_bytes
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.scheme import Resource
+from datum_compute.client.client import ApiClient
+from datum_compute.client.http import HttpTransport
+from datum_compute.client.protocol import Client, merge
+from datum_compute.env import SystemEnvironment
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.fleets.static import StaticFleet
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+
+GADGETS = Resource(GROUP, VERSION, PLURAL, KIND)
+READY = merge({"status": {"phase": "Ready"}})
+WORKERS = 16
+IDLE_KINDS = (
+    compute.WORKLOADS,
+    compute.WORKLOAD_DEPLOYMENTS,
+    compute.INSTANCES,
+    networking.NETWORKS,
+    networking.NETWORK_BINDINGS,
+    networking.NETWORK_CONTEXTS,
+    networking.SUBNETS,
+    networking.SUBNET_CLAIMS,
+    networking.LOCATIONS,
+    networking.LOCATION_BINDINGS,
+)
+SETTLE_SECONDS, IDLE_SECONDS = 5.0, 60.0
+
+
+class Status(msgspec.Struct):
+    phase: str = ""
+
+
+def phase_of(gadget: Object) -> str:
+    return msgspec.json.decode(gadget.status or b"{}", type=Status).phase
+
+
+class Finish:
+    """Counts the objects that were seen done, and tells how long all of them took."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._names: set[str] = set()
+        self._start = time.perf_counter()
+        self._end = 0.0
+        self.reached = asyncio.Event()
+
+    def saw(self, name: str) -> None:
+        self._names.add(name)
+        if len(self._names) == self._wanted and not self._end:
+            self._end = time.perf_counter()
+            self.reached.set()
+
+    def per_second(self) -> float:
+        return self._wanted / (self._end - self._start)
+
+
+def readying(clusters: Fleet, finish: Finish) -> Controller:
+    """A controller in the smallest form that is of use."""
+
+    async def reconcile(request: Request) -> None:
+        cluster = clusters.get(request.cluster)
+        gadget = cluster and cluster.cache(GADGETS).get(request.name, request.namespace)
+        if not cluster or not gadget:
+            return
+        if phase_of(gadget) == "Ready":
+            finish.saw(gadget.name)
+        else:
+            await cluster.client.patch(
+                GADGETS, gadget.name, READY, gadget.namespace, subresource="status"
+            )
+
+    watches = [Watch(clusters, GADGETS, itself)]
+    return Controller("readying", clusters, reconcile, watches=watches, workers=WORKERS)
+
+
+async def run_readying(client: Client, objects: int) -> float:
+    env = SystemEnvironment()
+    finish = Finish(objects)
+    manager = Manager("readying", env)
+    manager.add(readying(SingleFleet("clusters", "single", client, env), finish))
+    running = asyncio.create_task(manager.run())
+    await finish.reached.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return finish.per_second()
+
+
+async def ours(told: dict[str, Any]) -> dict[str, float]:
+    client = client_of(told)
+    try:
+        return {"per_second": await run_readying(client, told["objects"])}
+    finally:
+        await client.close()
+
+
+async def cached(told: dict[str, Any]) -> dict[str, float]:
+    env = SystemEnvironment()
+    client = client_of(told)
+    clusters = SingleFleet("clusters", "single", client, env)
+    await client.list(GADGETS, limit=1)  # what the first request needs is not the cache's
+    before = resident_bytes()
+    manager = Manager("cached", env)
+    manager.add(Controller("idle", clusters, _nothing, watches=[Watch(clusters, GADGETS, itself)]))
+    running = asyncio.create_task(manager.run())
+    await manager.wait_ready()
+    gc.collect()
+    held = len(clusters.clusters()[0].cache(GADGETS).list())
+    after = resident_bytes()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await client.close()
+    return {"bytes_per_object": (after - before) / held, "objects": held}
+
+
+async def idle(told: dict[str, Any]) -> dict[str, float]:
+    env = SystemEnvironment()
+    clients = {cell: client_of(told, f"/clusters/{cell}") for cell in told["cells"]}
+    clusters = StaticFleet("clusters", clients, env)
+    manager = Manager("idle", env)
+    watches = [Watch(clusters, kind, itself) for kind in IDLE_KINDS]
+    manager.add(Controller("idle", clusters, _nothing, watches=watches))
+    running = asyncio.create_task(manager.run())
+    await manager.wait_ready()
+    await asyncio.sleep(SETTLE_SECONDS)
+    start, cpu_start = time.perf_counter(), time.process_time()
+    await asyncio.sleep(IDLE_SECONDS)
+    cpu, seconds = time.process_time() - cpu_start, time.perf_counter() - start
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    for client in clients.values():
+        await client.close()
+    return {"percent": 100 * cpu / seconds, "clusters": len(clients)}
+
+
+async def _nothing(request: Request) -> None:
+    return None
+
+
+def client_of(told: dict[str, Any], prefix: str = "") -> ApiClient:
+    transport = HttpTransport(told["base_url"], ca_pem=told["ca_pem"].encode())
+    return ApiClient(transport, cluster="bench", prefix=prefix, token=told["token"])
+
+
+async def main(role: str, told: dict[str, Any]) -> dict[str, float]:
+    if role.startswith("kopf"):
+        from bench.kopf_operator import run_kopf
+
+        return await run_kopf(told, lean=role == "kopf-events")
+    return await {"ours": ours, "cached": cached, "idle": idle}[role](told)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        print(json.dumps(runner.run(main(sys.argv[1], json.loads(sys.stdin.readline())))))

@@ -1,0 +1,132 @@
+"""Budget 2: how long after a write each of a hundred watchers has it.
+
+The clock of one delivery starts when the write is sent, and stops when the watcher's socket
+has given the whole event. Writes go over one connection, one every five milliseconds, so the
+n-th event of every watcher is the n-th write and nobody has to parse anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import tempfile
+import time
+from typing import cast
+
+import uvloop
+
+from bench import budgets
+from bench.apiserver import COLLECTION, ensure_kind, gadget, server_process
+from bench.load import Connection, Server
+from bench.report import Result
+from bench.samples import percentile, spread
+
+WATCHERS = 100
+WRITES_PER_SECOND = 200
+SECONDS = 10
+END_OF_EVENT = b"}\n"
+LIMIT_SECONDS = 60.0
+
+
+def measure() -> list[Result]:
+    with (
+        tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory,
+        server_process(directory) as server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        delays, rate = runner.run(_drive(server))
+    milliseconds = [1000 * delay for delay in delays]
+    details = spread(milliseconds, "ms") | {"writes per second": rate}
+    return [Result(budgets.WATCH, percentile(milliseconds, 0.99), details)]
+
+
+async def _drive(server: Server) -> tuple[list[float], float]:
+    await ensure_kind(server)
+    writer = await Connection.open(server)
+    listed = json.loads(await writer.ask(server.request("GET", COLLECTION), b"200"))
+    revision = listed["metadata"]["resourceVersion"]
+    watchers = [await _watch(server, revision) for _ in range(WATCHERS)]
+    sent, elapsed = await _write(server, writer)
+    async with asyncio.timeout(LIMIT_SECONDS):
+        for watcher in watchers:
+            await watcher.has(len(sent))
+    for watcher in watchers:
+        watcher.close()
+    await writer.close()
+    delays = [
+        arrived - begun
+        for watcher in watchers
+        for arrived, begun in zip(watcher.arrivals, sent, strict=True)
+    ]
+    return delays, len(sent) / elapsed
+
+
+async def _write(server: Server, writer: Connection) -> tuple[list[float], float]:
+    """Write at the wanted pace, or as fast as answers come; when each write was sent."""
+    bodies = [json.dumps(gadget(f"w-{n:05d}")).encode() for n in range(WRITES_PER_SECOND * SECONDS)]
+    requests = [server.request("POST", COLLECTION, body) for body in bodies]
+    sent = []
+    start = time.perf_counter()
+    for number, request in enumerate(requests):
+        early = start + number / WRITES_PER_SECOND - time.perf_counter()
+        if early > 0:
+            await asyncio.sleep(early)
+        sent.append(time.perf_counter())
+        await writer.ask(request, b"201")
+    return sent, time.perf_counter() - start
+
+
+class _Watcher(asyncio.Protocol):
+    """Counts events by their ends, and notes when each arrived."""
+
+    def __init__(self, request: bytes) -> None:
+        self.arrivals: list[float] = []
+        self.opened = asyncio.get_running_loop().create_future()
+        self._request = request
+        self._transport: asyncio.Transport | None = None
+        self._rest = b""
+        self._wanted = 0
+        self._enough = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.opened.done():
+            self.opened.set_result(data[9:12])
+        now = time.perf_counter()
+        events = (self._rest + data).count(END_OF_EVENT)
+        self._rest = data[-1:] if data.endswith(b"}") else b""
+        self.arrivals += [now] * events
+        if self._wanted and len(self.arrivals) >= self._wanted:
+            self._enough.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.opened.done():
+            self.opened.set_exception(error or RuntimeError("the server closed a watch"))
+
+    async def has(self, events: int) -> None:
+        self._wanted = events
+        if len(self.arrivals) < events:
+            await self._enough.wait()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def _watch(server: Server, revision: str) -> _Watcher:
+    path = f"{COLLECTION}?watch=true&resourceVersion={revision}"
+    loop = asyncio.get_running_loop()
+    _, watcher = await loop.create_connection(
+        lambda: _Watcher(server.request("GET", path)),
+        server.host,
+        server.port,
+        ssl=ssl.create_default_context(cadata=server.ca_pem),
+    )
+    status = await watcher.opened
+    if status != b"200":
+        raise RuntimeError(f"the server answered a watch with {status.decode()}")
+    return watcher

@@ -44,15 +44,24 @@ def constants(module: Path) -> Iterator[Constant]:
                 yield Constant(name, value, _sentence(following))
 
 
+def constants_of(package: str) -> list[Constant]:
+    """Those of all modules of a package of the API, module by module."""
+    return [each for module in sorted((API / package).rglob("*.py")) for each in constants(module)]
+
+
+def package_of(view: type) -> str:
+    """The package of the API a type is from, or the module, for one that belongs to none."""
+    return view.__module__.removeprefix(f"{api.__name__}.").partition(".")[0]
+
+
 def words_of(kind: Kind) -> Words:
-    """The words of the package a kind is from, those of the compute vocabulary included."""
-    package = kind.view.__module__.removeprefix(f"{api.__name__}.").partition(".")[0]
-    return _words(package)
+    """The words of the package a kind is from."""
+    return _words(package_of(kind.view))
 
 
 @cache
 def _words(package: str) -> Words:
-    found = [each for module in sorted((API / package).rglob("*.py")) for each in constants(module)]
+    found = constants_of(package)
     return Words(
         {each.value: each.meaning for each in found if each.name.startswith("CONDITION_")},
         {each.value: each.meaning for each in found if each.name.startswith("REASON_")},

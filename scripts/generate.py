@@ -1,4 +1,4 @@
-"""Write the generated files: ``deploy/crds/<group>_<plural>.yaml``, one per kind.
+"""Write the generated files: the definitions under ``deploy/crds`` and the API reference.
 
 Run it after changing a type in ``datum_compute.api``. A test fails while the files differ
 from what this would write.
@@ -13,10 +13,15 @@ from typing import Any
 
 import yaml
 
-from datum_compute.api.crds import all_crds
-
 ROOT = Path(__file__).resolve().parent.parent
-CRDS = ROOT / "deploy" / "crds"
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # its neighbours are found from the root, as in the tests
+
+from datum_compute.api.crds import all_crds  # noqa: E402
+from scripts import api_reference  # noqa: E402
+
+CRDS = Path("deploy/crds")
+API_REFERENCE = Path("docs/reference/api.md")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -29,43 +34,49 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def rendered() -> dict[str, str]:
-    """File name -> content, for every generated definition."""
+def rendered() -> dict[Path, str]:
+    """Path below the root -> content, for every generated file."""
     return {
-        f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": yaml.dump(
+        CRDS / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": yaml.dump(
             crd, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
         )
         for crd in all_crds()
+    } | {API_REFERENCE: api_reference.rendered()}
+
+
+def found_in(root: Path) -> dict[Path, str]:
+    """What is there of it, superfluous definitions included."""
+    files = [*sorted((root / CRDS).glob("*.yaml")), root / API_REFERENCE]
+    return {
+        path.relative_to(root): path.read_text(encoding="utf-8") for path in files if path.exists()
     }
 
 
-def differing() -> list[str]:
-    """Names of files that are missing, superfluous or not what this would write."""
-    wanted = rendered()
-    found = {path.name: path.read_text(encoding="utf-8") for path in CRDS.glob("*.yaml")}
-    return sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
+def differing(root: Path) -> list[Path]:
+    """Files that are missing, superfluous or not what this would write."""
+    wanted, found = rendered(), found_in(root)
+    return sorted(path for path in wanted | found if wanted.get(path) != found.get(path))
 
 
-def write() -> None:
+def write(root: Path) -> None:
     files = rendered()
-    CRDS.mkdir(parents=True, exist_ok=True)
-    for stale in sorted(CRDS.glob("*.yaml")):
-        if stale.name not in files:
-            stale.unlink()
-    for name, content in files.items():
-        (CRDS / name).write_text(content, encoding="utf-8")
-    print(f"{len(files)} definitions in {CRDS.relative_to(ROOT)}")
+    for stale in sorted(set(found_in(root)) - set(files)):
+        (root / stale).unlink()
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content, encoding="utf-8")
+    print(f"{len(files)} files in {CRDS} and {API_REFERENCE}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write the generated files.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail on a difference")
     if not parser.parse_args().check:
-        write()
+        write(ROOT)
         return 0
-    stale = differing()
-    for name in stale:
-        print(f"{(CRDS / name).relative_to(ROOT)} is not current: run make generate")
+    stale = differing(ROOT)
+    for path in stale:
+        print(f"{path} is not current: run make generate")
     return 1 if stale else 0
 
 

@@ -35,6 +35,8 @@ class Kind:
     """In which of Milo's contexts discovery shows it; everywhere when empty."""
     default_status: dict[str, Any] = field(default_factory=dict)
     """What the server puts into a new object's status."""
+    nested: tuple[tuple[str, tuple[DeclaredCondition, ...]], ...] = ()
+    """Conditions that parts of the status have: where, and which."""
 
 
 _COMPUTE: tuple[PlaneType, ...] = ("project", "hub", "cell")
@@ -48,6 +50,7 @@ COMPUTE_KINDS = (
         _COMPUTE,
         compute.WORKLOAD_CONDITIONS,
         _PROJECT,
+        nested=(("status.placements[]", compute.PLACEMENT_CONDITIONS),),
     ),
     Kind(
         compute.WORKLOAD_DEPLOYMENTS,

@@ -67,6 +67,11 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     return schema
 
 
+def content_of(annotation: Any) -> Any:
+    """The type under an annotation's notes and optionality."""
+    return _unwrap(annotation)[0]
+
+
 def _schema(annotation: Any) -> tuple[dict[str, Any], bool]:
     """The schema, and whether the field that has it must be given."""
     inner, notes = _unwrap(annotation)

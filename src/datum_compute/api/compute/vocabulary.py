@@ -54,7 +54,7 @@ ANNOTATION_CURRENT_REVISION = "compute.datumapis.com/current-revision"
 
 # Finalizers.
 FINALIZER_WORKLOAD = "compute.datumapis.com/workload-controller"
-"""On a Workload: held while any of its deployments is left."""
+"""On a Workload, and on a deployment in its cell: held while anything of it is left."""
 FINALIZER_WORKLOAD_DEPLOYMENT = FINALIZER_WORKLOAD
 """The cell's deployment carries the same string as the Workload."""
 FINALIZER_FEDERATOR = "compute.datumapis.com/federator"
@@ -84,7 +84,7 @@ POLICY_ORDERED_READY = "OrderedReady"
 CONDITION_PROGRAMMED = "Programmed"
 """A provider has taken the Instance over in its present form."""
 CONDITION_AVAILABLE = "Available"
-"""Something of it serves. Of Workload, placement, WorkloadDeployment and Instance."""
+"""It, or something of it, is ready to serve, also while scaled to zero."""
 CONDITION_READY = "Ready"
 """The Instance serves: everything it needs is granted, programmed and available."""
 CONDITION_QUOTA_GRANTED = "QuotaGranted"

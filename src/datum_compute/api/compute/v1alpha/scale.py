@@ -47,11 +47,11 @@ class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         ),
     ] = 0
     max_replicas: Annotated[
-        int | None, described("The most to grow to. Accepted; nothing scales by it yet.")
+        int | None, described("The most to grow to. Accepted, and nothing scales by it.")
     ] = None
     metrics: Annotated[
         tuple[Metric, ...],
-        described("What growth would follow. Accepted; nothing scales by it yet."),
+        described("What growth would follow. Accepted, and nothing scales by it."),
     ] = ()
     instance_management_policy: Annotated[
         str,

@@ -1,0 +1,36 @@
+"""Generated files say what the types say, and the check that says so really bites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scripts import generate
+
+
+def test_every_generated_file_is_current() -> None:
+    assert generate.differing(generate.ROOT) == [], "run make generate"
+
+
+def test_the_check_sees_what_is_missing_superfluous_or_changed(tmp_path: Path) -> None:
+    generate.write(tmp_path)
+    assert generate.differing(tmp_path) == []
+    missing, changed, *_ = sorted((tmp_path / generate.CRDS).glob("*.yaml"))
+    superfluous = tmp_path / generate.CRDS / "superfluous.yaml"
+    page = tmp_path / generate.API_REFERENCE
+
+    missing.unlink()
+    changed.write_text("kind: Nothing\n")
+    superfluous.write_text("")
+    page.write_text(page.read_text() + "\n")
+
+    wrong = {missing, changed, superfluous, page}
+    assert generate.differing(tmp_path) == sorted(path.relative_to(tmp_path) for path in wrong)
+
+
+def test_writing_again_mends_it(tmp_path: Path) -> None:
+    (tmp_path / generate.CRDS).mkdir(parents=True)
+    (tmp_path / generate.CRDS / "superfluous.yaml").write_text("")
+
+    generate.write(tmp_path)
+
+    assert generate.differing(tmp_path) == []

@@ -98,6 +98,12 @@ GONE_SOON = WaitReason.BEING_DELETED
         ),
         pytest.param(
             3,
+            [instance(0, ready=False), instance(1, hash="old", ready=False), instance(2)],
+            delete(1, DeleteReason.REPLACE_UNREADY),
+            id="stale and unready goes before waiting for a current one",
+        ),
+        pytest.param(
+            3,
             [instance(0, hash="old", ready=False)],
             delete(0, DeleteReason.REPLACE_UNREADY),
             id="a bad first one is replaced before the second is created",
@@ -198,6 +204,49 @@ def test_what_waits_says_for_whom() -> None:
     assert held(plan) == [create(1), create(2)]
     assert {each.reason for each in plan.held_back} == {f"{DEPLOYMENT}-0 is not ready yet"}
     assert not plan.settled
+
+
+def test_a_single_step_keeps_nobody_waiting() -> None:
+    assert decide(1) == Plan(now=(create(0),))
+    assert decide(1).held_back == ()
+
+
+def test_what_waits_says_for_what_kind_of_step() -> None:
+    behind = {
+        "is created first": [],
+        "is not ready yet": [instance(0, ready=False)],
+        "is still being deleted": [instance(0, deleting=True)],
+        "is deleted first": [instance(0, hash="old", ready=False)],
+    }
+
+    for reason, world in behind.items():
+        (held_back,) = decide(2, *world).held_back
+        assert held_back.reason == f"{DEPLOYMENT}-0 {reason}"
+
+
+def test_those_that_serve_nobody_go_one_after_the_other_from_the_top() -> None:
+    plan = decide(3, *(instance(ordinal, hash="old", ready=False) for ordinal in range(3)))
+
+    assert [*plan.now, *held(plan)] == [
+        delete(ordinal, DeleteReason.REPLACE_UNREADY) for ordinal in (2, 1, 0)
+    ]
+
+
+def test_only_labels_that_are_wrong_are_put_right() -> None:
+    def two_labels(ordinal: int) -> dict[str, str]:
+        return {**index_label(ordinal), "wanted": "new"}
+
+    plan = decide_instances(
+        deployment_name=DEPLOYMENT,
+        desired=1,
+        template_hash="new",
+        labels_for=two_labels,
+        instances=[instance(0, labels={**index_label(0), "wanted": "old", "own": "kept"})],
+    )
+
+    (patch,) = plan.now
+    assert isinstance(patch, PatchLabels)
+    assert patch.labels == {"wanted": "new"}
 
 
 def test_a_roll_shows_all_that_is_still_to_come() -> None:

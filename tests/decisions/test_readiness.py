@@ -42,6 +42,7 @@ def said(found: Conditions, type: str = "Ready") -> tuple[str, str, str]:
     return one.status, one.reason, one.message
 
 
+IMAGE = ("False", "ImageUnavailable", "no such image")
 DENIED = ("False", "QuotaExceeded", "10 of 10 instances are used")
 
 
@@ -91,6 +92,24 @@ def test_a_grant_after_a_denial_is_taken_back_from_them() -> None:
     assert said(found, "Available") == PENDING
 
 
+@pytest.mark.parametrize("quota", [PENDING, ("True", "QuotaAvailable", "")])
+def test_behind_the_gate_a_providers_word_stays_unless_quota_is_denied(
+    quota: tuple[str, str, str],
+) -> None:
+    found = decide(gates=("Quota",), programmed=IMAGE, quota=quota)
+
+    assert said(found, "Programmed") == IMAGE
+    assert said(found, "Available") == PENDING
+
+
+def test_behind_the_gate_nothing_is_said_for_a_provider_that_is_silent() -> None:
+    silent = instance(0, gates=["Quota"], conditions=[condition("QuotaGranted", *PENDING)])
+
+    found = decide_conditions(silent, now=NOW)
+
+    assert [each.type for each in found] == ["QuotaGranted", "Ready"]
+
+
 def test_without_the_gate_the_providers_conditions_are_left_alone() -> None:
     waiting = ("False", "PendingQuota", "old news")
 
@@ -99,9 +118,6 @@ def test_without_the_gate_the_providers_conditions_are_left_alone() -> None:
     assert said(found, "Programmed") == waiting
     assert said(found, "Available") == waiting
     assert said(found) == ("False", "PendingProgramming", "Instance has not been programmed")
-
-
-IMAGE = ("False", "ImageUnavailable", "no such image")
 
 
 @pytest.mark.parametrize(
@@ -158,6 +174,22 @@ def test_other_conditions_compete_but_a_leftover_running_does_not() -> None:
         "Unknown",
         "NetworkFailedToCreate",
         "no route",
+    )
+
+
+def test_what_is_well_does_not_compete() -> None:
+    healed = condition("Storage", "True", "ConfigurationError", "was wrong once")
+
+    assert said(decide(more=(healed,)))[1] == "PendingProgramming"
+
+
+def test_programmed_without_a_word_on_available_is_not_available() -> None:
+    silent = instance(0, conditions=[condition("Programmed", *PROGRAMMED)])
+
+    assert said(decide_conditions(silent, now=NOW)) == (
+        "False",
+        "Pending",
+        "Instance is not available",
     )
 
 

@@ -123,6 +123,18 @@ def test_available(instances: list[compute.Instance], around: Surroundings, reas
             "NetworkFailedToCreate",
             "no room",
         ),
+        (
+            [unready(0, "Provisioning", "pulling")],
+            Surroundings(HERE, True, networks_ready=False),
+            "Provisioning",
+            "pulling",
+        ),
+        (
+            [unready(1, "Pending", "one"), unready(0, "Pending", "zero")],
+            Surroundings(),
+            "Pending",
+            "zero",
+        ),
         ([], Surroundings(location_needed=True), "NoMatchingLocation", None),
     ],
 )
@@ -147,6 +159,38 @@ def test_denied_quota_is_told_by_its_own_reason() -> None:
     )
 
     assert said(decide(denied), "ReplicasReady") == ("False", "ValidationFailed", "not registered")
+
+
+def test_denied_quota_is_told_only_where_it_is_what_stands_in_the_way() -> None:
+    full = condition("QuotaGranted", "False", "QuotaExceeded", "full")
+    unknown = condition("QuotaGranted", "Unknown", "PendingEvaluation")
+    network = condition("Ready", "False", "NetworkFailedToCreate", "no room")
+    waiting = condition("Ready", "False", "PendingQuota", "was full")
+
+    assert said(decide(instance(0, conditions=[network, full])), "ReplicasReady")[1:] == (
+        "NetworkFailedToCreate",
+        "no room",
+    )
+    assert said(decide(instance(0, conditions=[waiting, unknown])), "ReplicasReady")[1:] == (
+        "PendingQuota",
+        "was full",
+    )
+
+
+@pytest.mark.parametrize(
+    ("desired", "instances", "message"),
+    [
+        (0, [], "No instances are wanted"),
+        (1, [], "Instances are being provisioned"),
+        (0, [unready(0, "Pending")], "Instances are being provisioned"),
+    ],
+)
+def test_nothing_wanted_and_nothing_there_is_said_as_such(
+    desired: int, instances: list[compute.Instance], message: str
+) -> None:
+    status = decide(*instances, of=deployment(minimum=desired))
+
+    assert said(status, "Available")[2] == message
 
 
 def test_an_instance_about_to_be_replaced_is_not_blamed_on_the_new_template() -> None:
@@ -233,6 +277,12 @@ def test_a_location_once_found_stays() -> None:
     before = deployment(location=HERE)
 
     assert decide(of=before).location == HERE
+
+
+def test_a_location_newly_found_is_told() -> None:
+    elsewhere = deployment(location=LocationReference(name="old"))
+
+    assert decide(of=elsewhere, around=Surroundings(HERE)).location == HERE
 
 
 def test_conditions_of_others_stay_and_nothing_new_changes_nothing() -> None:

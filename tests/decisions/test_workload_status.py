@@ -173,6 +173,108 @@ def test_a_city_no_cell_serves_is_the_reason() -> None:
     assert said(status.conditions)[1] == "NoCellForCity"
 
 
+def unscheduled(reason: str) -> Condition:
+    return condition("Scheduled", "False", reason, "")
+
+
+@pytest.mark.parametrize(
+    ("dfw", "iad", "reason"),
+    [
+        (behind("QuotaExceeded", ""), unscheduled("NoCellForCity"), "NoCellForCity"),
+        (unscheduled("AmbiguousCell"), behind("QuotaExceeded", ""), "AmbiguousCell"),
+        (behind("QuotaExceeded", ""), behind("ImageUnavailable", ""), "NoAvailableDeployments"),
+    ],
+)
+def test_of_several_reasons_the_one_about_the_place_is_taken_over(
+    dfw: Condition, iad: Condition, reason: str
+) -> None:
+    status = decide(
+        deployment("DFW", conditions=[DOWN, dfw]), deployment("IAD", conditions=[DOWN, iad])
+    )
+
+    assert said(status.placements[0].conditions)[1] == reason
+    assert f"DFW: {dfw.reason} ({dfw.reason})" in said(status.conditions)[2]
+
+
+def test_a_place_that_is_missing_counts_more_than_one_that_is_still_taken() -> None:
+    unserved = UnservedCity("default", "SYD")
+    blocked = WantedDeployment("web-default-dfw", "default", "DFW")
+    two = workload(default=["DFW"], backup=["SYD"])
+
+    one = decide(plan=PlacementPlan(blocked=(blocked,), unserved=(unserved,)))
+    both = decide(
+        of=two,
+        plan=PlacementPlan(blocked=(blocked,), unserved=(UnservedCity("backup", "SYD"),)),
+    )
+
+    assert said(one.placements[0].conditions)[1] == "NoMatchingLocation"
+    assert said(one.conditions)[1] == "NoMatchingLocation"
+    assert [said(each.conditions)[1] for each in both.placements] == [
+        "NoMatchingLocation",
+        "PreviousDeploymentTerminating",
+    ]
+    assert said(both.conditions)[1] == "NoMatchingLocation"
+
+
+def test_what_happens_to_one_placement_is_not_told_of_another() -> None:
+    plan = PlacementPlan(
+        blocked=(WantedDeployment("web-default-dfw", "default", "DFW"),),
+        unserved=(UnservedCity("default", "SYD"),),
+    )
+
+    status = decide(of=workload(backup=["LHR"], default=["DFW", "SYD"]), plan=plan)
+
+    assert said(status.placements[0].conditions) == (
+        "False",
+        "NoAvailableDeployments",
+        "No deployment is available yet",
+    )
+
+
+def test_the_order_of_deployments_does_not_matter() -> None:
+    found = [
+        deployment("DFW", conditions=[DOWN, behind("QuotaExceeded", "full")]),
+        deployment("IAD", conditions=[DOWN, behind("ImageUnavailable", "none")]),
+        deployment("AMS", conditions=[UP]),
+        deployment("LHR", conditions=[UP]),
+    ]
+
+    status = decide(*found)
+
+    assert decide(*reversed(found)) == status
+    assert said(status.placements[0].conditions)[2] == (
+        "Available in AMS, LHR; DFW: full (QuotaExceeded); IAD: none (ImageUnavailable)"
+    )
+
+
+def test_cities_are_told_in_their_own_order() -> None:
+    status = decide(
+        deployment("LHR", name="a", conditions=[UP]), deployment("AMS", name="b", conditions=[UP])
+    )
+
+    assert said(status.conditions)[2] == "default: Available in AMS, LHR"
+
+
+def test_other_conditions_of_a_placement_stay_and_are_not_told() -> None:
+    foreign = condition("Custom", "True", "Odd", "not told")
+    before = compute.WorkloadStatus(
+        placements=(compute.PlacementStatus(name="default", conditions=(foreign,)),)
+    )
+    of = workload(default=["DFW"])
+
+    status = decide(
+        deployment("DFW", conditions=[DOWN, behind("QuotaExceeded", "full")]),
+        of=compute.Workload(metadata=of.metadata, spec=of.spec, status=before),
+    )
+
+    assert status.placements[0].conditions[0] == foreign
+    assert said(status.conditions) == (
+        "False",
+        "NoAvailablePlacements",
+        "default: DFW: full (QuotaExceeded)",
+    )
+
+
 def test_an_unreachable_cell_is_named_with_the_age_of_its_report() -> None:
     away = condition("CellReachable", "False", "CellUnreachable", "")
 

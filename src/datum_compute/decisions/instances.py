@@ -98,14 +98,14 @@ def _slots(
     """Who holds which slot, and who holds none.
 
     The name must be the slot's own: under any other, the slot could never be filled again.
+    Names are unique, so of two with one ordinal at most one holds the slot.
     """
     slots: dict[int, compute.Instance] = {}
     strays = []
     for instance in sorted(instances, key=_identity):
         meta = instance.metadata
         ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
-        fits = ordinal is not None and meta.name == names.instance_name(deployment, ordinal)
-        if ordinal is None or not fits or ordinal in slots:
+        if ordinal is None or meta.name != names.instance_name(deployment, ordinal):
             strays.append(instance)
         else:
             slots[ordinal] = instance

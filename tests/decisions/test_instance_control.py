@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -287,6 +288,18 @@ def test_labels_are_put_right_beside_the_line() -> None:
         PatchLabels(f"{DEPLOYMENT}-0", f"uid-of-{DEPLOYMENT}-0", index_label(0)),
         PatchLabels(f"{DEPLOYMENT}-1", f"uid-of-{DEPLOYMENT}-1", index_label(1)),
     )
+
+
+def test_a_plan_cannot_be_changed_by_whoever_carries_it_out() -> None:
+    plan = decide(2, instance(0, labels={}, name=f"{DEPLOYMENT}-0"))
+    (step, patch) = plan.now
+
+    for record, attribute in ((plan, "now"), (step, "name"), (patch, "labels")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, attribute, ())
+    assert isinstance(patch, PatchLabels)
+    with pytest.raises(TypeError):
+        patch.labels["other"] = "value"  # type: ignore[index]
 
 
 def test_labels_out_of_range_are_left_alone() -> None:

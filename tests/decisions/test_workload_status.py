@@ -134,6 +134,14 @@ def test_a_placement_without_deployments_is_reported() -> None:
     assert said(status.conditions)[1] == "NoAvailablePlacements"
 
 
+def test_a_workload_without_placements_says_that_it_has_none_available() -> None:
+    assert said(decide(of=workload()).conditions) == (
+        "False",
+        "NoAvailablePlacements",
+        "No placement is available yet",
+    )
+
+
 def test_a_city_that_none_serves_is_the_reason() -> None:
     plan = PlacementPlan(unserved=(UnservedCity("default", "SYD"),))
 

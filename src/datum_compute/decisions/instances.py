@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions import names
@@ -190,7 +191,7 @@ def _label_patches(
         if wanted.items() <= meta.labels.items() or meta.deleting:
             continue
         wrong = {k: v for k, v in wanted.items() if meta.labels.get(k) != v}
-        patches.append(PatchLabels(meta.name, meta.uid, wrong))
+        patches.append(PatchLabels(meta.name, meta.uid, MappingProxyType(wrong)))
     return patches
 
 

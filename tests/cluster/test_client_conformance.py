@@ -12,16 +12,26 @@ from typing import Any
 
 import pytest
 
+from datum_compute.api import core
+from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http import HttpTransport
+from datum_compute.client.protocol import apply, merge, strategic_merge
 from datum_compute.client.reader import Reader
+from datum_compute.client.reviews import Asked, User, may_they, who_am_i
+from datum_compute.client.subresources import get_subresource
 from tests.cluster.control_plane import HOST, ControlPlane
 from tests.conformance.client.cases import Case, every_case, every_case_of
 from tests.conformance.client.reading import READ_CASES, reading
 from tests.conformance.client.world import (
+    GROUP,
+    PATIENCE,
     WIDGETS,
     Target,
+    World,
+    causes,
+    content,
     next_event,
     next_events,
     open_world,
@@ -83,6 +93,188 @@ async def test_reader_on_kubernetes(control_plane: ControlPlane, number: int, ca
         await case(await open_world(reading(target, make_reader), number))
 
 
+GADGETS = Resource(GROUP, "v1", "gadgets", "Gadget")
+_INTEGER = {"type": "integer"}
+GADGET_DEFINITION: dict[str, Any] = {
+    "metadata": {"name": f"gadgets.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "kind": "Gadget", "listKind": "GadgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "properties": {"replicas": _INTEGER}},
+                            "status": {"type": "object", "properties": {"replicas": _INTEGER}},
+                        },
+                    }
+                },
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas",
+                    },
+                },
+            }
+        ],
+    },
+}
+
+
+async def apply_owns_fields(world: World) -> None:
+    """Two managers, each with what it said and no more."""
+    ours = world.target.client_with(field_manager="ours")
+    theirs = world.target.client_with(field_manager="theirs")
+    place = world.namespace
+
+    made = await ours.patch(WIDGETS, "one", apply({"spec": {"size": 3, "note": "a"}}), place)
+    await theirs.patch(WIDGETS, "one", apply({"spec": {"color": "red"}}), place)
+    dropped = await ours.patch(WIDGETS, "one", apply({"spec": {"size": 3}}), place)
+
+    assert content(made.spec) == {"size": 3, "note": "a"}
+    assert content(dropped.spec) == {"size": 3, "color": "red"}
+
+
+async def apply_conflicts_unless_forced(world: World) -> None:
+    ours = world.target.client_with(field_manager="ours")
+    theirs = world.target.client_with(field_manager="theirs")
+    place = world.namespace
+    await ours.patch(WIDGETS, "one", apply({"spec": {"size": 3}}), place)
+
+    with pytest.raises(errors.Conflict) as caught:
+        await theirs.patch(WIDGETS, "one", apply({"spec": {"size": 4}}), place)
+    taken = await theirs.patch(WIDGETS, "one", apply({"spec": {"size": 4}}, force=True), place)
+
+    assert [(cause.field, cause.reason) for cause in caught.value.causes] == [
+        (".spec.size", "FieldManagerConflict")
+    ]
+    assert '"ours"' in caught.value.message
+    assert content(taken.spec) == {"size": 4}
+
+
+async def apply_of_nothing_new_keeps_the_revision(world: World) -> None:
+    body = {"spec": {"size": 3}}
+    first = await world.patch("one", apply(body))
+
+    again = await world.patch("one", apply(body))
+
+    assert again.metadata == first.metadata
+
+
+async def apply_reaches_status_and_can_be_tried(world: World) -> None:
+    await world.create("one")
+
+    tried = await world.patch("one", apply({"spec": {"size": 9}}, force=True), dry_run=True)
+    reported = await world.patch(
+        "one", apply({"status": {"phase": "Running"}}), subresource="status"
+    )
+
+    assert content(tried.spec) == {"size": 9}
+    assert content(reported.status) == {"phase": "Running"}
+    assert content((await world.get("one")).spec) == {"size": 1}
+
+
+async def apply_is_validated(world: World) -> None:
+    with pytest.raises(errors.Invalid) as caught:
+        await world.patch("one", apply({"spec": {"color": "pink"}}))
+
+    assert causes(caught.value) == {("spec.color", "FieldValueNotSupported")}
+    assert not await world.exists("one")
+
+
+async def apply_works_on_built_in_kinds(world: World) -> None:
+    made = await world.client.patch(
+        core.CONFIG_MAPS, "settings", apply({"data": {"a": "1"}}), world.namespace
+    )
+
+    assert content(made.data) == {"a": "1"}
+
+
+async def strategic_merges_know_their_lists(world: World) -> None:
+    body = {"metadata": {"name": "settings", "finalizers": ["example.com/a"]}}
+    await world.client.create(core.CONFIG_MAPS, body, world.namespace)
+    more = strategic_merge({"metadata": {"finalizers": ["example.com/b"]}})
+    less = strategic_merge({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}})
+
+    added = await world.client.patch(core.CONFIG_MAPS, "settings", more, world.namespace)
+    removed = await world.client.patch(core.CONFIG_MAPS, "settings", less, world.namespace)
+
+    assert set(added.metadata.finalizers) == {"example.com/a", "example.com/b"}
+    assert removed.metadata.finalizers == ("example.com/b",)
+
+
+async def a_scale_is_read_and_written(world: World) -> None:
+    client, place = world.client, world.namespace
+    try:
+        await client.create(core.CUSTOM_RESOURCE_DEFINITIONS, GADGET_DEFINITION)
+    except errors.AlreadyExists:
+        pass
+    await wait_served(client, GADGETS)
+    body = {"metadata": {"name": "one"}, "spec": {"replicas": 2}}
+    made = await client.create(GADGETS, body, place)
+
+    scale = await get_subresource(client, GADGETS, "one", place, subresource="scale")
+    changed = await client.patch(
+        GADGETS, "one", merge({"spec": {"replicas": 5}}), place, subresource="scale"
+    )
+    put = await client.update(
+        GADGETS,
+        {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {"name": "one", "namespace": place},
+            "spec": {"replicas": 7},
+        },
+        subresource="scale",
+    )
+
+    assert (scale.api_version, scale.kind) == ("autoscaling/v1", "Scale")
+    assert content(scale.spec) == {"replicas": 2}
+    assert scale.metadata.uid == made.metadata.uid
+    assert (content(changed.spec), content(put.spec)) == ({"replicas": 5}, {"replicas": 7})
+    assert content((await client.get(GADGETS, "one", place)).spec) == {"replicas": 7}
+
+
+async def rights_of_others_can_be_asked(world: World) -> None:
+    powerless = world.target.client_with(token=world.target.powerless_token)
+    other = await who_am_i(powerless)
+    asked = Asked.on("list", WIDGETS, world.namespace)
+
+    assert not await may_they(world.client, other, asked)
+    assert await may_they(world.client, User("boss", groups=("system:masters",)), asked)
+    with pytest.raises(errors.Forbidden):
+        await may_they(powerless, other, asked)
+
+
+ONLY_HERE: list[Case] = [
+    apply_owns_fields,
+    apply_conflicts_unless_forced,
+    apply_of_nothing_new_keeps_the_revision,
+    apply_reaches_status_and_can_be_tried,
+    apply_is_validated,
+    apply_works_on_built_in_kinds,
+    strategic_merges_know_their_lists,
+    a_scale_is_read_and_written,
+    rights_of_others_can_be_asked,
+]
+
+
+@every_case_of(ONLY_HERE, first=3000)
+async def test_what_the_embedded_server_lacks(
+    control_plane: ControlPlane, number: int, case: Case
+) -> None:
+    """There it is a clear no: tests/conformance/client/test_what_only_kubernetes_has.py."""
+    async with target_of(control_plane) as target:
+        await case(await open_world(target, number))
+
+
 async def test_a_watch_breaks_when_the_server_is_killed(control_plane: ControlPlane) -> None:
     async with target_of(control_plane) as target:
         world = await open_world(target, 2000)
@@ -102,6 +294,64 @@ async def test_a_watch_breaks_when_the_server_is_killed(control_plane: ControlPl
 
         await wait_served(world.client)
         assert await world.names() == ["one"]
+        # What a watch missed is told afterwards, or admitted to be forgotten. Never silence.
+        await world.create("two")
+        try:
+            async with world.client.watch(
+                WIDGETS, world.namespace, resource_version=since
+            ) as events:
+                assert await next_events(events, 2) == [("ADDED", "one"), ("ADDED", "two")]
+        except errors.Expired:
+            found = await world.client.list(WIDGETS, world.namespace)
+            assert [item.name for item in found.items] == ["one", "two"]
+            since = found.resource_version
+            async with world.client.watch(
+                WIDGETS, world.namespace, resource_version=since
+            ) as events:
+                await world.create("three")
+                assert await next_events(events, 1) == [("ADDED", "three")]
+
+
+async def test_cancelled_calls_leave_nothing_open(control_plane: ControlPlane) -> None:
+    async with target_of(control_plane) as target:
+        world = await open_world(target, 2002)
+        since = await world.revision()
+        before = await open_watches(world)
+
+        async def read_for_ever() -> None:
+            async with world.client.watch(
+                WIDGETS, world.namespace, resource_version=since
+            ) as events:
+                async for _ in events:
+                    pass
+
+        for turns in range(0, 60, 3):
+            task = asyncio.ensure_future(read_for_ever())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        tasks = [asyncio.ensure_future(read_for_ever()) for _ in range(5)]
+        async with asyncio.timeout(PATIENCE):
+            while await open_watches(world) < before + 5:  # noqa: ASYNC110 - none tells us
+                await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+        async with asyncio.timeout(PATIENCE):
+            while await open_watches(world) > before:  # noqa: ASYNC110 - none tells us
+                await asyncio.sleep(0.05)
+
+
+async def open_watches(world: World) -> int:
+    """How many watches of widgets the server counts."""
+    text = (await world.client.raw("/metrics")).decode()
+    return sum(
+        int(float(line.rpartition(" ")[2]))
+        for line in text.splitlines()
+        if line.startswith("apiserver_longrunning_requests{") and 'resource="widgets"' in line
+    )
 
 
 async def test_a_watch_ends_when_the_server_goes_down(control_plane: ControlPlane) -> None:

@@ -2,7 +2,8 @@
 
 Controllers, stand-ins, providers and the CLI know only this. All methods raise
 :mod:`datum_compute.client.errors`; none retries by itself, because only the caller knows
-whether asking again makes sense.
+whether asking again makes sense. There is no deleting of whole collections: a delete of ours
+says what it believes to delete.
 """
 
 from __future__ import annotations
@@ -48,13 +49,21 @@ def merge(body: WireObject) -> Patch:
     return Patch("application/merge-patch+json", body)
 
 
+def strategic_merge(body: WireObject) -> Patch:
+    """A merge that knows which lists have keys. Only built-in kinds have it: a custom one
+    answers ``Unsupported``."""
+    return Patch("application/strategic-merge-patch+json", body)
+
+
 def json_patch(operations: list[dict[str, Any]]) -> Patch:
     """RFC 6902, with ``test`` as a precondition."""
     return Patch("application/json-patch+json", operations)
 
 
 def apply(body: WireObject, *, force: bool = False) -> Patch:
-    """Server-side apply: the fields we want to own, and no others."""
+    """Server-side apply: the fields we want to own, and no others. The client's
+    ``field_manager`` is the owner; a field that another owns is a ``Conflict`` unless forced.
+    A server without it answers ``Unsupported``."""
     return Patch("application/apply-patch+yaml", body, force)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from datum_compute.api import core
 from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.client.reviews import SELF_SUBJECT_REVIEWS, Asked, may_i, who_am_i
 from tests.conformance.client.world import WIDGETS, World
 
 
@@ -95,6 +97,88 @@ async def a_deadline_ends_a_call(world: World) -> None:
 
     # Whether it happened is not known, but it can be found out.
     assert await world.names() in (["one"], [])
+
+
+async def a_deadline_ends_every_kind_of_write(world: World) -> None:
+    made = await world.create("one", {"size": 3})
+    hurried = world.target.client_with(request_timeout=0.0)
+    body = {
+        "metadata": {
+            "name": "one",
+            "namespace": world.namespace,
+            "resourceVersion": made.metadata.resource_version,
+        },
+        "spec": {"size": 4},
+    }
+
+    for call in (
+        lambda: hurried.update(WIDGETS, body),
+        lambda: hurried.patch(WIDGETS, "one", merge({"spec": {"size": 5}}), world.namespace),
+        lambda: hurried.delete(WIDGETS, "one", world.namespace),
+    ):
+        with pytest.raises(errors.TimedOut):
+            await call()
+
+    # Whatever happened of it, the client goes on and the object is whole or gone.
+    for item in (await world.client.list(WIDGETS, world.namespace)).items:
+        assert bytes(item.spec) in (b'{"size":3}', b'{"size":4}', b'{"size":5}')
+
+
+async def cancelled_reads_of_every_kind_leave_the_client_usable(world: World) -> None:
+    await world.create_many("a", "b", "c")
+
+    for turns in range(6):
+        tasks = [
+            asyncio.ensure_future(call)
+            for call in (
+                world.get("a"),
+                world.names(),
+                world.client.list(WIDGETS, world.namespace, limit=1),
+                world.client.raw("/version"),
+            )
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    assert await world.names() == ["a", "b", "c"]
+
+
+async def a_caller_can_ask_who_it_is(world: World) -> None:
+    powerless = world.target.client_with(token=world.target.powerless_token)
+
+    me, other = await who_am_i(world.client), await who_am_i(powerless)
+
+    assert me.username
+    assert other.username not in ("", me.username)
+    assert "system:authenticated" in other.groups
+
+
+async def a_caller_can_ask_what_it_may(world: World) -> None:
+    powerless = world.target.client_with(token=world.target.powerless_token)
+    asked = [
+        Asked.on("create", WIDGETS, world.namespace),
+        Asked.on("patch", WIDGETS, world.namespace, "one", "status"),
+        Asked.on("list", core.NAMESPACES),
+    ]
+
+    assert [await may_i(world.client, each) for each in asked] == [True, True, True]
+    assert [await may_i(powerless, each) for each in asked] == [False, False, False]
+
+
+async def a_review_is_not_stored(world: World) -> None:
+    answer = await world.client.create(SELF_SUBJECT_REVIEWS, {})
+
+    assert (answer.kind, answer.name, answer.metadata.uid) == ("SelfSubjectReview", "", "")
+    with pytest.raises(errors.Unsupported):
+        await world.client.list(SELF_SUBJECT_REVIEWS)
+
+
+async def a_wrong_credential_is_not_told_who_it_is(world: World) -> None:
+    with pytest.raises(errors.Unauthorized):
+        await who_am_i(world.target.client_with(token="wrong"))
 
 
 async def messages_say_what_was_tried_and_where(world: World) -> None:

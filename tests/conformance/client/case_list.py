@@ -6,7 +6,8 @@ import pytest
 
 from datum_compute.api import core
 from datum_compute.client import errors
-from tests.conformance.client.world import GROUP, WIDGETS, World
+from datum_compute.client.protocol import EventType
+from tests.conformance.client.world import GROUP, WIDGETS, World, next_event
 
 
 async def a_list_holds_one_namespace_in_order(world: World) -> None:
@@ -175,6 +176,81 @@ async def pages_show_one_moment(world: World) -> None:
     assert b"9" not in bytes(second.items[1].spec)
     assert second.resource_version == first.resource_version
     assert await world.names() == ["a", "b", "cc", "d"]
+
+
+async def pages_hold_together_while_everything_changes(world: World) -> None:
+    """What the pages show and what a watch from their revision adds is what is there."""
+    names = [f"w{number:02}" for number in range(12)]
+    await world.create_many(*names)
+    known: dict[str, str] = {}
+    seen, token, step = [], "", 0
+    while True:
+        page = await world.client.list(WIDGETS, world.namespace, limit=3, continue_token=token)
+        seen += [item.name for item in page.items]
+        known |= {item.name: item.metadata.resource_version for item in page.items}
+        token = page.continue_token
+        if not token:
+            break
+        # Before, within and after what the pages have passed.
+        await world.create(f"a{step}")
+        await world.create(f"w{step:02}-new")
+        await world.create(f"z{step}")
+        await world.delete(names[step])
+        await world.delete(names[-1 - step])
+        await world.patch(names[6], {"spec": {"size": step + 2}})
+        step += 1
+
+    assert seen == names
+    async with world.client.watch(
+        WIDGETS, world.namespace, resource_version=page.resource_version
+    ) as events:
+        for _ in range(step * 6):
+            event = await next_event(events)
+            known[event.object.name] = event.object.metadata.resource_version
+            if event.type == EventType.DELETED:
+                del known[event.object.name]
+    now = await world.client.list(WIDGETS, world.namespace)
+    assert known == {item.name: item.metadata.resource_version for item in now.items}
+
+
+async def pages_go_over_all_namespaces(world: World) -> None:
+    await world.create_many("a", "b", labels={"world": world.namespace})
+    for name in ("c", "d"):
+        body = {"metadata": {"name": name, "labels": {"world": world.namespace}}}
+        await world.client.create(WIDGETS, body, world.other_namespace)
+
+    found, token = [], ""
+    while True:
+        page = await world.client.list(
+            WIDGETS, label_selector=f"world={world.namespace}", limit=1, continue_token=token
+        )
+        found += [(item.namespace, item.name) for item in page.items]
+        token = page.continue_token
+        if not token:
+            break
+
+    # Which namespace comes first is the server's own affair.
+    assert len(found) == 4
+    assert sorted(found) == [
+        (world.namespace, "a"),
+        (world.namespace, "b"),
+        (world.other_namespace, "c"),
+        (world.other_namespace, "d"),
+    ]
+
+
+async def the_rest_of_a_page_that_was_deleted_is_still_told(world: World) -> None:
+    await world.create_many("a", "b", "c")
+    first = await world.client.list(WIDGETS, world.namespace, limit=1)
+
+    for name in ("a", "b", "c"):
+        await world.delete(name)
+    rest = await world.client.list(
+        WIDGETS, world.namespace, limit=9, continue_token=first.continue_token
+    )
+
+    assert [item.name for item in rest.items] == ["b", "c"]
+    assert await world.names() == []
 
 
 async def pages_of_a_selection_do_not_count_the_rest(world: World) -> None:

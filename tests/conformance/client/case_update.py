@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from datum_compute.api import core
 from datum_compute.client import errors
-from datum_compute.client.protocol import Patch, json_patch, merge
+from datum_compute.client.protocol import Patch, json_patch, merge, strategic_merge
+from datum_compute.client.subresources import get_subresource
 from tests.conformance.client.world import WIDGETS, World, causes, content, revision_of
 
 
@@ -417,9 +419,86 @@ async def a_strategic_merge_needs_a_built_in_kind(world: World) -> None:
     await world.create("one")
 
     with pytest.raises(errors.Unsupported) as caught:
-        await world.patch("one", Patch("application/strategic-merge-patch+json", {"spec": {}}))
+        await world.patch("one", strategic_merge({"spec": {}}))
 
     assert caught.value.code == 415
+
+
+async def a_strategic_merge_of_a_built_in_kind_merges_its_maps(world: World) -> None:
+    body = {"metadata": {"name": "settings", "labels": {"x": "y"}}, "data": {"a": "1", "b": "2"}}
+    await world.client.create(core.CONFIG_MAPS, body, world.namespace)
+    change = {"metadata": {"labels": {"z": "w"}}, "data": {"a": None, "c": "3"}}
+
+    changed = await world.client.patch(
+        core.CONFIG_MAPS, "settings", strategic_merge(change), world.namespace
+    )
+
+    assert content(changed.data) == {"b": "2", "c": "3"}
+    assert changed.metadata.labels == {"x": "y", "z": "w"}
+
+
+async def a_stale_strategic_merge_conflicts(world: World) -> None:
+    body = {"metadata": {"name": "settings"}, "data": {"a": "1"}}
+    made = await world.client.create(core.CONFIG_MAPS, body, world.namespace)
+    await world.client.patch(
+        core.CONFIG_MAPS, "settings", merge({"data": {"a": "2"}}), world.namespace
+    )
+    stale = {"metadata": {"resourceVersion": made.metadata.resource_version}, "data": {"a": "3"}}
+
+    with pytest.raises(errors.Conflict):
+        await world.client.patch(
+            core.CONFIG_MAPS, "settings", strategic_merge(stale), world.namespace
+        )
+
+
+async def a_subtree_can_be_copied_as_it_is(world: World) -> None:
+    source = await world.create("source", {"size": 7, "free": {"deep": [1, {"x": ""}, "é"]}})
+    await world.create("copy")
+
+    copied = await world.patch("copy", {"spec": source.spec})
+
+    assert content(copied.spec)["size"] == 7
+    assert content(copied.spec)["free"]["deep"] == content(source.spec)["free"]["deep"]
+
+
+async def of_many_who_count_on_one_object_none_is_lost(world: World) -> None:
+    """Each reads, adds one and writes with the revision it read, again after a conflict."""
+    await world.create("counter", {"options": {"count": "0"}})
+    conflicts = 0
+
+    async def add_one() -> None:
+        nonlocal conflicts
+        while True:
+            read = await world.get("counter")
+            count = int(content(read.spec)["options"]["count"])
+            change = {
+                "metadata": {"resourceVersion": read.metadata.resource_version},
+                "spec": {"options": {"count": str(count + 1)}},
+            }
+            try:
+                await world.patch("counter", change)
+                return
+            except errors.Conflict:
+                conflicts += 1
+
+    await asyncio.gather(*(add_one() for _ in range(8)))
+
+    assert content((await world.get("counter")).spec)["options"] == {"count": "8"}
+    assert conflicts > 0
+
+
+async def a_status_can_be_read_by_itself(world: World) -> None:
+    await world.create("one", {"size": 3})
+    reported = await world.patch("one", {"status": {"phase": "Running"}}, subresource="status")
+
+    read = await get_subresource(
+        world.client, WIDGETS, "one", world.namespace, subresource="status"
+    )
+
+    assert read.metadata == reported.metadata
+    assert content(read.status) == {"phase": "Running"}
+    with pytest.raises(errors.NotFound):
+        await get_subresource(world.client, WIDGETS, "no", world.namespace, subresource="status")
 
 
 async def an_unknown_kind_of_patch_is_unsupported(world: World) -> None:

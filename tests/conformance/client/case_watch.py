@@ -12,6 +12,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import EventType
 from tests.conformance.client.world import (
+    PATIENCE,
     WIDGETS,
     World,
     content,
@@ -171,6 +172,81 @@ async def a_watch_can_go_on_from_any_event(world: World) -> None:
         WIDGETS, world.namespace, resource_version=second.object.metadata.resource_version
     ) as events:
         assert await next_events(events, 2) == [("ADDED", "c"), ("ADDED", "d")]
+
+
+async def a_watch_resumed_again_and_again_misses_and_repeats_nothing(world: World) -> None:
+    since = await world.revision()
+    names = [f"w{number:02}" for number in range(12)]
+    seen: list[tuple[str, str]] = []
+
+    for start in range(0, 12, 3):
+        await world.create_many(*names[start : start + 2])
+        async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
+            await world.create(names[start + 2])
+            for _ in range(3):
+                event = await next_event(events)
+                seen.append((event.type.value, event.object.name))
+                since = event.object.metadata.resource_version
+
+    assert seen == [("ADDED", name) for name in names]
+
+
+async def an_abandoned_reader_resumes_where_it_was_cut(world: World) -> None:
+    """The reading task is cancelled between two events, as a process would be."""
+    since = await world.revision()
+    seen: list[str] = []
+    reached = asyncio.Event()
+
+    async def follow() -> None:
+        nonlocal since
+        async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
+            async for event in events:
+                if event.type != EventType.BOOKMARK:
+                    seen.append(event.object.name)
+                since = event.object.metadata.resource_version
+                if len(seen) == 2:
+                    reached.set()
+
+    task = asyncio.ensure_future(follow())
+    await world.create_many("a", "b")
+    async with asyncio.timeout(PATIENCE):
+        await reached.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    await world.create_many("c", "d")
+
+    async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
+        assert await next_events(events, 2) == [("ADDED", "c"), ("ADDED", "d")]
+    assert seen == ["a", "b"]
+
+
+async def a_list_and_its_watch_leave_no_gap(world: World) -> None:
+    """Writers are at work before, between and after."""
+    writers = [asyncio.ensure_future(world.create(f"w{number:02}")) for number in range(30)]
+    await asyncio.wait(writers[:10])
+    page = await world.client.list(WIDGETS, world.namespace)
+    names = [item.name for item in page.items]
+
+    async with world.client.watch(
+        WIDGETS, world.namespace, resource_version=page.resource_version
+    ) as events:
+        while len(names) < 30:
+            names.append((await next_event(events)).object.name)
+    await asyncio.wait(writers)
+
+    assert sorted(names) == [f"w{number:02}" for number in range(30)]
+
+
+async def a_watch_from_the_first_page_sees_all_that_came_since(world: World) -> None:
+    await world.create_many("a", "b", "c")
+    first = await world.client.list(WIDGETS, world.namespace, limit=1)
+    await world.delete("c")
+    await world.create("d")
+
+    async with world.client.watch(
+        WIDGETS, world.namespace, resource_version=first.resource_version
+    ) as events:
+        assert await next_events(events, 2) == [("DELETED", "c"), ("ADDED", "d")]
 
 
 async def no_event_of_many_is_lost(world: World) -> None:
@@ -403,6 +479,26 @@ async def a_watch_with_a_bad_revision_is_refused(world: World) -> None:
             WIDGETS, world.namespace, resource_version="nonsense"
         ) as events:
             await next_event(events)
+
+
+async def a_watch_cancelled_while_it_opens_leaves_the_client_usable(world: World) -> None:
+    since = await world.revision()
+
+    async def opened() -> None:
+        async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
+            await anext(events)
+
+    for turns in range(12):
+        task = asyncio.ensure_future(opened())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
+        await world.create("one")
+        assert await next_events(events, 1) == [("ADDED", "one")]
 
 
 async def many_watches_can_be_opened_and_left(world: World) -> None:

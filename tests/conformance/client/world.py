@@ -95,13 +95,13 @@ async def ensure_kind(client: Client) -> None:
     await wait_served(client)
 
 
-async def wait_served(client: Client) -> None:
+async def wait_served(client: Client, resource: Resource = WIDGETS) -> None:
     """A real server serves a kind some 40 ms after it was defined, or after its own start, and
     then asks for a little more patience (429, "storage is (re)initializing")."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                await client.list(WIDGETS)
+                await client.list(resource)
                 return
             except (errors.NotServed, errors.Throttled, errors.TransportFailure):
                 await asyncio.sleep(0.02)

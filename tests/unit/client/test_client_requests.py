@@ -10,7 +10,7 @@ import pytest
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.protocol import apply, json_patch, merge
+from datum_compute.client.protocol import apply, json_patch, merge, strategic_merge
 from tests.unit.client.toy_server import WIDGET, ToyServer, answer
 
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
@@ -163,11 +163,22 @@ async def test_an_update_puts_the_object_to_its_own_path() -> None:
         (
             apply({"spec": {}}, force=True),
             "application/apply-patch+yaml",
-            {"apiVersion": "toys.example.com/v1", "kind": "Realm", "spec": {}},
+            {
+                "apiVersion": "toys.example.com/v1",
+                "kind": "Realm",
+                "metadata": {"name": "one"},
+                "spec": {},
+            },
             (("force", "true"),),
         ),
+        (
+            strategic_merge({"spec": None}),
+            "application/strategic-merge-patch+json",
+            {"spec": None},
+            (),
+        ),
     ],
-    ids=["merge", "json", "apply"],
+    ids=["merge", "json", "apply", "strategic"],
 )
 async def test_each_kind_of_patch(
     patch: Any, content_type: str, body: Any, extra: tuple[Any, ...]
@@ -181,6 +192,20 @@ async def test_each_kind_of_patch(
     assert toy.only.headers["content-type"] == content_type
     assert toy.only.query == (("fieldManager", "me"), *extra)
     assert decoded(toy.only.body) == body
+
+
+async def test_what_is_applied_names_itself_as_it_may_have_to_be_created() -> None:
+    toy = ToyServer(answer(WIDGET))
+    labels = {"metadata": {"labels": {"a": "b"}}}
+
+    await toy.client().patch(WIDGETS, "one", apply(labels), "default")
+
+    assert decoded(toy.only.body)["metadata"] == {
+        "name": "one",
+        "namespace": "default",
+        "labels": {"a": "b"},
+    }
+    assert ("force", "false") in toy.only.query
 
 
 async def test_a_delete_carries_its_preconditions() -> None:

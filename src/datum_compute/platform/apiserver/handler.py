@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from datum_compute.client.transport import Handler, Request, Response
+from datum_compute.client.transport import Handler, Request, Response, close_stream
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver import (
     access,
@@ -77,7 +77,12 @@ class RequestHandler:
                 response = error.response()
             except status.PathUnknown:
                 response = status.NOT_A_PATH
-            await self._store.durable()
+            try:
+                await self._store.durable()
+            except BaseException:
+                # Nobody will read this answer; a watch it opened would stay open for ever.
+                await close_stream(response.stream)
+                raise
             return response
         except status.ApiError as error:
             return error.response()

@@ -1,0 +1,28 @@
+"""Reading a subresource: an object of its own kind under another's name, such as ``scale``.
+
+Writing one is ``update`` or ``patch`` with ``subresource``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.client.target import Target
+
+
+async def get_subresource(
+    client: Client, resource: Resource, name: str, namespace: str = "", *, subresource: str
+) -> Object:
+    """For ``status`` the whole object comes back, for ``scale`` a Scale."""
+    target = Target("get", resource, namespace, name, subresource)
+    target.check(named=True)
+    body = await client.raw(target.path)
+    try:
+        return Object.from_wire(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        what = target.describe(client.cluster)
+        raise errors.Malformed(f"{what}: not an API answer ({error}): {body[:200]!r}") from error

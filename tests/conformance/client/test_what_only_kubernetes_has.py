@@ -1,0 +1,58 @@
+"""What the embedded server lacks and a Kubernetes API server has: a clear no, on both transports.
+
+The calls themselves are the client's and are proven on the real server, in
+``tests/cluster/test_client_conformance.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from datum_compute.client import errors
+from datum_compute.client.protocol import apply
+from datum_compute.client.subresources import get_subresource
+from tests.conformance.client.embedded import HttpsServer, in_process
+from tests.conformance.client.world import WIDGETS, World, open_world
+
+
+async def server_side_apply(world: World) -> None:
+    made = await world.create("one", {"size": 3})
+
+    with pytest.raises(errors.Unsupported, match="server-side apply is not served here") as caught:
+        await world.patch("one", apply({"spec": {"size": 4}}))
+    with pytest.raises(errors.Unsupported):
+        await world.patch("new", apply({"spec": {"size": 4}}, force=True))
+
+    assert (caught.value.code, caught.value.reason) == (415, "UnsupportedMediaType")
+    assert (await world.get("one")).metadata == made.metadata
+    assert await world.names() == ["one"]
+
+
+async def scale(world: World) -> None:
+    await world.create("one")
+
+    with pytest.raises(errors.NotFound):
+        await get_subresource(world.client, WIDGETS, "one", world.namespace, subresource="scale")
+
+
+ABSENT = [server_side_apply, scale]
+every_absence = pytest.mark.parametrize(
+    ("number", "absence"), list(enumerate(ABSENT, 3000)), ids=[each.__name__ for each in ABSENT]
+)
+
+
+@every_absence
+async def test_in_process(number: int, absence: Callable[[World], Awaitable[None]]) -> None:
+    async with in_process() as target:
+        await absence(await open_world(target, number))
+
+
+@pytest.mark.realtime
+@every_absence
+async def test_over_https(
+    https: HttpsServer, number: int, absence: Callable[[World], Awaitable[None]]
+) -> None:
+    async with https.target() as target:
+        await absence(await open_world(target, number))

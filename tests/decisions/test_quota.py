@@ -19,15 +19,18 @@ BOTH = {"cpu": "500m", "memory": "256Mi"}
 
 
 def spec(
-    *limits: dict[str, Any], requests: dict[str, Any] | None = None, type: str = TYPE
+    *limits: dict[str, Any] | None, requests: dict[str, Any] | None = None, type: str = TYPE
 ) -> compute.InstanceSpec:
+    """One container for each of the limits; None for one that says nothing of resources."""
     return msgspec.convert(
         {
             "runtime": {
                 "resources": {"instanceType": type, "requests": requests or {}},
                 "sandbox": {
                     "containers": [
-                        {"name": f"c{n}", "resources": {"limits": each}}
+                        {"name": f"c{n}"}
+                        if each is None
+                        else {"name": f"c{n}", "resources": {"limits": each}}
                         for n, each in enumerate(limits)
                     ]
                 },
@@ -46,6 +49,8 @@ def spec(
         (spec(BOTH, {}, requests={"cpu": 4, "memory": "8Gi"}), Size(4000, 8192)),
         (spec({"cpu": "lots", "memory": "1Gi"}), Size(1000, 2048)),
         (spec(requests={"cpu": 4}), Size(1000, 2048)),
+        (spec({"cpu": "0", "memory": "0"}), Size(0, 0)),
+        (spec(BOTH, None), Size(1000, 2048)),
         (spec(), Size(1000, 2048)),
         (spec(type="other/type"), Size()),
         (compute.InstanceSpec(), Size()),
@@ -57,6 +62,7 @@ def test_size(given: compute.InstanceSpec, size: Size) -> None:
 
 def test_an_unknown_size_is_counted_only() -> None:
     assert Size().requests() == {"compute.datumapis.com/instances": 1}
+    assert Size(500, None).requests() == Size(None, 256).requests() == Size().requests()
     assert Size(0, 256).requests() == {
         "compute.datumapis.com/instances": 1,
         "compute.datumapis.com/memory": 256,

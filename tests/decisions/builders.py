@@ -115,9 +115,9 @@ def deployment(
     )
 
 
-def binding(city: str, *, available: str = "True") -> networking.LocationBinding:
+def binding(city: str, *, available: str = "True", name: str = "") -> networking.LocationBinding:
     return networking.LocationBinding(
-        metadata=ObjectMeta(name=city.lower()),
+        metadata=ObjectMeta(name=name or city.lower()),
         spec=networking.LocationBindingSpec(topology={networking.TOPOLOGY_CITY_CODE: city}),
         status=networking.LocationBindingStatus(conditions=(condition("Available", available),)),
     )

@@ -66,6 +66,56 @@ def test_a_city_is_spelled_as_its_binding_spells_it() -> None:
     assert plan.wanted == (DFW,)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_bindings_for_a_city_the_first_by_name_spells_it(order: int) -> None:
+    named = [binding("Dfw"), binding("DFW", name="a")]
+
+    plan = decide_placement(
+        workload=workload(default=["dfw"]), bindings=named[::order], deployments=[]
+    )
+
+    assert plan.wanted == (DFW,)
+
+
+def test_a_binding_without_a_city_serves_none() -> None:
+    plan = decide_placement(
+        workload=workload(default=["DFW"]), bindings=[binding("", name="odd")], deployments=[]
+    )
+
+    assert plan.unserved == (UnservedCity("default", "DFW"),)
+
+
+def test_a_city_that_is_no_longer_served_keeps_its_spelling() -> None:
+    plan = decide_placement(
+        workload=workload(default=["dfw"]), bindings=[], deployments=[deployment("DFW")]
+    )
+
+    assert plan.wanted == (DFW,)
+    assert plan.unserved == (UnservedCity("default", "dfw"),)
+
+
+def test_cities_keep_the_order_of_the_spec_and_placements_that_of_their_names() -> None:
+    plan = decide_placement(
+        workload=workload(b=["IAD", "DFW"], a=["LHR"]),
+        bindings=[binding("DFW"), binding("IAD"), binding("LHR")],
+        deployments=[],
+    )
+
+    assert [each.name for each in plan.wanted] == ["web-a-lhr", "web-b-iad", "web-b-dfw"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_under_older_names_the_first_by_name_stays(order: int) -> None:
+    found = [deployment("DFW", name="older-a"), deployment("DFW", name="older-b")]
+
+    plan = decide_placement(
+        workload=workload(default=["DFW"]), bindings=[binding("DFW")], deployments=found[::order]
+    )
+
+    assert [each.name for each in plan.wanted] == ["older-a"]
+    assert [each.metadata.name for each in plan.orphans] == ["older-b"]
+
+
 def test_what_the_spec_no_longer_names_is_an_orphan() -> None:
     left = deployment("LHR")
     other = deployment("DFW", placement="gone")
@@ -171,6 +221,28 @@ def test_the_later_restart_stands(workload_at: str, deployment_at: str, kept: st
     spec = build(restarted(workload_at), {"template": restarted(deployment_at)})
 
     assert spec["template"]["metadata"]["annotations"][RESTARTED] == kept
+
+
+@pytest.mark.parametrize("odd", [7, None, ["2027-01-01T00:00:00Z"], ""])
+def test_a_restart_that_is_no_text_counts_as_none(odd: Any) -> None:
+    spec = build({"spec": {}}, {"template": {"metadata": {"annotations": {RESTARTED: odd}}}})
+
+    assert spec["template"] == {"spec": {}}
+
+
+def test_a_template_without_any_annotations_is_read() -> None:
+    bare: dict[str, Any] = {"metadata": {"annotations": None}, "spec": {}}
+
+    assert build(bare, {"template": {"metadata": None}})["template"] == bare
+
+
+@pytest.mark.parametrize("metadata", [None, {"annotations": None}, {"annotations": {}}])
+def test_a_restart_is_kept_where_the_template_spells_out_nothing(metadata: Any) -> None:
+    at = "2026-01-02T00:00:00Z"
+
+    spec = build({"metadata": metadata, "spec": {}}, {"template": restarted(at)})
+
+    assert spec["template"]["metadata"] == {"annotations": {RESTARTED: at}}
 
 
 def test_a_restart_of_one_city_survives_a_workload_without_one() -> None:

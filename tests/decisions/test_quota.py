@@ -222,6 +222,7 @@ def allocated(**answers: str) -> quota_api.ResourceClaim:
     ("denied", "buckets", "room"),
     [
         (allocated(vcpus="Denied"), [bucket("vcpus", 1000)], False),
+        (allocated(instances="Denied", memory="Granted", vcpus="Granted"), [], False),
         (
             allocated(instances="Granted", memory="Granted", vcpus="Denied"),
             [bucket("vcpus", 1000)],

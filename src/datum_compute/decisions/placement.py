@@ -153,8 +153,10 @@ def build_deployment_spec(
         _restarted_at(template) or None, _restarted_at(existing.get("template", {})) or None
     )
     if restart is not None and restart != _restarted_at(template):
-        metadata = template.setdefault("metadata", {})
-        metadata.setdefault("annotations", {})[compute.ANNOTATION_RESTARTED_AT] = restart
+        metadata = template.get("metadata") or {}
+        annotations = metadata.get("annotations") or {}
+        annotations = {**annotations, compute.ANNOTATION_RESTARTED_AT: restart}
+        template = {**template, "metadata": {**metadata, "annotations": annotations}}
     return {
         "workloadRef": {"name": workload_name, "uid": workload_uid},
         "placementName": wanted.placement,

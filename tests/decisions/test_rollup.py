@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from datum_compute.api import conditions
@@ -271,6 +272,21 @@ def test_available_can_be_true_while_replicas_are_missing() -> None:
 
     assert said(status, "Available")[0] == "True"
     assert said(status, "ReplicasReady") == ("False", "InstanceCrashing", "exit 1")
+
+
+def test_a_policy_that_nobody_knows_is_told() -> None:
+    of = deployment(minimum=1)
+    scale = compute.ScaleSettings(min_replicas=1, instance_management_policy="Parallel")
+    odd = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, scale_settings=scale))
+
+    status = decide(instance(0), of=odd)
+
+    assert said(status, "ReplicasReady") == (
+        "False",
+        "ConfigurationError",
+        "instance management policy 'Parallel' is not known; 'OrderedReady' is",
+    )
+    assert said(status, "Available")[0] == "True"
 
 
 def test_a_location_once_found_stays() -> None:

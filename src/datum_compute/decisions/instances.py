@@ -56,8 +56,8 @@ def decide_instances(
     With ``hold_rolls``, a reason, nothing is replaced; creation and removal go on. Raises
     :class:`UnknownPolicy`.
     """
-    if policy not in ("", compute.POLICY_ORDERED_READY):
-        raise UnknownPolicy(f"instance management policy {policy!r} is not known")
+    if fault := policy_fault(policy):
+        raise UnknownPolicy(fault)
     if desired <= 0:
         return Plan(now=tuple(_drain(instances, deployment_name)))
 
@@ -87,6 +87,14 @@ def decide_instances(
         in_line_behind=_behind(line[0]) if len(line) > 1 else "",
         forbidden=tuple(held),
     )
+
+
+def policy_fault(policy: str) -> str:
+    """What is wrong with a policy; empty when it can be followed."""
+    if policy in ("", compute.POLICY_ORDERED_READY):
+        return ""
+    allowed = compute.POLICY_ORDERED_READY
+    return f"instance management policy {policy!r} is not known; {allowed!r} is"
 
 
 def _identity(instance: compute.Instance) -> tuple[str, str]:

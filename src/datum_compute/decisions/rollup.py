@@ -16,6 +16,7 @@ from datetime import datetime
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
+from datum_compute.decisions.instances import policy_fault
 from datum_compute.decisions.plan import Delete, DeleteReason, HeldBack
 from datum_compute.decisions.readiness import denied_quota, reason_priority
 
@@ -54,6 +55,9 @@ def decide_deployment_status(
         if each.template_hash == template_hash and not each.metadata.deleting
     ]
     complete = _with_held(_replicas_ready(standing, ready, desired, surroundings, held), held)
+    if fault := policy_fault(deployment.spec.scale_settings.instance_management_policy):
+        # Nothing is created or replaced under it, so nothing else matters as much.
+        complete = (conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
     current = deployment.status.conditions
     for type, (status, reason, message) in (
         (compute.CONDITION_AVAILABLE, available),

@@ -25,6 +25,7 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver import access, routing
+from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.serve import serve
 from datum_compute.platform.apiserver.server import ApiServer
 from datum_compute.platform.apiserver.storage import Store
@@ -98,6 +99,8 @@ async def embedded_server(
     crds_for: CrdsFor = crds.crds_for,
     cells: Sequence[str] = CELLS,
     projects: Sequence[str] = (PROJECT,),
+    authorizer: access.Authorizer | None = None,
+    admission: Admission | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
 
@@ -105,7 +108,7 @@ async def embedded_server(
     """
     env = env or SimulatedEnvironment()
     store = Store(env, str(path) if path is not None else ":memory:")
-    server = ApiServer(env, store, crds_for=crds_for)
+    server = ApiServer(env, store, crds_for=crds_for, authorizer=authorizer, admission=admission)
     embedded = EmbeddedServer(server, store, env)
     for plane, plane_type in [
         ("root", "root"),

@@ -1,19 +1,21 @@
 """One request, from the first stage to the last.
 
 The stages, in order, each able to refuse: size, identity, right, plane, kind, verb. A verb
-runs to its end without awaiting; only then, and only if some write is not on disk yet, the
-answer waits for the commit. That holds for refusals too: "already exists" said about an
-object that a crash then forgets would be a lie.
+runs to its end without awaiting, unless an admission is to be asked about the kind; then,
+and only if some write is not on disk yet, the answer waits for the commit. That holds for
+refusals too: "already exists" said about an object that a crash then forgets would be a lie.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from datum_compute.client.transport import Handler, Request, Response, close_stream
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver import (
     access,
+    admission,
     decoding,
     endpoints,
     reading,
@@ -24,6 +26,7 @@ from datum_compute.platform.apiserver import (
     writing,
 )
 from datum_compute.platform.apiserver.access import Attributes, Authorizer, User
+from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.calls import Call
 from datum_compute.platform.apiserver.kinds import ServedKind
 from datum_compute.platform.apiserver.planes import Plane, Planes
@@ -59,12 +62,14 @@ class RequestHandler:
         planes: Planes,
         authorizer: Authorizer,
         local: Handler | None,
+        admission: Admission | None = None,
     ) -> None:
         self._env = env
         self._store = store
         self._planes = planes
         self._authorizer = authorizer
         self._local = local
+        self._admission = admission
 
     async def handle(self, request: Request) -> Response:
         """The answer, whatever happens. Only a simulated crash passes through."""
@@ -72,7 +77,8 @@ class RequestHandler:
             if request.path.startswith(LOCAL_PATH):
                 return await self._handle_local(request)
             try:
-                response = self._answer(request)
+                answer = self._answer(request)
+                response = answer if isinstance(answer, Response) else await answer
             except status.ApiError as error:
                 response = error.response()
             except status.PathUnknown:
@@ -98,7 +104,7 @@ class RequestHandler:
             raise status.forbidden_path(user.name, request.method.lower(), request.path)
         return await self._local(request) if self._local is not None else status.NOT_A_PATH
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: Request) -> Response | Awaitable[Response]:
         if len(request.body) > decoding.MAX_BODY:
             raise status.too_large(decoding.MAX_BODY)
         user = access.authenticate(request.headers, self._store.users)
@@ -154,8 +160,10 @@ class RequestHandler:
             raise status.PathUnknown
         return plane
 
-    def _run(self, verb: str, call: Call) -> Response:
+    def _run(self, verb: str, call: Call) -> Response | Awaitable[Response]:
         renderer = Renderer(call, self._env.now)
+        if self._admission is not None and self._admission.concerns(verb, call):
+            return self._admit(self._admission, verb, call, renderer)
         match verb:
             case "get":
                 return reading.get(call, renderer)
@@ -173,6 +181,11 @@ class RequestHandler:
                 return writing.delete(call, renderer)
             case _:
                 return writing.delete_collection(call, renderer, self._store)
+
+    async def _admit(self, whom: Admission, verb: str, call: Call, renderer: Renderer) -> Response:
+        return await admission.write(
+            whom, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
+        )
 
 
 def _verb(request: Request, target: Target, query: dict[str, str]) -> str:

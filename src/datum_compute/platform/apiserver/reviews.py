@@ -1,27 +1,37 @@
-"""Questions about oneself: who am I, and may I."""
+"""Questions about people: who am I, may I, and may somebody else.
+
+The last is for those who decide on behalf of others, so it takes a right of its own.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from datum_compute.client.transport import Request, Response
-from datum_compute.platform.apiserver import decoding, status
+from datum_compute.platform.apiserver import access, decoding, status
 from datum_compute.platform.apiserver.access import Attributes, Authorizer, User
 
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+MAY_THEY = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def respond(
     path: str, request: Request, user: User, plane: str, authorizer: Authorizer
 ) -> Response | None:
     """The answer to a review; None when the path is none."""
-    if path not in (WHO_AM_I, MAY_I):
+    if path not in (WHO_AM_I, MAY_I, MAY_THEY):
         return None
     if request.method != "POST":
         raise status.method_not_allowed("a review can only be created")
     body = decoding.decode_object(request.headers, request.body)
-    answer = _who(user) if path == WHO_AM_I else _may(body, user, plane, authorizer)
+    if path == WHO_AM_I:
+        answer = _who(user)
+    elif path == MAY_I:
+        answer = _may(body, "SelfSubjectAccessReview", user, plane, authorizer)
+    else:
+        _check_may_ask(user, plane, authorizer)
+        answer = _may(body, "SubjectAccessReview", _subject(body), plane, authorizer)
     return Response(201, status.JSON, decoding.encode_json(answer))
 
 
@@ -34,12 +44,35 @@ def _who(user: User) -> dict[str, Any]:
     }
 
 
-def _may(body: dict[str, Any], user: User, plane: str, authorizer: Authorizer) -> dict[str, Any]:
+def _check_may_ask(user: User, plane: str, authorizer: Authorizer) -> None:
+    asking = Attributes("create", plane, "authorization.k8s.io", "subjectaccessreviews")
+    if not authorizer.allows(user, asking):
+        why = access.denial(user, asking)
+        message = f"subjectaccessreviews.authorization.k8s.io is forbidden: {why}"
+        raise status.ApiError(403, "Forbidden", message)
+
+
+def _subject(body: dict[str, Any]) -> User:
+    """Whom the question is about. What else is known of them changes nothing here: rights
+    hang on names and groups."""
+    spec = body.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    name, groups = spec.get("user"), spec.get("groups")
+    name = name if isinstance(name, str) else ""
+    groups = groups if isinstance(groups, list) else []
+    if not name and not groups:
+        raise status.bad_request("at least one of user or groups must be specified")
+    return User(name, tuple(str(group) for group in groups))
+
+
+def _may(
+    body: dict[str, Any], kind: str, user: User, plane: str, authorizer: Authorizer
+) -> dict[str, Any]:
     spec = body.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     asked = _attributes(spec, plane)
     return {
-        "kind": "SelfSubjectAccessReview",
+        "kind": kind,
         "apiVersion": "authorization.k8s.io/v1",
         "metadata": {},
         "spec": spec,

@@ -11,6 +11,7 @@ from datum_compute.client.transport import Handler, Request, Response
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver import access
 from datum_compute.platform.apiserver.access import Authorizer, MastersOnly
+from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.gc import Collector
 from datum_compute.platform.apiserver.handler import RequestHandler
 from datum_compute.platform.apiserver.planes import PROJECT, Planes, PlaneType
@@ -37,6 +38,7 @@ class ApiServer:
         crds_for: Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]],
         authorizer: Authorizer | None = None,
         local: Handler | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self._store = store
         types: dict[str, PlaneType] = {
@@ -44,7 +46,9 @@ class ApiServer:
         }
         self._planes = Planes(env, store, types)
         self._collector = Collector(store, self._planes)
-        self._handler = RequestHandler(env, store, self._planes, authorizer or MastersOnly(), local)
+        self._handler = RequestHandler(
+            env, store, self._planes, authorizer or MastersOnly(), local, admission
+        )
 
     async def handle(self, request: Request) -> Response:
         """The server's side of both transports."""

@@ -1,11 +1,13 @@
 """create, update, patch, delete, deletecollection: from a request to the :class:`Writer`.
 
 None of these awaits. They leave the change in the open batch; the handler answers when
-that is on disk.
+that is on disk. A write is first drafted, which reads the request and changes nothing, and
+then carried out; whoever must ask somebody in between does so with the draft in hand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,11 +24,66 @@ from datum_compute.platform.apiserver.storage import Store
 from datum_compute.platform.apiserver.storage_table import Stored
 
 MAX_WARNINGS = 16
-MAX_WARNING_CHARACTERS = 200
+MAX_WARNING_CHARACTERS = 256
 """Header space is scarce: proxies and clients refuse heads beyond some kilobytes."""
 
 
+class Draft(msgspec.Struct, gc=False):
+    """What a request asks to be stored, read and checked for its form. Carrying it out may
+    change ``obj``, so a draft is carried out once."""
+
+    obj: dict[str, Any]
+    validation: str
+    dry_run: bool
+    before: Stored | None = None
+    """What is replaced; None for something new."""
+    old: dict[str, Any] | None = None
+    """The content of ``before``, where ``obj`` shares parts with it."""
+
+
 def create(call: Call, renderer: Renderer) -> Response:
+    return carry_out(call, renderer, draft_create(call))
+
+
+def update(call: Call, renderer: Renderer) -> Response:
+    return carry_out(call, renderer, draft_update(call))
+
+
+def patch(call: Call, renderer: Renderer) -> Response:
+    return carry_out(call, renderer, draft_patch(call))
+
+
+def draft(verb: str, call: Call) -> Draft:
+    """The draft of a create, update or patch."""
+    return {"create": draft_create, "update": draft_update, "patch": draft_patch}[verb](call)
+
+
+def carry_out(call: Call, renderer: Renderer, draft: Draft) -> Response:
+    return answer(renderer, draft, store(call, draft))
+
+
+def store(call: Call, draft: Draft, *, pretend: bool = False) -> Written:
+    """Put the draft through the rules of its kind and store what is left of it; with
+    ``pretend``, or where the caller asked for that, only say what would be stored."""
+    writer, strict = call.plane.writer, draft.validation == "Strict"
+    dry_run = pretend or draft.dry_run
+    try:
+        if draft.before is None:
+            return writer.create(call.kind, draft.obj, strict=strict, dry_run=dry_run)
+        return writer.replace(
+            call.kind,
+            draft.before,
+            draft.obj,
+            subresource=call.target.subresource,
+            strict=strict,
+            dry_run=dry_run,
+            old=draft.old,
+        )
+    except StrictFault as fault:
+        raise _strict(fault) from fault
+
+
+def draft_create(call: Call) -> Draft:
     kind = call.kind
     options = "CreateOptions"
     dry_run = call.dry_run(options)
@@ -34,19 +91,18 @@ def create(call: Call, renderer: Renderer) -> Response:
     obj = decoding.decode_object(call.request.headers, call.request.body)
     objects.check_type(kind, obj)
     objects.check_kind(kind, obj)
+    check_room(call, obj)
+    objects.place(kind, obj, call.target.namespace)
+    return Draft(obj, validation, dry_run)
+
+
+def check_room(call: Call, obj: dict[str, Any]) -> None:
+    """Whether something new may come into being here now."""
     _check_namespace(call, obj)
-    if kind.resource.group_resource in call.plane.registry.terminating:
+    if call.kind.resource.group_resource in call.plane.registry.terminating:
         raise status.method_not_allowed(
             "create not allowed while custom resource definition is terminating"
         )
-    objects.place(kind, obj, call.target.namespace)
-    try:
-        written = call.plane.writer.create(
-            kind, obj, strict=validation == "Strict", dry_run=dry_run
-        )
-    except StrictFault as fault:
-        raise _strict(fault) from fault
-    return _answer(renderer, written, validation, 201)
 
 
 def _check_namespace(call: Call, obj: dict[str, Any]) -> None:
@@ -72,7 +128,7 @@ def _namespaces(call: Call) -> Resource:
     return kind.resource
 
 
-def update(call: Call, renderer: Renderer) -> Response:
+def draft_update(call: Call) -> Draft:
     options = "UpdateOptions"
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
@@ -88,10 +144,10 @@ def update(call: Call, renderer: Renderer) -> Response:
         raise status.invalid(resource.plural, resource.group, before.name, [error])
     if not call.target.subresource:
         objects.check_kind(call.kind, new)
-    return _replace(call, renderer, before, new, validation, dry_run)
+    return Draft(new, validation, dry_run, before)
 
 
-def patch(call: Call, renderer: Renderer) -> Response:
+def draft_patch(call: Call) -> Draft:
     options = "PatchOptions"
     form = _patch_form(call)
     dry_run = call.dry_run(options)
@@ -109,7 +165,7 @@ def patch(call: Call, renderer: Renderer) -> Response:
     # A merge patch copies what it changes and shares the rest with the old state, which is
     # not changed by going through the same rules again.
     shares = form == decoding.MERGE_PATCH and has_passed(call.kind, before)
-    return _replace(call, renderer, before, new, validation, dry_run, old if shares else None)
+    return Draft(new, validation, dry_run, before, old if shares else None)
 
 
 def _patch_form(call: Call) -> str:
@@ -160,48 +216,34 @@ def _metadata_of(obj: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def _replace(
-    call: Call,
-    renderer: Renderer,
-    before: Stored,
-    new: dict[str, Any],
-    validation: str,
-    dry_run: bool,
-    old: dict[str, Any] | None = None,
-) -> Response:
-    try:
-        written = call.plane.writer.replace(
-            call.kind,
-            before,
-            new,
-            subresource=call.target.subresource,
-            strict=validation == "Strict",
-            dry_run=dry_run,
-            old=old,
-        )
-    except StrictFault as fault:
-        raise _strict(fault) from fault
-    return _answer(renderer, written, validation, 200)
-
-
 def _strict(fault: StrictFault) -> status.ApiError:
     listed = ", ".join(f'unknown field "{path}"' for path in fault.unknown)
     return status.bad_request(f"strict decoding error: {listed}")
 
 
-def _answer(renderer: Renderer, written: Written, validation: str, code: int) -> Response:
-    response = renderer.body(written.raw, code)
-    if not written.unknown or validation == "Ignore":
+def answer(
+    renderer: Renderer, draft: Draft, written: Written, said: tuple[str, ...] = ()
+) -> Response:
+    """What was written, with warnings: what others ``said``, and fields nobody knows."""
+    response = renderer.body(written.raw, 201 if draft.before is None else 200)
+    unknown = written.unknown if draft.validation != "Ignore" else ()
+    if not unknown and not said:
         return response
-    warnings = ", ".join(map(_warning, written.unknown[:MAX_WARNINGS]))
-    return Response(response.status, {**response.headers, "warning": warnings}, response.body)
+    return with_warnings(response, [*said, *(f'unknown field "{path}"' for path in unknown)])
 
 
-def _warning(path: str) -> str:
-    """One value of a Warning header. The path holds whatever the caller made up."""
-    quoted = path[:MAX_WARNING_CHARACTERS].encode("unicode_escape").decode("ascii")
-    text = f'unknown field "{quoted}"'.replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{text}"'
+def with_warnings(response: Response, texts: Sequence[str]) -> Response:
+    if not texts:
+        return response
+    header = ", ".join(map(_warning, texts[:MAX_WARNINGS]))
+    return Response(response.status, {**response.headers, "warning": header}, response.body)
+
+
+def _warning(text: str) -> str:
+    """One value of a Warning header. The text may hold whatever the caller made up."""
+    short = text[:MAX_WARNING_CHARACTERS].encode("unicode_escape").decode("ascii")
+    escaped = short.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'
 
 
 class _Preconditions(msgspec.Struct, rename="camel", frozen=True):

@@ -63,6 +63,7 @@ def test_size(given: compute.InstanceSpec, size: Size) -> None:
 def test_an_unknown_size_is_counted_only() -> None:
     assert Size().requests() == {"compute.datumapis.com/instances": 1}
     assert Size(500, None).requests() == Size(None, 256).requests() == Size().requests()
+    assert list(Size(1, 1).requests().values()) == [1, 1, 1]
     assert Size(0, 256).requests() == {
         "compute.datumapis.com/instances": 1,
         "compute.datumapis.com/memory": 256,

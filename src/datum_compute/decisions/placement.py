@@ -149,10 +149,9 @@ def build_deployment_spec(
     )
     template = workload.get("template", {})
     existing = json.loads(bytes(existing_spec)) if existing_spec else {}
-    restart = later_restart(
-        _restarted_at(template) or None, _restarted_at(existing.get("template", {})) or None
-    )
-    if restart is not None and restart != _restarted_at(template):
+    asked = _restarted_at(template)
+    restart = later_restart(asked, _restarted_at(existing.get("template", {})))
+    if restart != asked:
         metadata = template.get("metadata") or {}
         annotations = metadata.get("annotations") or {}
         annotations = {**annotations, compute.ANNOTATION_RESTARTED_AT: restart}

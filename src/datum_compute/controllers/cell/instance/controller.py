@@ -15,15 +15,18 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.instance import turns
 from datum_compute.controllers.cell.instance.quota import QuotaDesk
 from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
+from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import SINGLE
 from datum_compute.controllers.predicates import beyond_status
+from datum_compute.controllers.resources import show_resources
 from datum_compute.decisions import names
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.request import Request
 
 INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
@@ -38,13 +41,18 @@ def instance_controller(
     projects: Fleet | None,
     cluster_name: str,
     networking: bool = False,
+    metrics: Registry | None = None,
 ) -> Controller:
     """``projects`` None means that quota is not enforced, ``hub`` None that nothing is
     reported. ``networking`` says whether this cell serves the networking kinds."""
     desk = QuotaDesk(projects, env, cluster_name)
-    write_back = WriteBack(cluster_name)
+    signals = InstanceSignals(env, metrics, quota=projects is not None)
+    show_resources(signals.registry, cell, compute.INSTANCES, "instance")
+    write_back = WriteBack(cluster_name, signals)
     wiring = _Wiring(cell, projects, desk)
-    reconciler = InstanceReconciler(cell, hub, env, desk, write_back, networking=networking)
+    reconciler = InstanceReconciler(
+        cell, hub, env, desk, write_back, signals, networking=networking
+    )
     watches = wiring.cell_watches(networking=networking)
     reads: list[Read] = []
     if hub is not None:

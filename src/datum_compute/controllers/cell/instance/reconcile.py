@@ -12,6 +12,7 @@ from datum_compute.client import errors
 from datum_compute.controllers.cell.gates import ensure_gate_removed
 from datum_compute.controllers.cell.instance.quota import QuotaDesk
 from datum_compute.controllers.cell.instance.removal import FINALIZERS, Removal, is_held_by_others
+from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.status import Outlook, decide_outlook
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import HUB
@@ -38,6 +39,7 @@ class InstanceReconciler:
         env: Environment,
         desk: QuotaDesk,
         write_back: WriteBack,
+        signals: InstanceSignals,
         *,
         networking: bool,
     ) -> None:
@@ -46,7 +48,8 @@ class InstanceReconciler:
         self._env = env
         self._desk = desk
         self._write_back = write_back
-        self._removal = Removal(desk, write_back)
+        self._signals = signals
+        self._removal = Removal(desk, write_back, signals)
         self._networking = networking
 
     async def reconcile(self, request: Request) -> Result:
@@ -64,6 +67,7 @@ class InstanceReconciler:
         if answer.due_in > 0:
             # Nothing has been decided; the answer, or this delay, brings the whole pass.
             return after(answer.due_in)
+        self._signals.evaluated(answer.verdict)
         # Known before anything below can fail: a missed answer never strands an Instance.
         requeue = self._safety_requeue(instance, answer.verdict)
         try:
@@ -100,15 +104,18 @@ class InstanceReconciler:
         )
 
     async def _write_status(self, cell: Cluster, instance: Object, outlook: Outlook) -> Object:
-        if outlook.conditions == instance.view(compute.Instance).status.conditions:
+        before = instance.view(compute.Instance).status.conditions
+        if outlook.conditions == before:
             return instance  # most passes have nothing new to say
         status = {
             **patch.values(instance.status),
             "conditions": conditions.to_wire(outlook.conditions),
         }
-        return await patch.write_status(
+        instance = await patch.write_status(
             cell.client, compute.INSTANCES, instance, status, shared=True
         )
+        await self._signals.told(cell, instance, before)
+        return instance
 
     def _network_failure(self, cell: Cluster, instance: Object) -> str | None:
         """The message of a binding of its deployment that failed for good."""
@@ -140,6 +147,7 @@ class InstanceReconciler:
         try:
             await self._write_back.ensure_copy(hub, instance)
         except errors.TransportFailure as error:
+            self._signals.not_reported()
             log.info("the hub is away", extra={"fields": {"reason": str(error)}})
             return HUB_RETRY_SECONDS
         return None
@@ -147,6 +155,7 @@ class InstanceReconciler:
     async def _end(self, cell: Cluster, instance: Object) -> Result:
         if not any(name in FINALIZERS for name in instance.metadata.finalizers):
             return DONE
+        await self._signals.terminating(cell, instance)
         if is_held_by_others(instance):
             # Something of it may still run: go on telling how it is doing.
             view = instance.view(compute.Instance)

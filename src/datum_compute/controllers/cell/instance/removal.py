@@ -20,6 +20,7 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance.quota import CALL_SECONDS, QuotaDesk
+from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.tenancy import tenant_of
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.decisions import names
@@ -53,7 +54,8 @@ class _Outcome:
 
 
 class Removal:
-    def __init__(self, desk: QuotaDesk, write_back: WriteBack) -> None:
+    def __init__(self, desk: QuotaDesk, write_back: WriteBack, signals: InstanceSignals) -> None:
+        self._signals = signals
         self._desk = desk
         self._write_back = write_back
 
@@ -116,6 +118,7 @@ class Removal:
                 "QuotaClaimOrphaned: the project of an Instance cannot be told",
                 extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
             )
+            await self._signals.claim_orphaned(cell, instance)
             return Contact.UNKNOWN
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
         wanting = _wanting(cell, deployment, instance.namespace)

@@ -13,6 +13,7 @@ from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client import errors
+from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.ownership import ensure_owner
 from datum_compute.decisions import names
@@ -35,8 +36,9 @@ COPIED_LABELS = (
 
 
 class WriteBack:
-    def __init__(self, cluster_name: str) -> None:
+    def __init__(self, cluster_name: str, signals: InstanceSignals) -> None:
         self._cluster_name = cluster_name
+        self._signals = signals
         self._copies = SpecCopies()
 
     def copies_on(self, hub: Cluster) -> Cache:
@@ -65,6 +67,7 @@ class WriteBack:
             # The same name, another Instance: its age must be its own.
             await self.remove_copy(hub, copy)
             copy = None
+        before = copy
         if copy is None:
             copy = await self._create(hub, instance, owner)
             if copy is None:
@@ -74,7 +77,8 @@ class WriteBack:
         else:
             copy = await self._correct(hub, instance, owner, copy)
         if instance.status:
-            await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
+            copy = await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
+        self._signals.reported(before, instance, copy)
 
     async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
         """The copy if it is there and ours, asked of the hub itself."""

@@ -14,6 +14,7 @@ from datum_compute.controllers.cell.contact import Contacts
 from datum_compute.controllers.cell.gates import ensure_gate_removed
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
+from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
 from datum_compute.controllers.pacing import Pace
 from datum_compute.decisions.gates import gates_for_new, has_gate
 from datum_compute.decisions.hashing import template_hash
@@ -41,9 +42,16 @@ class _Remembered:
 
 class DeploymentReconciler:
     def __init__(
-        self, cell: Fleet, env: Environment, *, networking: bool, contacts: Contacts
+        self,
+        cell: Fleet,
+        env: Environment,
+        *,
+        networking: bool,
+        contacts: Contacts,
+        signals: DeploymentSignals,
     ) -> None:
         self._cell = cell
+        self._signals = signals
         self._contacts = contacts
         self._env = env
         self._networking = networking
@@ -88,6 +96,7 @@ class DeploymentReconciler:
         try:
             plan = self._plan(request, deployment, found, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
+            await self._signals.acted(cell, deployment, found, plan.now)
             if state.ready:
                 await _open_network_gates(cell, found)
         except (errors.ClientError, Waiting, Terminal) as error:
@@ -189,9 +198,10 @@ class DeploymentReconciler:
             return DONE
         self._pace.spend(deployment.metadata.uid)
         # Ours alone in a cell; in a single-cluster topology as well, as no federator runs.
-        await patch.write_status(
+        written = await patch.write_status(
             cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status, shared=False
         )
+        await self._signals.told(cell, deployment, written)
         return DONE
 
     async def _remove(self, cell: Cluster, deployment: Object) -> Result:

@@ -9,18 +9,23 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.controllers.management.federation import bindings
 from datum_compute.controllers.management.federation.reconcile import Federator
+from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of, project_request
 from datum_compute.controllers.predicates import beyond_status
+from datum_compute.controllers.resources import show_resources
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.request import Request
 
 BINDINGS_BY_CELL = "cell"
 
 
-def federator(projects: Fleet, hub: Fleet, env: Environment) -> Controller:
+def federator(
+    projects: Fleet, hub: Fleet, env: Environment, *, metrics: Registry | None = None
+) -> Controller:
     """Requests carry the project, its namespace and the deployment's name, wherever the
     event was seen: a hub object is led back to its project by its namespace's labels."""
 
@@ -61,10 +66,12 @@ def federator(projects: Fleet, hub: Fleet, env: Environment) -> Controller:
         bound = hub_of(hub).cache(karmada.RESOURCE_BINDINGS).by_index(BINDINGS_BY_CELL, cell.name)
         return [request for binding in bound for request in from_binding("", binding)]
 
+    signals = FederationSignals(env, metrics, hub)
+    show_resources(signals.registry, projects, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment")
     return Controller(
         "federator",
         projects,
-        Federator(projects, hub, env).reconcile,
+        Federator(projects, hub, env, signals).reconcile,
         watches=[
             Watch(projects, compute.WORKLOAD_DEPLOYMENTS, itself, predicate=beyond_status),
             Watch(hub, compute.WORKLOAD_DEPLOYMENTS, from_hub_deployment),

@@ -8,6 +8,7 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.management.federation import bindings, draining, placing, status
+from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of
 from datum_compute.decisions import names
 from datum_compute.env import Environment
@@ -22,7 +23,10 @@ GONE_RETRY_SECONDS = 5.0
 
 
 class Federator:
-    def __init__(self, projects: Fleet, hub: Fleet, env: Environment) -> None:
+    def __init__(
+        self, projects: Fleet, hub: Fleet, env: Environment, signals: FederationSignals
+    ) -> None:
+        self._signals = signals
         self._projects = projects
         self._hub = hub
         self._env = env
@@ -55,13 +59,11 @@ class Federator:
         self._env.fault("federation.before-hub-write")
         await placing.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
         await placing.ensure_policy(hub, hub_namespace, placing.city_of(deployment))
+        cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         hub_deployment = await placing.ensure_deployment(
-            hub.client,
-            self._copies,
-            deployment,
-            hub_namespace,
-            hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace),
+            hub.client, self._copies, deployment, hub_namespace, cached
         )
+        self._signals.federated(cached, hub_deployment)
         route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
         await self._mirror(project, deployment, hub_deployment, route)
         return DONE
@@ -75,9 +77,10 @@ class Federator:
     ) -> None:
         wanted = status.build_status(deployment, hub_deployment, route, self._env.now())
         if wanted is not None:
-            await patch.write_status(
+            written = await patch.write_status(
                 project.client, compute.WORKLOAD_DEPLOYMENTS, deployment, wanted, shared=False
             )
+            await self._signals.told(project, deployment, written)
 
     async def _end(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
         if compute.FINALIZER_FEDERATOR not in deployment.metadata.finalizers:

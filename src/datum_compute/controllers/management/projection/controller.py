@@ -7,18 +7,23 @@ from collections.abc import Iterable
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.controllers.management.projection.reconcile import Projector, deployment_name
+from datum_compute.controllers.management.projection.origin import deployment_name
+from datum_compute.controllers.management.projection.reconcile import Projector
+from datum_compute.controllers.management.projection.signals import ProjectionSignals
 from datum_compute.controllers.planes import hub_of, project_request
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.request import Request
 
 HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
 
 
-def projector(projects: Fleet, hub: Fleet, env: Environment) -> Controller:
+def projector(
+    projects: Fleet, hub: Fleet, env: Environment, *, metrics: Registry | None = None
+) -> Controller:
     """Requests carry the project, the project's namespace and the Instance's name."""
 
     def from_hub(_: str, hub_instance: Object) -> Iterable[Request]:
@@ -37,7 +42,7 @@ def projector(projects: Fleet, hub: Fleet, env: Environment) -> Controller:
     return Controller(
         "projector",
         projects,
-        Projector(projects, hub).reconcile,
+        Projector(projects, hub, ProjectionSignals(env, metrics, hub)).reconcile,
         watches=[
             Watch(
                 hub,

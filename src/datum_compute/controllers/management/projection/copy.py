@@ -34,7 +34,7 @@ async def ensure_projection(
     hub_instance: Object,
     owner: Object,
     projection: Object | None,
-) -> None:
+) -> Object:
     """Spec and metadata first, then status: an Instance is shown before its health is."""
     if projection is None:
         projection = await project_client.create(
@@ -43,7 +43,10 @@ async def ensure_projection(
     else:
         projection = await _correct(project_client, copies, hub_instance, owner, projection)
     if hub_instance.status:
-        await patch.copy_status(project_client, compute.INSTANCES, projection, hub_instance.status)
+        projection = await patch.copy_status(
+            project_client, compute.INSTANCES, projection, hub_instance.status
+        )
+    return projection
 
 
 def _build(hub_instance: Object, owner: Object) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.management.projection import copy
+from datum_compute.controllers.management.projection.origin import deployment_name
+from datum_compute.controllers.management.projection.signals import ProjectionSignals
 from datum_compute.controllers.planes import hub_of
 from datum_compute.decisions import names
 from datum_compute.runtime import patch
@@ -25,7 +27,8 @@ OWNER_RETRY_SECONDS = 5.0
 
 
 class Projector:
-    def __init__(self, projects: Fleet, hub: Fleet) -> None:
+    def __init__(self, projects: Fleet, hub: Fleet, signals: ProjectionSignals) -> None:
+        self._signals = signals
         self._projects = projects
         self._hub = hub
         self._copies = SpecCopies()
@@ -66,7 +69,10 @@ class Projector:
             projection = None
         if projection is not None and projection.metadata.deleting:
             return DONE  # its end wakes us, and then it is made anew
-        await copy.ensure_projection(project.client, self._copies, hub_instance, owner, projection)
+        shown = await copy.ensure_projection(
+            project.client, self._copies, hub_instance, owner, projection
+        )
+        await self._signals.shown(project, projection, shown)
         return DONE
 
     async def _remove(
@@ -89,15 +95,6 @@ class Projector:
             self._copies.forget(projection.metadata.uid)
             return DONE
         raise Waiting("the cache has not seen this hub Instance yet", 1.0)
-
-
-def deployment_name(hub_instance: Object) -> str:
-    """The deployment a hub Instance belongs to: as labelled, else its name without ordinal."""
-    labelled = hub_instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
-    if labelled:
-        return labelled
-    head, _, ordinal = hub_instance.name.rpartition("-")
-    return head if ordinal.isdecimal() else ""
 
 
 def _hub_namespace(project: Cluster, namespace: str) -> str | None:

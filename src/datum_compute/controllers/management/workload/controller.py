@@ -12,17 +12,22 @@ from datum_compute.controllers.management.workload.deployments import (
     workload_uid_of,
 )
 from datum_compute.controllers.management.workload.reconcile import WorkloadReconciler
+from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.controllers.predicates import beyond_status
+from datum_compute.controllers.resources import show_resources
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.request import Request
 
 WORKLOADS_BY_NETWORK = "network"
 
 
-def workload_controller(projects: Fleet, env: Environment) -> Controller:
+def workload_controller(
+    projects: Fleet, env: Environment, *, metrics: Registry | None = None
+) -> Controller:
     def from_network(project: str, network: Object) -> Iterable[Request]:
         found = projects.get(project)
         if found is None:
@@ -36,10 +41,12 @@ def workload_controller(projects: Fleet, env: Environment) -> Controller:
         workloads = found.cache(compute.WORKLOADS).list() if found else []
         return [Request(project, workload.namespace, workload.name) for workload in workloads]
 
+    signals = WorkloadSignals(env, metrics)
+    show_resources(signals.registry, projects, compute.WORKLOADS, "workload")
     return Controller(
         "workload",
         projects,
-        WorkloadReconciler(projects, env).reconcile,
+        WorkloadReconciler(projects, env, signals).reconcile,
         watches=[
             Watch(
                 projects,

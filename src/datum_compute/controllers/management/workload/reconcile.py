@@ -7,6 +7,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.management.workload import deployments
+from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.controllers.pacing import Pace
 from datum_compute.decisions.placement import PlacementPlan, decide_placement
 from datum_compute.decisions.workload_status import decide_workload_status
@@ -19,7 +20,8 @@ from datum_compute.runtime.result import DONE, Result, after
 
 
 class WorkloadReconciler:
-    def __init__(self, projects: Fleet, env: Environment) -> None:
+    def __init__(self, projects: Fleet, env: Environment, signals: WorkloadSignals) -> None:
+        self._signals = signals
         self._projects = projects
         self._env = env
         self._copies = SpecCopies()
@@ -62,7 +64,10 @@ class WorkloadReconciler:
         if not patch.difference(patch.values(workload.status), status):
             return DONE
         self._pace.spend(workload.metadata.uid)
-        await patch.write_status(project.client, compute.WORKLOADS, workload, status, shared=False)
+        written = await patch.write_status(
+            project.client, compute.WORKLOADS, workload, status, shared=False
+        )
+        await self._signals.told(project, workload, written)
         return DONE
 
     async def _remove(self, project: Cluster, workload: Object) -> Result:

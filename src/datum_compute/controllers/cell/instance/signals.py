@@ -1,0 +1,98 @@
+"""What the Instance controller tells besides the status: Events and numbers.
+
+Events on the cell's Instance, each after the status that says the same: a Warning for every
+quota failure and for whatever else keeps it from serving, ``Available`` when it serves,
+``Terminating`` when it is to go, ``QuotaClaimOrphaned`` when its claim had to be left behind.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Conditions
+from datum_compute.api.meta import Object
+from datum_compute.controllers.lag import conditions_in, observe_lag
+from datum_compute.decisions import notices
+from datum_compute.decisions.notices import NORMAL, WARNING, Notice
+from datum_compute.decisions.quota import Verdict
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.events import EventRecorder
+from datum_compute.runtime.metrics import LAG_SECONDS, Registry
+
+COMPONENT = "instance-controller"
+
+_EVALUATION_FAILURES = {
+    compute.REASON_QUOTA_BACKEND_UNAVAILABLE: "backend_unavailable",
+    compute.REASON_QUOTA_PROJECT_NOT_FOUND: "project_not_found",
+    compute.REASON_QUOTA_NAMESPACE_NOT_FOUND: "namespace_not_found",
+    compute.REASON_QUOTA_MISCONFIGURED: "misconfigured",
+    compute.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE: "project_id_unresolvable",
+    compute.REASON_QUOTA_NO_BUDGET: "no_budget",
+}
+
+
+class InstanceSignals:
+    def __init__(self, env: Environment, metrics: Registry | None, *, quota: bool) -> None:
+        registry = metrics if metrics is not None else Registry()
+        self.registry = registry
+        self._env = env
+        self._events = EventRecorder(COMPONENT, env, registry)
+        registry.gauge(
+            "compute_quota_enforcement_enabled", "Whether Instances wait for quota.", combine=max
+        ).labels().set(float(quota))
+        failures = registry.counter(
+            "compute_quota_eval_failures_total",
+            "Passes in which quota could not be evaluated.",
+            "reason",
+        )
+        self._failures = {
+            reason: failures.labels(label) for reason, label in _EVALUATION_FAILURES.items()
+        }
+        self._orphaned = registry.counter(
+            "compute_quota_claim_orphaned_total",
+            "Claims left behind because their project could not be told.",
+        ).labels()
+        self._hub_writes = registry.counter(
+            "compute_federation_hub_writes_total", "Writes to the hub, by kind.", "kind"
+        ).labels(compute.INSTANCES.kind)
+        self._lag = registry.histogram(
+            "compute_federation_write_back_lag_seconds",
+            "From a change of Ready in a cell to the hub's copy.",
+            buckets=LAG_SECONDS,
+        ).labels()
+        self._hub_failures = registry.counter(
+            "compute_federation_write_back_failures_total",
+            "Reports that the hub could not be given, and that are tried again.",
+        ).labels()
+
+    def evaluated(self, verdict: Verdict) -> None:
+        failure = self._failures.get(verdict.reason)
+        if failure is not None:
+            failure.inc()
+
+    async def told(self, cell: Cluster, instance: Object, before: Conditions) -> None:
+        """The status of ``instance`` was stored; it had these conditions before."""
+        after = instance.view(compute.Instance).status.conditions
+        found = notices.instance_notices(before, after)
+        await self._events.record(cell.client, instance, *found)
+
+    async def terminating(self, cell: Cluster, instance: Object) -> None:
+        notice = Notice(NORMAL, notices.REASON_TERMINATING, "The Instance is being stopped")
+        await self._events.record_once(cell.client, instance, notice)
+
+    async def claim_orphaned(self, cell: Cluster, instance: Object) -> None:
+        self._orphaned.inc()
+        text = "Its project cannot be told, so its quota claim is left behind"
+        notice = Notice(WARNING, compute.REASON_QUOTA_CLAIM_ORPHANED, text)
+        await self._events.record_once(cell.client, instance, notice)
+
+    def reported(self, copy: Object | None, instance: Object, written: Object) -> None:
+        """The hub's copy, as it was before and as it is now."""
+        if copy is not None and copy.metadata.resource_version == written.metadata.resource_version:
+            return
+        self._hub_writes.inc()
+        before = conditions_in(copy.status) if copy is not None else ()
+        observe_lag(self._lag, before, conditions_in(instance.status), self._env.now())
+
+    def not_reported(self) -> None:
+        self._hub_failures.inc()

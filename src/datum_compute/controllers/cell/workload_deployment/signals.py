@@ -1,0 +1,73 @@
+"""What the cell's WorkloadDeployment controller tells besides the status.
+
+Events on the deployment: ``Scaled`` when the wanted number changes, ``Recreated`` for each
+Instance that is replaced by one of the newest template, one when the first Instance serves,
+and a Warning for what is in the way. Each action on an Instance is counted by its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.decisions import notices, plan
+from datum_compute.decisions.notices import NORMAL, Notice
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.events import EventRecorder
+from datum_compute.runtime.metrics import Registry
+
+COMPONENT = "workload-deployment-controller"
+
+_ROLLS = (plan.DeleteReason.RECREATE, plan.DeleteReason.REPLACE_UNREADY)
+
+_KINDS = {
+    plan.DeleteReason.STRAY: "delete_stray",
+    plan.DeleteReason.REPLACE_UNREADY: "replace_unready",
+    plan.DeleteReason.RECREATE: "recreate",
+    plan.DeleteReason.SCALE_DOWN: "scale_down",
+    plan.DeleteReason.DRAIN: "drain",
+}
+
+
+class DeploymentSignals:
+    def __init__(self, env: Environment, metrics: Registry | None) -> None:
+        self.registry = metrics if metrics is not None else Registry()
+        self._events = EventRecorder(COMPONENT, env, self.registry)
+        self._actions = self.registry.counter(
+            "compute_instance_actions_total",
+            "What was done to the Instances of a cell, by kind of action.",
+            "action",
+        )
+        for kind in ("create", "patch_labels", *_KINDS.values()):
+            self._actions.labels(kind)
+
+    async def acted(
+        self,
+        cell: Cluster,
+        deployment: Object,
+        found: Iterable[Object],
+        actions: Iterable[plan.Action],
+    ) -> None:
+        """These were carried out; ``found`` is what there was before."""
+        going = {each.metadata.uid for each in found if each.metadata.deleting}
+        for action in actions:
+            if isinstance(action, plan.Create):
+                self._actions.labels("create").inc()
+            elif isinstance(action, plan.PatchLabels):
+                self._actions.labels("patch_labels").inc()
+            elif isinstance(action, plan.Delete) and action.uid not in going:
+                self._actions.labels(_KINDS[action.reason]).inc()
+                if action.reason in _ROLLS:
+                    text = f"Replacing Instance {action.name} by one of the newest template"
+                    notice = Notice(NORMAL, notices.REASON_RECREATED, text)
+                    await self._events.record(cell.client, deployment, notice)
+
+    async def told(self, cell: Cluster, deployment: Object, written: Object) -> None:
+        """The status was stored; ``deployment`` is from before."""
+        found = notices.deployment_notices(
+            deployment.view(compute.WorkloadDeployment).status,
+            written.view(compute.WorkloadDeployment).status,
+        )
+        await self._events.record(cell.client, written, *found)

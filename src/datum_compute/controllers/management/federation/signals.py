@@ -1,0 +1,53 @@
+"""What the federator tells besides the status: Events and numbers.
+
+Events on the project's WorkloadDeployment, from the change of status it mirrors: the same
+that the cell tells on its own, and those of ``Scheduled`` and ``CellReachable``.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.decisions import notices
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.events import EventRecorder
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.metrics import Registry
+
+COMPONENT = "federator"
+
+
+class FederationSignals:
+    def __init__(self, env: Environment, metrics: Registry | None, hub: Fleet) -> None:
+        self.registry = metrics if metrics is not None else Registry()
+        self._events = EventRecorder(COMPONENT, env, self.registry)
+        self._hub_writes = self.registry.counter(
+            "compute_federation_hub_writes_total", "Writes to the hub, by kind.", "kind"
+        ).labels(compute.WORKLOAD_DEPLOYMENTS.kind)
+        self.registry.gauge(
+            "compute_federation_policies", "Propagation policies on the hub."
+        ).labels().track(lambda: _policies(hub))
+
+    def federated(self, before: Object | None, hub_deployment: Object) -> None:
+        was = before.metadata.resource_version if before is not None else ""
+        if was != hub_deployment.metadata.resource_version:
+            self._hub_writes.inc()
+
+    async def told(self, project: Cluster, deployment: Object, written: Object) -> None:
+        """The status was mirrored; ``deployment`` is from before."""
+        found = notices.deployment_notices(
+            deployment.view(compute.WorkloadDeployment).status,
+            written.view(compute.WorkloadDeployment).status,
+        )
+        await self._events.record(project.client, written, *found)
+
+
+def _policies(hub: Fleet) -> float:
+    return sum(
+        len(cache)
+        for cluster in hub.clusters()
+        for cache in cluster.caches()
+        if cache.resource == karmada.PROPAGATION_POLICIES
+    )

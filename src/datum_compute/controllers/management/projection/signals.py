@@ -1,0 +1,56 @@
+"""What the projector tells besides the projection: Events and numbers.
+
+Events on the project's Instance are those its cell tells on its own, from the same change of
+conditions; nobody reads the cell's.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.controllers.lag import conditions_in, observe_lag
+from datum_compute.controllers.management.projection.origin import deployment_name
+from datum_compute.controllers.planes import project_request
+from datum_compute.decisions import notices
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.events import EventRecorder
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.metrics import LAG_SECONDS, Registry
+
+COMPONENT = "projector"
+
+
+class ProjectionSignals:
+    def __init__(self, env: Environment, metrics: Registry | None, hub: Fleet) -> None:
+        self.registry = metrics if metrics is not None else Registry()
+        self._env = env
+        self._events = EventRecorder(COMPONENT, env, self.registry)
+        self._lag = self.registry.histogram(
+            "compute_federation_projection_lag_seconds",
+            "From a change of Ready in a cell to the project's projection.",
+            buckets=LAG_SECONDS,
+        ).labels()
+
+        self.registry.gauge(
+            "compute_federation_quarantined_objects",
+            "Hub Instances that name no project or no deployment, and so are shown nowhere.",
+        ).labels().track(lambda: _unresolvable(hub))
+
+    async def shown(self, project: Cluster, before: Object | None, projection: Object) -> None:
+        """The projection as it was, and as it is."""
+        was = conditions_in(before.status) if before is not None else ()
+        now = conditions_in(projection.status)
+        observe_lag(self._lag, was, now, self._env.now())
+        found = notices.instance_notices(was, now)
+        await self._events.record(project.client, projection, *found)
+
+
+def _unresolvable(hub: Fleet) -> float:
+    return sum(
+        not project_request(each.metadata.labels, each.name) or not deployment_name(each)
+        for cluster in hub.clusters()
+        for cache in cluster.caches()
+        if cache.resource == compute.INSTANCES
+        for each in cache.list()
+    )

@@ -1,0 +1,28 @@
+"""What the Workload controller tells besides the status: Events on the Workload, when it
+becomes available and when something is in its way that needs somebody to act."""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.decisions import notices
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.events import EventRecorder
+from datum_compute.runtime.metrics import Registry
+
+COMPONENT = "workload-controller"
+
+
+class WorkloadSignals:
+    def __init__(self, env: Environment, metrics: Registry | None) -> None:
+        self.registry = metrics if metrics is not None else Registry()
+        self._events = EventRecorder(COMPONENT, env, self.registry)
+
+    async def told(self, project: Cluster, workload: Object, written: Object) -> None:
+        """The status was stored; ``workload`` is from before."""
+        found = notices.workload_notices(
+            workload.view(compute.Workload).status.conditions,
+            written.view(compute.Workload).status.conditions,
+        )
+        await self._events.record(project.client, written, *found)

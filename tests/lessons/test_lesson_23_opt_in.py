@@ -1,0 +1,58 @@
+"""Lesson 23: both groups of controllers were on by default and crashed management; then an
+overlay enabled neither, and nothing ran, in silence.
+
+So: both are off by default, and a manager with neither refuses to start and says why.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from datum_compute.assembly.manager.main import main
+from datum_compute.assembly.manager.settings import SettingsError, parse
+from datum_compute.runtime.manager import Manager
+from datum_compute.testing.environment import SimulatedEnvironment
+
+MANAGEMENT = "--enable-management-controllers"
+CELL = "--enable-cell-controllers"
+
+
+@pytest.mark.parametrize(
+    ("argv", "management", "cell"),
+    [
+        ([MANAGEMENT, "--federation-kubeconfig=hub"], True, False),
+        ([CELL], False, True),
+        ([MANAGEMENT, CELL], True, True),
+    ],
+)
+def test_lesson_23_a_group_runs_only_when_it_is_asked_for(
+    argv: list[str], management: bool, cell: bool
+) -> None:
+    settings = parse(argv)
+
+    assert (settings.management, settings.cell) == (management, cell)
+
+
+@pytest.mark.parametrize("argv", [[], ["--federation-kubeconfig=hub"], ["--kubeconfig=own"]])
+def test_lesson_23_neither_group_is_an_error_at_the_start(argv: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(argv)
+
+    assert MANAGEMENT in str(caught.value)
+    assert CELL in str(caught.value)
+
+
+def test_lesson_23_the_program_ends_with_a_sentence_and_a_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = main([], SimulatedEnvironment())
+
+    captured = capsys.readouterr()
+    assert code == 1
+    assert captured.out == ""
+    assert captured.err.startswith("Error: no controllers are enabled")
+
+
+async def test_lesson_23_a_manager_that_was_given_nothing_to_run_says_so() -> None:
+    with pytest.raises(RuntimeError, match="has no controllers and would do nothing"):
+        await Manager("m", SimulatedEnvironment()).run()

@@ -6,7 +6,8 @@ by us keeps fields we have never heard of. A typed view of the content is decode
 demand with :meth:`Object.view`, remembered, and read-only.
 
 ``metadata.managedFields`` is dropped on decoding: nothing of ours reads it, and it would
-double what a cache holds.
+double what a cache holds. So is whatever a kind keeps beside spec, status and data, as Events
+and Roles do: those are written as plain JSON, and read as such where they are read at all.
 """
 
 from __future__ import annotations

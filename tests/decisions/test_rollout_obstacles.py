@@ -6,7 +6,7 @@ from datum_compute.decisions.placement import PlacementPlan, UnservedCity
 from datum_compute.decisions.rollout import Phase, decide_rollout
 from datum_compute.decisions.workload_status import decide_workload_status
 from tests.decisions.builders import NOW, workload
-from tests.decisions.test_rollout import blocked, wire_workload
+from tests.decisions.test_rollout import FULL, blocked, wire_deployment, wire_workload
 
 
 def test_what_the_workload_says_of_a_city_without_a_location_is_understood() -> None:
@@ -48,3 +48,15 @@ def test_until_the_workload_was_read_nothing_is_known_of_a_missing_city() -> Non
     (row,) = decide_rollout(seen, []).rows
 
     assert row.blocker is None
+
+
+def test_what_was_done_before_the_workload_was_read_again_is_not_done_now() -> None:
+    """The deployments are of the spec before, however complete they look."""
+    full = wire_deployment("DFW", **FULL)
+    unread = wire_workload("DFW", generation=2, observed=1)
+    unread["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 5
+
+    (row,) = decide_rollout(unread, [full]).rows
+
+    assert (row.target, row.updated, row.old) == (5, 0, 2)
+    assert row.phase() is Phase.UPDATING

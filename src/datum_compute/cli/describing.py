@@ -18,13 +18,13 @@ from datum_compute.cli.output import (
     show,
     table,
 )
+from datum_compute.cli.standing import health as health_of
 from datum_compute.cli.standing import (
     next_steps,
     paragraphs,
     rows_table,
     standings,
     who_acts,
-    worst_cause,
 )
 from datum_compute.decisions.reasons import explain
 
@@ -38,7 +38,7 @@ def describe_instance(context: Context) -> int:
     name = context.args.name
     found = looking.instance(context, name)
     who = words.identities([found], lambda: looking.deployments(context))[name]
-    happened = looking.events(context, "Instance", [name])
+    happened = looking.newest_first(looking.events(context, "Instance", [name]))
     state, message = words.instance_detail(found)
     external, internal = words.instance_addresses(found)
     view = {
@@ -126,14 +126,15 @@ def describe_workload(context: Context) -> int:
             *looking.events(context, "Instance", [i["metadata"]["name"] for i in instances]),
         ]
     )
+    health, in_full = health_of(found, rows)
     view = {
         "name": name,
         "project": context.target.project,
         "image": words.image(found),
         "instanceType": words.instance_type(found["spec"]["template"]["spec"]),
         "revision": int(revision.number) if revision and revision.number.isdecimal() else None,
-        "health": words.health(found),
-        "healthDetail": words.health_in_full(found, worst_cause(rows)),
+        "health": health,
+        "healthDetail": in_full,
         "placements": [each.view() for each in rows],
         "instances": [
             {"name": each["metadata"]["name"], "status": words.instance_status(each)}

@@ -16,7 +16,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, called, not_found
 from datum_compute.cli.output import duration, precisely, seconds_since, show
 from datum_compute.cli.resources import INSTANCES
-from datum_compute.cli.standing import Standing, actor_word, standings, who_acts
+from datum_compute.cli.standing import Standing, actor_word, advice, health, standings
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.decisions.reasons import CATALOGUE, explain
 from datum_compute.decisions.rollout import TERMINAL_REASONS
@@ -92,14 +92,14 @@ def _instance(context: Context, name: str) -> dict[str, Any]:
 def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
     name = workload["metadata"]["name"]
     now = context.env.now()
-    links = [Link("workload", name, words.health(workload))]
     deployments = looking.deployments_of(context, workload)
-    worst = _worst(standings(workload, deployments, now))
+    found = standings(workload, deployments, now)
+    links = [Link("workload", name, health(workload, found)[0])]
+    worst = _worst(found)
     if worst is None:
         cause = None
-        available = words.condition(workload, "Available")
-        if available.get("status") != "True" or not workload.get("status"):
-            cause = Cause.of(available or {"reason": "Pending"}, now)
+        if links[0].state not in ("Available", "Degraded"):
+            cause = Cause.of(words.condition(workload, "Available") or {"reason": "Pending"}, now)
         return _answer(context, links, cause, workload, name, [])
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst, deployments, now)
@@ -205,7 +205,7 @@ def _answer(
     kind = "workload" if len(about) != 1 else "instance"
     kind = str(subject.get("kind", kind)).lower()
     name = subject["metadata"]["name"]
-    events = looking.newest_first(
+    events = _distinct(
         [
             each
             for kind_, named in about
@@ -222,6 +222,14 @@ def _answer(
         names=[f"{kind}/{name}"],
     )
     return 0
+
+
+def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What several levels of the chain say alike is said once."""
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for each in looking.newest_first(events):
+        found.setdefault((each["type"], each["reason"], each["message"]), each)
+    return list(found.values())
 
 
 def _view(
@@ -252,7 +260,7 @@ def _view(
         "sinceSeconds": None if cause.seconds is None else int(cause.seconds),
         "usuallyUnderSeconds": explanation.usual_seconds,
         "whoCanAct": actor_word(explanation.who(seconds)),
-        "advice": who_acts(explanation, seconds),
+        "advice": advice(explanation, seconds),
         "next": explanation.next_command(workload),
         "events": list(events),
     }
@@ -269,11 +277,12 @@ def _screen(
         last = links[-1]
         return f"{last.kind} {last.name}   Available"
     lines = _tree(links)
-    indent = " " * (3 * len(links))
+    indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.told()]
     explanation = explain(cause.reason)
     lines.append(f"Who can act   {explanation.who(cause.seconds or 0)}")
-    lines.append(f"              {view['advice']}")
+    if view["advice"]:
+        lines.append(f"              {view['advice']}")
     lines += _event_lines(events)
     if view["next"]:
         lines.append(f"Next          {called(view['next'], program)}")

@@ -116,7 +116,8 @@ def active_revision(context: Context, name: str) -> Revision | None:
 
 
 def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:
-    """Events on these objects as flat views, the newest first."""
+    """Events on these objects as flat views, in no order; :func:`newest_first` puts them in
+    one."""
     if not names:
         return []
     selector = f"involvedObject.kind={kind}"
@@ -129,11 +130,12 @@ def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:
     now = context.env.now()
     views = [_event_view(each, kind, now) for each in listed]
     wanted = {f"{kind.lower()}/{name}" for name in names}
-    return newest_first([each for each in views if each["about"] in wanted])
+    return [each for each in views if each["about"] in wanted]
 
 
 def newest_first(found: Sequence[Json]) -> list[Json]:
-    return sorted(found, key=lambda each: (each["when"], each["reason"]), reverse=True)
+    ordered = sorted(found, key=lambda each: (each["when"], each["order"]), reverse=True)
+    return [{key: value for key, value in each.items() if key != "order"} for each in ordered]
 
 
 def _event_view(event: Json, kind: str, now: datetime) -> Json:
@@ -145,9 +147,12 @@ def _event_view(event: Json, kind: str, now: datetime) -> Json:
         event.get("eventTime"),
         event["metadata"].get("creationTimestamp"),
     )
+    version = str(event["metadata"].get("resourceVersion", ""))
     when = next((str(time) for time in times if time), "")
     return {
         "when": when,
+        # Events of one second are told apart by the order in which they were stored.
+        "order": int(version) if version.isdecimal() else 0,
         "age": age(when, now),
         "type": event.get("type", "Normal"),
         "reason": event.get("reason", ""),
@@ -158,4 +163,4 @@ def _event_view(event: Json, kind: str, now: datetime) -> Json:
 
 
 def nothing_found(what: str, project: str, filtered: bool) -> str:
-    return f"No {what} match in project {project}." if filtered else f"No {what} in {project}."
+    return f"No {what} {'match ' if filtered else ''}in project {project}."

@@ -29,10 +29,12 @@ def result(workload: Json, action: str, instances: Sequence[Json] | None = None)
 
 
 def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
-    """One result as itself, several as a list; as a table the instances, if there are any."""
+    """One result as itself, several as a list; as a table the instances
+    of what was changed, if there are any."""
     rows = [
         (each["city"], each["name"], each["address"])
         for view in results
+        if view["action"] != "unchanged"
         for each in view.get("instances", ())
     ]
     headers = not context.args.no_headers

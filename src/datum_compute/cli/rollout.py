@@ -170,6 +170,14 @@ def _kept(row: Row) -> str:
     return f"; {row.old} of {count(row.replicas, 'instance')} there {runs} what was before"
 
 
+async def is_rolled_out(client: Client, name: str) -> bool:
+    """Whether there is nothing to wait for."""
+    workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
+    selector = f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}"
+    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+    return decide_rollout(plain(workload), [plain(item) for item in page.items]).done
+
+
 async def outcome(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A workload and its instances, as they are after a rollout."""
     workload = await client.get(compute.WORKLOADS, name, NAMESPACE)

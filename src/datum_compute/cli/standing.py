@@ -104,11 +104,15 @@ class Standing:
 
 
 def who_acts(explanation: Explanation, seconds: float) -> str:
-    actor = explanation.who(seconds)
-    if actor is Actor.USER:
-        advice = explanation.advice
-        return f"You can act: {advice[0].lower()}{advice[1:]}"
-    if actor is Actor.PLATFORM and not explanation.blocks:
+    said = advice(explanation, seconds)
+    if explanation.who(seconds) is Actor.USER:
+        return f"You can act: {said[0].lower()}{said[1:]}"
+    return said
+
+
+def advice(explanation: Explanation, seconds: float) -> str:
+    """What whoever can act does about it."""
+    if explanation.who(seconds) is Actor.PLATFORM and not explanation.blocks:
         return "It lasts longer than usual, so the platform team should look."
     return explanation.advice
 
@@ -124,6 +128,16 @@ def standings(workload: Json, deployments: Sequence[Json], now: datetime) -> lis
         Standing(row, seconds_since(row.blocker.since, now) if row.blocker else None)
         for row in rows
     ]
+
+
+def health(workload: Json, found: Sequence[Standing]) -> tuple[str, str]:
+    """A word for a workload and the same in full, by its own status; by its rows where that
+    has not yet counted what they report."""
+    status = workload.get("status") or {}
+    lagging = status.get("readyReplicas", 0) < sum(each.row.ready for each in found)
+    if lagging and found and all(each.row.done for each in found):
+        return "Available", words.ALL_AVAILABLE
+    return words.health(workload), words.health_in_full(workload, worst_cause(found))
 
 
 def worst_cause(found: Sequence[Standing]) -> str:

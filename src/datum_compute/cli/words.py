@@ -7,6 +7,7 @@ The rules are those of the API: one condition per level says why something is no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ FAILURES = {
     "InstanceCrashing": "crashing",
     "ConfigurationError": "configuration error",
 }
+ALL_AVAILABLE = "Available — all placements at desired replicas"
 QUOTA = {"QuotaExceeded": "quota exceeded", "ValidationFailed": "quota validation failed"}
 
 
@@ -189,20 +191,33 @@ def health(workload: Json) -> str:
         return "Unknown"
     if available == "False":
         return "Unavailable"
-    behind = status.get("readyReplicas", 0) < status.get("desiredReplicas", 0)
-    return "Degraded" if behind else "Available"
+    return "Degraded" if status.get("readyReplicas", 0) < desired(workload) else "Available"
+
+
+def desired(workload: Json) -> int:
+    """How many Instances a workload is to have. What is reported leaves out cities without
+    a deployment, so the spec counts; where a controller may want more, its word too."""
+    placements = (workload.get("spec") or {}).get("placements") or []
+    settings = [placement.get("scaleSettings") or {} for placement in placements]
+    wish = sum(
+        int(setting.get("minReplicas", 0)) * len(placement.get("cityCodes") or [])
+        for placement, setting in zip(placements, settings, strict=True)
+    )
+    if any(setting.get("maxReplicas") is not None for setting in settings):
+        return max(wish, int((workload.get("status") or {}).get("desiredReplicas", 0)))
+    return wish
 
 
 def health_in_full(workload: Json, cause: str = "") -> str:
     """Health with the reason in words; ``cause`` is what a reader of the deployments knows."""
     found = health(workload)
     if found == "Available":
-        return "Available — all placements at desired replicas"
+        return ALL_AVAILABLE
     if found == "Unknown":
         return "Unknown — no controller has reported yet"
     status = workload.get("status") or {}
     if found == "Degraded":
-        missing = status.get("desiredReplicas", 0) - status.get("readyReplicas", 0)
+        missing = desired(workload) - status.get("readyReplicas", 0)
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
     reason = str(condition(workload, "Available").get("reason", ""))
@@ -223,18 +238,14 @@ def plainly(why: Explained) -> str:
     return sentence(why.message or why.reason)
 
 
+_PREFIX = re.compile(rf"(?<![\w.-]){re.escape(PREFIX)}")
+
+
 def sentence(text: str) -> str:
-    return " ".join(text.replace(PREFIX, "").split())
+    """On one line and without the API's prefix, where that stands for itself."""
+    return " ".join(_PREFIX.sub("", text).split())
 
 
 def replicas(workload: Json, counter: str) -> str:
-    """``ready/desired`` or the like; the spec's wish while nobody has reported."""
-    status = workload.get("status") or {}
-    desired = status.get("desiredReplicas")
-    if desired is None or status.get("observedGeneration") is None:
-        desired = sum(
-            (placement.get("scaleSettings") or {}).get("minReplicas", 0)
-            * len(placement.get("cityCodes") or [])
-            for placement in workload["spec"].get("placements") or []
-        )
-    return f"{status.get(counter, 0)}/{desired}"
+    """``ready/desired`` or the like."""
+    return f"{(workload.get('status') or {}).get(counter, 0)}/{desired(workload)}"

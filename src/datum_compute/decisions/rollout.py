@@ -138,14 +138,15 @@ def decide_rollout(
             found[key] = deployment
         else:
             leaving.append(deployment)
+    settled = _observed(workload)
     rows = [
-        _row(key, city, found[key])
+        _row(key, city, found[key], None if settled else target)
         if key in found
         else Row(key[0], city, target=target, blocker=_missing_blocker(workload, key[0], city))
         for key, (city, target) in expected.items()
     ]
     rows += [_leaving_row(deployment) for deployment in leaving]
-    return Rollout(tuple(rows), settled=_observed(workload))
+    return Rollout(tuple(rows), settled=settled)
 
 
 def _expected(workload: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, int]]:
@@ -170,21 +171,25 @@ def _missing_blocker(workload: Mapping[str, Any], placement: str, city: str) -> 
     status = workload.get("status") or {}
     said = [each for each in status.get("placements") or () if each.get("name") == placement]
     conditions = [_find(each, words.CONDITION_AVAILABLE) for each in (*said, status)]
+    unserved = UNSERVED.format(city=city)
     for condition in conditions:
-        message = str(condition.get("message", ""))
-        since = str(condition.get("lastTransitionTime", ""))
-        if UNSERVED.format(city=city) in message:
-            text = UNSERVED.format(city=city)
-            return Blocker(words.REASON_NO_MATCHING_LOCATION, text, since)
-        if condition.get("status") == "False":
-            return Blocker(str(condition.get("reason", "")), message, since)
-    return None
+        if unserved in str(condition.get("message", "")):
+            since = str(condition.get("lastTransitionTime", ""))
+            return Blocker(words.REASON_NO_MATCHING_LOCATION, unserved, since)
+    blockers = [_blocker(each) for each in conditions if each.get("status") == "False"]
+    # That somebody must act says more than that nothing is available yet.
+    return next((each for each in blockers if each.stands), next(iter(blockers), None))
 
 
-def _row(key: tuple[str, str], city: str, deployment: Mapping[str, Any]) -> Row:
+def _row(
+    key: tuple[str, str], city: str, deployment: Mapping[str, Any], outdated_for: int | None
+) -> Row:
+    """``outdated_for`` is how many the workload wants, while it has not been read and so the
+    deployment may be of an older spec."""
     status = deployment.get("status") or {}
-    reported = _observed(deployment)
+    reported = outdated_for is None and _observed(deployment)
     own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
+    own = own if outdated_for is None else outdated_for
     return Row(
         placement=key[0],
         city=city,

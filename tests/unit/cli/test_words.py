@@ -72,13 +72,15 @@ def test_health_compares_ready_with_desired(
     status: str, ready: int, desired: int, says: str
 ) -> None:
     available = {"type": "Available", "status": status, "reason": "NoAvailablePlacements"}
+    scale = {"minReplicas": desired}
     workload = {
+        "spec": {"placements": [{"cityCodes": ["DFW"], "scaleSettings": scale}]},
         "status": {
             "conditions": [available],
             "observedGeneration": 1,
             "readyReplicas": ready,
-            "desiredReplicas": desired,
-        }
+            "desiredReplicas": ready,  # what has no deployment yet is not reported as desired
+        },
     }
 
     assert words.health_in_full(workload) == says

@@ -17,8 +17,8 @@ from datum_compute.cli.standing import (
     paragraphs,
     rows_table,
     standings,
-    worst_cause,
 )
+from datum_compute.cli.standing import health as health_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +46,14 @@ def run(context: Context) -> int:
 def picture(context: Context, workload: dict[str, Any], found: list[Standing]) -> Picture:
     name = workload["metadata"]["name"]
     revision = looking.active_revision(context, name)
+    health, in_full = health_of(workload, found)
     view: dict[str, Any] = {
         "name": name,
         "project": context.target.project,
         "image": words.image(workload),
         "revision": int(revision.number) if revision and revision.number.isdecimal() else None,
-        "health": words.health(workload),
-        "healthDetail": words.health_in_full(workload, worst_cause(found)),
+        "health": health,
+        "healthDetail": in_full,
         "placements": [each.view() for each in found],
         "object": workload,
     }

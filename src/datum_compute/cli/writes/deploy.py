@@ -20,7 +20,7 @@ from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.output import elapsed
 from datum_compute.cli.plan import Change, changes
 from datum_compute.cli.results import result, show_results
-from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
+from datum_compute.cli.rollout import is_rolled_out, outcome, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach
 from datum_compute.cli.writing import change_spec
@@ -161,6 +161,7 @@ async def _preflight(context: Context, client: ApiClient, wanted: Workload) -> N
             f"{context.target.project}; choose from {', '.join(sorted(served)) or 'none'}",
             exit_code=Exit.BLOCKED,
             code="NoMatchingLocation",
+            hint="datumctl-compute cities",
         )
     for interface in wanted["spec"]["template"]["spec"].get("networkInterfaces") or []:
         network = (interface.get("network") or {}).get("name", "")
@@ -171,6 +172,7 @@ async def _preflight(context: Context, client: ApiClient, wanted: Workload) -> N
                 f'network "{network}" does not exist in project {context.target.project}',
                 exit_code=Exit.NOT_FOUND,
                 code="NetworkNotFound",
+                hint="--network default",
             ) from None
 
 
@@ -245,6 +247,9 @@ async def _follow(context: Context, client: ApiClient, plan: _Plan) -> dict[str,
     loop = asyncio.get_running_loop()
     started = loop.time()
     name = plan.wish.name
+    if plan.write is None and await is_rolled_out(client, name):
+        workload, instances = await outcome(client, name)
+        return result(workload, plan.action, instances)
     await wait_rolled_out(context, client, name, timeout=context.args.timeout)
     context.say(f"\nRollout complete in {elapsed(loop.time() - started)}.\n")
     workload, instances = await outcome(client, name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli import looking
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import not_found
-from datum_compute.cli.resources import WORKLOADS
+from datum_compute.cli.output import count
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import wait_gone
 from datum_compute.cli.target import NAMESPACE
@@ -17,7 +17,7 @@ from datum_compute.client.client import ApiClient
 
 
 def run(context: Context) -> int:
-    workload = _found(context)
+    workload = looking.workload(context, context.args.name)
     name, uid = context.args.name, workload["metadata"]["uid"]
     if not workload["metadata"].get("deletionTimestamp"):
         _say_what_goes(context, workload)
@@ -40,18 +40,9 @@ def run(context: Context) -> int:
     return detach.run(work)
 
 
-def _found(context: Context) -> dict[str, Any]:
-    try:
-        return context.target.reader().get(WORKLOADS, context.args.name, NAMESPACE)
-    except errors.NotFound:
-        project = context.target.project
-        hint = "datumctl-compute workloads"
-        raise not_found("workload", context.args.name, project, hint) from None
-
-
 def _say_what_goes(context: Context, workload: dict[str, Any]) -> None:
-    spec, status = workload["spec"], workload.get("status") or {}
+    instances = len(looking.instances_of(context, context.args.name))
     context.say(f"This will remove from project {context.target.project}:\n")
-    for placement in spec["placements"]:
+    for placement in workload["spec"]["placements"]:
         context.say(f"  placement {placement['name']}   {', '.join(placement['cityCodes'])}")
-    context.say(f"  instances {status.get('replicas', 0)}\n")
+    context.say(f"  {count(instances, 'instance')}\n")

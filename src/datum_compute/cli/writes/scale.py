@@ -9,7 +9,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, usage
 from datum_compute.cli.results import result, show_results
-from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
+from datum_compute.cli.rollout import is_rolled_out, outcome, plain, wait_rolled_out
 from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach
 from datum_compute.cli.writing import change_spec
@@ -34,8 +34,9 @@ def run(context: Context) -> int:
             detach.written.append(args.name)
         instances = None
         if args.wait:
-            await wait_rolled_out(context, client, args.name, timeout=args.timeout)
-            context.say(f'"{args.name}" is at {args.minimum} per city.')
+            if changed or not await is_rolled_out(client, args.name):
+                await wait_rolled_out(context, client, args.name, timeout=args.timeout)
+                context.say(f'"{args.name}" is at {args.minimum} per city.')
             workload, instances = await outcome(client, args.name)
         view = result(workload, "scaled" if changed else "unchanged", instances)
         if args.output not in ("table", "wide"):

@@ -1,0 +1,369 @@
+"""What people see, scene by scene, on a platform with real controllers.
+
+Each scene is a function that does something at a desk and gives the transcript; the files
+beside it in ``cli/`` are those transcripts, and a test compares. After a change that is
+meant, write them anew and read the difference::
+
+    python -m tests.golden.screens
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.client.protocol import merge
+from tests.e2e.simulation import workload
+from tests.golden.desk import Desk, desk, shortened
+
+FILES = Path(__file__).parent / "cli"
+FORMATS = ("table", "wide", "json", "yaml", "name")
+
+Scene = Callable[[Desk], Iterator[str]]
+
+IMAGE = "registry.example/acme/api:1.4.2"
+DEPLOY = f"deploy api --image={IMAGE} --city=DFW,LHR --min=2 --port=8080"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A scene, and the desk it needs."""
+
+    play: Scene
+    cities: tuple[str, ...] = ("DFW", "LHR")
+    grant: tuple[tuple[str, int], ...] = ()
+
+    def desk(self) -> AbstractContextManager[Desk]:
+        return desk(*self.cities, grant=dict(self.grant))
+
+    def transcript(self) -> str:
+        with self.desk() as here:
+            return "\n".join(self.play(here))
+
+
+def typed(here: Desk, *lines: str) -> Iterator[str]:
+    for line in lines:
+        yield shortened(here.run(line), line)
+
+
+def in_every_format(here: Desk, *lines: str) -> Iterator[str]:
+    for line in lines:
+        for wanted in FORMATS:
+            yield from typed(here, line if wanted == "table" else f"{line} -o {wanted}")
+        yield from typed(here, f"{line} --no-headers")
+
+
+def manifest(name: str, **annotations: str) -> dict[str, Any]:
+    """A workload that behaves as annotations of the simulated provider ask."""
+    body = workload(IMAGE, 2)
+    body["metadata"]["name"] = name
+    body["spec"]["template"]["metadata"] = {
+        "annotations": {
+            f"simulated.compute.datumapis.com/{key.replace('_', '-')}": value
+            for key, value in annotations.items()
+        }
+    }
+    return body
+
+
+def deployed_from_file(here: Desk, body: dict[str, Any], flags: str = "") -> Iterator[str]:
+    """``deploy -f -``, with the manifest on stdin."""
+    line = f"deploy -f -{flags}"
+    said = here.run(line, stdin=json.dumps(body))
+    yield shortened(said, line).replace("-f -", "-f workload.yaml", 1)
+
+
+def a_healthy_workload(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, DEPLOY)
+    here.wait_until(100)
+    yield from in_every_format(
+        here,
+        "status api",
+        "workloads",
+        "workloads describe api",
+        "instances",
+        "instances describe api-default-dfw-0",
+        "rollout status api",
+        "rollout status api --no-wait",
+        "why api",
+        "why api-default-lhr-1",
+        "quota",
+        "cities",
+        "instance-types",
+        "version",
+    )
+
+
+def filters_apply_to_every_format(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(
+        here,
+        f"{DEPLOY} --no-wait",
+        f"deploy web --image={IMAGE} --city=DFW",
+    )
+    here.wait_until(100)
+    for wanted in ("table", "json", "yaml", "name"):
+        yield from typed(
+            here,
+            f"instances --workload web -o {wanted}",
+            f"instances --city lhr -o {wanted}",
+            f"instances -l compute.datumapis.com/instance-index=1 -o {wanted}",
+            f"workloads --city LHR -o {wanted}",
+            f"workloads --health available -o {wanted}",
+        )
+    yield from typed(here, "instances --workload web --city LHR", "workloads --health degraded")
+
+
+def writing(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, f"{DEPLOY} --dry-run", f"{DEPLOY} --no-wait -o name")
+    here.wait_until(20)
+    yield from typed(
+        here,
+        DEPLOY,
+        "deploy api --image=registry.example/acme/api:1.5.0 --env=LOG_LEVEL=debug",
+        "scale api --min 3 -o json",
+        "scale api --min 3",
+        "scale api --min 1",
+        "destroy api",
+        "destroy api --yes",
+        "destroy api --yes",
+    )
+    for wanted in ("wide", "json", "yaml", "name"):
+        yield from typed(here, f"{DEPLOY} -o {wanted}", f"destroy api --yes -o {wanted}")
+
+
+def nothing_found(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(
+        here,
+        "workloads",
+        "workloads -o json",
+        "workloads -o yaml",
+        "workloads -o name",
+        "instances",
+        "instances -o json",
+        "instances --city LHR",
+        "instances -l a=b",
+        "workloads --health degraded",
+        "quota --constrained",
+        "logs",
+        "status nosuch",
+        "status nosuch -o json",
+        "why nosuch",
+        "workloads describe nosuch",
+        "instances describe nosuch",
+        "rollout status nosuch",
+        "rollout status nosuch --no-wait",
+        "scale nosuch --min 2",
+        "destroy nosuch --yes",
+        "logs nosuch",
+    )
+
+
+def looked_at(here: Desk, name: str, instance: str) -> Iterator[str]:
+    """Everything that explains what is wrong, in every format where it differs."""
+    yield from typed(here, "workloads", "instances", f"workloads describe {name}")
+    yield from in_every_format(here, f"status {name}", f"why {name}")
+    yield from typed(
+        here,
+        f"instances describe {instance}",
+        f"why {instance}",
+        f"rollout status {name} --no-wait",
+        f"rollout status {name} --no-wait -o json",
+        f"rollout status {name} --timeout 60s",
+    )
+
+
+def quota_exceeded(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(
+        here, f"deploy api --image={IMAGE} --city=DFW --min=2", "deploy api --city=DFW,LHR"
+    )
+    here.wait_until(100)
+    yield from looked_at(here, "api", "api-default-lhr-1")
+    yield from in_every_format(here, "quota", "quota --constrained")
+
+
+def image_unavailable(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, DEPLOY)
+    yield from deployed_from_file(here, manifest("api", fail="ImageUnavailable"))
+    here.wait_until(100)
+    yield from looked_at(here, "api", "api-default-lhr-1")
+
+
+def crashing(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from deployed_from_file(here, manifest("api", crash_after_seconds="60"))
+    here.wait_until(130)
+    yield from looked_at(here, "api", "api-default-dfw-0")
+    yield from typed(here, "logs api", "logs api -f --tail 5 --since 10m --city DFW")
+
+
+def configuration_error(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from deployed_from_file(here, manifest("api", start_seconds="soon"))
+    here.wait_until(100)
+    yield from looked_at(here, "api", "api-default-dfw-0")
+
+
+def slow_to_start(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from deployed_from_file(here, manifest("api", start_seconds="300"), " --timeout 90s")
+    yield from looked_at(here, "api", "api-default-dfw-0")
+
+
+def asleep(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from deployed_from_file(here, manifest("api", sleep_after_seconds="30"))
+    here.wait_until(100)
+    yield from typed(
+        here,
+        "status api",
+        "instances",
+        "why api",
+        "instances describe api-default-dfw-0",
+    )
+
+
+def network_not_ready(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, f"{DEPLOY} --no-wait")
+    while "ProvisioningNetwork" not in here.run("status api -o json").out:
+        here.wait(0.001)
+        assert here.loop.time() < 20
+    yield from typed(
+        here,
+        "status api",
+        "why api",
+        "instances",
+        "workloads",
+        "rollout status api --no-wait",
+    )
+
+
+def network_not_found(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    body = manifest("api")
+    body["spec"]["template"]["spec"]["networkInterfaces"] = [{"network": {"name": "private"}}]
+    yield from deployed_from_file(here, body)
+    here.act(here.client().create(compute.WORKLOADS, body, "default"))
+    here.wait_until(20)
+    yield from typed(here, "status api", "why api", "rollout status api --timeout 45s")
+
+
+def no_cell_for_the_city(here: Desk) -> Iterator[str]:
+    here.act(_open_city(here, "SYD"))
+    here.wait_until(10)
+    yield from typed(
+        here,
+        "cities -o wide",
+        f"deploy api --image={IMAGE} --city=XYZ",
+        f"deploy api --image={IMAGE} --city=DFW,SYD",
+    )
+    here.wait_until(100)
+    yield from looked_at(here, "api", "api-default-dfw-0")
+
+
+async def _open_city(here: Desk, city: str) -> None:
+    """A location the project may use, in a city where no cell stands."""
+    topology = {"topology.datum.net/city-code": city}
+    name = city.lower()
+    await here.client().create(
+        networking.LOCATION_BINDINGS,
+        {
+            "metadata": {"name": name},
+            "spec": {"locationRef": {"name": name}, "topology": topology},
+        },
+    )
+    available = {
+        "type": "Available",
+        "status": "True",
+        "reason": "Available",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await here.client().patch(
+        networking.LOCATION_BINDINGS,
+        name,
+        merge({"status": {"conditions": [available]}}),
+        subresource="status",
+    )
+
+
+def a_city_that_is_served_no_longer(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    body = manifest("api")
+    body["spec"]["placements"][0]["cityCodes"] = ["DFW", "XYZ"]
+    here.act(here.client().create(compute.WORKLOADS, body, "default"))
+    here.wait_until(30)
+    yield from typed(here, "status api", "why api", "rollout status api")
+
+
+def a_stale_cell(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, DEPLOY)
+    here.platform.cuts.disconnect("lhr")
+    here.wait_until(900)
+    yield from looked_at(here, "api", "api-default-lhr-0")
+    yield from typed(
+        here,
+        "deploy api --image=registry.example/acme/api:1.5.0 --timeout 45s",
+        "status api",
+        "destroy api --yes --timeout 20s",
+    )
+
+
+def two_placements_in_one_city(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    body = manifest("api", fail="ImageUnavailable")
+    placement = body["spec"]["placements"][0]
+    body["spec"]["placements"] = [
+        {**placement, "name": "blue", "cityCodes": ["DFW"]},
+        {**placement, "name": "green", "cityCodes": ["DFW"]},
+    ]
+    here.act(here.client().create(compute.WORKLOADS, body, "default"))
+    here.wait_until(30)
+    yield from typed(here, "status api", "workloads", "why api", "instances")
+
+
+SCENES: dict[str, Setting] = {
+    "healthy": Setting(a_healthy_workload),
+    "filters": Setting(filters_apply_to_every_format),
+    "writing": Setting(writing),
+    "nothing-found": Setting(nothing_found),
+    "quota-exceeded": Setting(quota_exceeded, grant=(("instances", 3),)),
+    "image-unavailable": Setting(image_unavailable),
+    "crashing": Setting(crashing),
+    "configuration-error": Setting(configuration_error),
+    "slow-to-start": Setting(slow_to_start),
+    "asleep": Setting(asleep),
+    "network-not-ready": Setting(network_not_ready),
+    "network-not-found": Setting(network_not_found),
+    "no-cell-for-the-city": Setting(no_cell_for_the_city),
+    "city-not-served": Setting(a_city_that_is_served_no_longer),
+    "stale-cell": Setting(a_stale_cell),
+    "two-placements": Setting(two_placements_in_one_city),
+}
+
+
+def regenerate(names: Sequence[str] = ()) -> None:
+    FILES.mkdir(exist_ok=True)
+    for name, setting in SCENES.items():
+        if not names or name in names:
+            (FILES / f"{name}.txt").write_text(setting.transcript(), encoding="utf-8")
+            print(f"{name}.txt")
+
+
+if __name__ == "__main__":
+    import sys
+
+    regenerate(sys.argv[1:])

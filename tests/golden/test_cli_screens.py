@@ -1,0 +1,30 @@
+"""Every screen is as it was last read by a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.screens import FILES, SCENES
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_what_people_see_is_what_was_agreed(name: str) -> None:
+    agreed = (FILES / f"{name}.txt").read_text(encoding="utf-8")
+
+    assert SCENES[name].transcript() == agreed, "if it is meant: python -m tests.golden.screens"
+
+
+def test_every_file_belongs_to_a_scene() -> None:
+    assert {file.stem for file in FILES.glob("*.txt")} == set(SCENES)
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_no_screen_shows_what_only_machines_need(name: str) -> None:
+    """No escape codes off a terminal, no stack traces, nothing trails a line, and no names
+    of the API outside of messages about them."""
+    text = (FILES / f"{name}.txt").read_text(encoding="utf-8")
+
+    assert "\x1b" not in text
+    assert "Traceback" not in text
+    assert "miloapis.com" not in text
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []

@@ -76,6 +76,7 @@ class Cache:
         self._sorted: dict[str, list[str]] = {}  # names per namespace, until membership changes
         self._indexes: dict[str, Index] = {}
         self._subscribers: dict[int, Subscriber] = {}
+        self._told: tuple[Subscriber, ...] = ()  # the same, safe to go through while they change
         self._subscriptions = 0
         self._on_synced: list[Callable[[], None]] = []
         self._awaited: list[tuple[Sighting, Callable[[], None]]] = []
@@ -119,7 +120,12 @@ class Cache:
         for obj in self.list():
             subscriber(None, obj)
         self._subscribers[number] = subscriber
-        return partial(self._subscribers.pop, number, None)
+        self._told = tuple(self._subscribers.values())
+        return partial(self._unsubscribe, number)
+
+    def _unsubscribe(self, number: int) -> None:
+        self._subscribers.pop(number, None)
+        self._told = tuple(self._subscribers.values())
 
     async def wait_synced(self) -> None:
         """Until ``synced``, or until the cluster is disengaged."""
@@ -222,6 +228,7 @@ class Cache:
     def close(self) -> None:
         self.state = CacheState.CLOSED
         self._subscribers.clear()
+        self._told = ()
         self._announce_synced()
         self._announce_seen()
 
@@ -235,15 +242,16 @@ class Cache:
         return [objects[name] for name in names]
 
     def _put(self, obj: Object, *, even_older: bool = False) -> None:
-        objects = self._namespaces.get(obj.namespace)
+        metadata = obj.metadata
+        objects = self._namespaces.get(metadata.namespace)
         if objects is None:
-            objects = self._namespaces[obj.namespace] = {}
-        known = objects.get(obj.name)
+            objects = self._namespaces[metadata.namespace] = {}
+        known = objects.get(metadata.name)
         if known is None:
-            self._sorted.pop(obj.namespace, None)
+            self._sorted.pop(metadata.namespace, None)
         elif _is_same(obj, known) or (not even_older and _is_older(obj, known)):
             return
-        objects[obj.name] = obj
+        objects[metadata.name] = obj
         self._tell(known, obj)
 
     def _drop(self, known: Object) -> None:
@@ -257,7 +265,7 @@ class Cache:
     def _tell(self, old: Object | None, new: Object | None) -> None:
         for index in self._indexes.values():
             index.change(old, new)
-        for subscriber in tuple(self._subscribers.values()):
+        for subscriber in self._told:
             subscriber(old, new)
 
     def _advance(self, resource_version: str) -> None:

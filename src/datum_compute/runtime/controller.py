@@ -25,7 +25,7 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.intake import Intake, fleets_of
 from datum_compute.runtime.metering import ControllerMeter, MeteredQueue
 from datum_compute.runtime.metrics import Registry
-from datum_compute.runtime.own_writes import Write, recording
+from datum_compute.runtime.own_writes import Recording, Write
 from datum_compute.runtime.queue import Queue, QueueClosed, QueueStatistics
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting
@@ -217,7 +217,7 @@ class Controller:
         started = asyncio.get_running_loop().time()
         scope = log_context.enter(self.name, request, number)
         try:
-            with recording() as writes:
+            with Recording() as writes:
                 try:
                     outcome = await self._reconcile(request) or DONE
                 except Exception as error:  # noqa: BLE001  # _conclude logs and counts it

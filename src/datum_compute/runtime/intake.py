@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from datum_compute.api.meta import Object
@@ -268,10 +268,12 @@ class Intake:
         try:
             if watch.predicate is not None and not watch.predicate(old, new):
                 return ()
-            requests = list(watch.map(cluster, new)) if new is not None else []
+            requests = _listed(watch.map(cluster, new)) if new is not None else []
             # An object stays itself, so there the old state has nothing to add.
             if old is not None and (new is None or watch.map is not itself):
-                requests += watch.map(cluster, old)
+                before = _listed(watch.map(cluster, old))
+                if before != requests:  # mostly nobody has changed hands
+                    requests = [*requests, *before]
         except Exception as error:  # noqa: BLE001  # a mapping may be at a loss in any way
             # One object that cannot be mapped must not silence all others.
             self.mapping_errors += 1
@@ -298,6 +300,11 @@ class Intake:
     def _log(self, message: str, request: Request) -> None:
         fields = {"controller": self._name, "request": str(request)}
         logger.debug(message, extra={"fields": fields})
+
+
+def _listed(requests: Iterable[Request]) -> list[Request]:
+    """Here and now, so that what fails in it fails where that is caught."""
+    return requests if isinstance(requests, list) else list(requests)
 
 
 def fleets_of(fleet: Fleet, sources: Sequence[Source]) -> list[Fleet]:

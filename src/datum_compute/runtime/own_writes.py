@@ -12,8 +12,8 @@ however deep, is noted; whoever writes outside one (a test, a tool) is not.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 
 import msgspec
@@ -50,15 +50,18 @@ _Holders = list[tuple[Cache, str]]
 _running: ContextVar[list[Write] | None] = ContextVar("running_reconcile_writes", default=None)
 
 
-@contextmanager
-def recording() -> Iterator[list[Write]]:
-    """Collect the writes made inside the block."""
-    writes: list[Write] = []
-    token = _running.set(writes)
-    try:
-        yield writes
-    finally:
-        _running.reset(token)
+class Recording:
+    """``with Recording() as writes:`` collects the writes made inside the block."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> list[Write]:
+        writes: list[Write] = []
+        self._token = _running.set(writes)
+        return writes
+
+    def __exit__(self, *error: object) -> None:
+        _running.reset(self._token)
 
 
 class RememberingClient:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,8 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def rendered() -> dict[Path, str]:
+@cache
+def rendered() -> Mapping[Path, str]:
     """Path below the root -> content, for every generated file."""
     return {
         CRDS / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": yaml.dump(
@@ -55,7 +58,7 @@ def found_in(root: Path) -> dict[Path, str]:
 def differing(root: Path) -> list[Path]:
     """Files that are missing, superfluous or not what this would write."""
     wanted, found = rendered(), found_in(root)
-    return sorted(path for path in wanted | found if wanted.get(path) != found.get(path))
+    return sorted(path for path in {*wanted, *found} if wanted.get(path) != found.get(path))
 
 
 def write(root: Path) -> None:

@@ -25,4 +25,6 @@ class TemplateMetadata(
     namespace: Annotated[str, described("Unused: the namespace is the owner's.")] = ""
     labels: Annotated[dict[str, str], described("Labels each new object gets.")] = {}
     annotations: Annotated[dict[str, str], described("Annotations each new object gets.")] = {}
-    finalizers: Annotated[tuple[str, ...], described("Unused: finalizers are controllers'.")] = ()
+    finalizers: Annotated[
+        tuple[str, ...], described("Unused: finalizers are controllers'.", list_type="atomic")
+    ] = ()

@@ -26,7 +26,7 @@ subtrees = st.dictionaries(st.text(), values, max_size=4)
 bodies = st.fixed_dictionaries({"spec": subtrees, "status": subtrees, "data": subtrees})
 
 
-few = settings(max_examples=40)  # each holds several whole trees
+few = settings(max_examples=25)  # each holds several whole trees
 
 
 def named(kind: Kind) -> str:

@@ -51,7 +51,9 @@ class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     metrics: Annotated[
         tuple[Metric, ...],
-        described("What growth would follow. Accepted, and nothing scales by it."),
+        described(
+            "What growth would follow. Accepted, and nothing scales by it.", list_type="atomic"
+        ),
     ] = ()
     instance_management_policy: Annotated[
         str,

@@ -19,7 +19,6 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.http import HttpTransport
 from datum_compute.client.protocol import apply, merge, strategic_merge
 from datum_compute.client.reader import Reader
-from datum_compute.client.reviews import Asked, User, may_they, who_am_i
 from datum_compute.client.subresources import get_subresource
 from tests.cluster.control_plane import HOST, ControlPlane
 from tests.conformance.client.cases import Case, every_case, every_case_of
@@ -242,17 +241,6 @@ async def a_scale_is_read_and_written(world: World) -> None:
     assert content((await client.get(GADGETS, "one", place)).spec) == {"replicas": 7}
 
 
-async def rights_of_others_can_be_asked(world: World) -> None:
-    powerless = world.target.client_with(token=world.target.powerless_token)
-    other = await who_am_i(powerless)
-    asked = Asked.on("list", WIDGETS, world.namespace)
-
-    assert not await may_they(world.client, other, asked)
-    assert await may_they(world.client, User("boss", groups=("system:masters",)), asked)
-    with pytest.raises(errors.Forbidden):
-        await may_they(powerless, other, asked)
-
-
 ONLY_HERE: list[Case] = [
     apply_owns_fields,
     apply_conflicts_unless_forced,
@@ -262,7 +250,6 @@ ONLY_HERE: list[Case] = [
     apply_works_on_built_in_kinds,
     strategic_merges_know_their_lists,
     a_scale_is_read_and_written,
-    rights_of_others_can_be_asked,
 ]
 
 

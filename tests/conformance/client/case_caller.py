@@ -9,7 +9,14 @@ import pytest
 from datum_compute.api import core
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
-from datum_compute.client.reviews import SELF_SUBJECT_REVIEWS, Asked, may_i, who_am_i
+from datum_compute.client.reviews import (
+    SELF_SUBJECT_REVIEWS,
+    Asked,
+    User,
+    may_i,
+    may_they,
+    who_am_i,
+)
 from tests.conformance.client.world import WIDGETS, World
 
 
@@ -166,6 +173,17 @@ async def a_caller_can_ask_what_it_may(world: World) -> None:
 
     assert [await may_i(world.client, each) for each in asked] == [True, True, True]
     assert [await may_i(powerless, each) for each in asked] == [False, False, False]
+
+
+async def rights_of_others_can_be_asked(world: World) -> None:
+    powerless = world.target.client_with(token=world.target.powerless_token)
+    other = await who_am_i(powerless)
+    asked = Asked.on("list", WIDGETS, world.namespace)
+
+    assert not await may_they(world.client, other, asked)
+    assert await may_they(world.client, User("boss", groups=("system:masters",)), asked)
+    with pytest.raises(errors.Forbidden):
+        await may_they(powerless, other, asked)
 
 
 async def a_review_is_not_stored(world: World) -> None:

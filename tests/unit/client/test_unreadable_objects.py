@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +15,10 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.decoding import REMEMBERED, Decoder, Unreadable
 from datum_compute.client.protocol import EventType, WatchEvent
-from datum_compute.client.transport import Response
+from datum_compute.client.transport import Request, Response
+from datum_compute.runtime.cache import Cache, CacheState
+from datum_compute.runtime.reflector import Reflector
+from datum_compute.testing.environment import SimulatedEnvironment
 from tests.unit.client.toy_server import Stream, ToyServer, answer, encode
 
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
@@ -140,6 +145,41 @@ async def test_a_watch_goes_on_after_a_bad_object() -> None:
         ("a", False),
         ("MODIFIED event", True),
     ]
+
+
+async def test_a_cache_keeps_what_it_can_read() -> None:
+    """The object with bad labels is there, and the watch after the list goes on."""
+    changed = item("c", labels={"bad": 1, "new": "2"}, resourceVersion="11")
+    events = [
+        {"type": "MODIFIED", "object": changed},
+        {"type": "MODIFIED", "object": {"metadata": 5}},
+        {"type": "ADDED", "object": item("d")},
+    ]
+    lines = [encode(event) + b"\n" for event in events]
+
+    async def answers(request: Request) -> Response:
+        if ("watch", "true") in request.query:
+            return Response(200, {}, stream=_endless(lines))
+        return page(item("a"), item("b", labels={"bad": 1}), item(7), item("c"))
+
+    client = ToyServer(answers).client(on_unreadable=lambda _: None)
+    cache = Cache(REALMS)
+    running = asyncio.ensure_future(Reflector(client, cache, SimulatedEnvironment()).run())
+    await asyncio.sleep(1)
+
+    assert [obj.name for obj in cache.list()] == ["a", "b", "c", "d"]
+    assert cache.state is CacheState.CURRENT
+    found = cache.get("c")
+    assert found is not None
+    assert found.metadata.labels == {"new": "2"}
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def _endless(lines: list[bytes]) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield line
+    await asyncio.Event().wait()
 
 
 async def test_one_object_is_read_as_it_is_in_a_list() -> None:

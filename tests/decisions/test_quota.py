@@ -178,6 +178,7 @@ def test_only_an_answer_is_a_denial() -> None:
     assert quota.is_denied(DENIED)
     assert not quota.is_denied(UNAVAILABLE)
     assert not quota.is_denied(UNEVALUATED)
+    assert not quota.is_denied(condition("QuotaGranted", "Unknown", "QuotaExceeded"))
 
 
 @pytest.mark.parametrize(

@@ -207,19 +207,19 @@ def test_of_several_reasons_the_one_about_the_place_is_taken_over(
 def test_a_place_that_is_missing_counts_more_than_one_that_is_still_taken() -> None:
     unserved = UnservedCity("default", "SYD")
     blocked = WantedDeployment("web-default-dfw", "default", "DFW")
-    two = workload(default=["DFW"], backup=["SYD"])
+    two = workload(default=["DFW"], extra=["SYD"])
 
     one = decide(plan=PlacementPlan(blocked=(blocked,), unserved=(unserved,)))
     both = decide(
         of=two,
-        plan=PlacementPlan(blocked=(blocked,), unserved=(UnservedCity("backup", "SYD"),)),
+        plan=PlacementPlan(blocked=(blocked,), unserved=(UnservedCity("extra", "SYD"),)),
     )
 
     assert said(one.placements[0].conditions)[1] == "NoMatchingLocation"
     assert said(one.conditions)[1] == "NoMatchingLocation"
     assert [said(each.conditions)[1] for each in both.placements] == [
-        "NoMatchingLocation",
         "PreviousDeploymentTerminating",
+        "NoMatchingLocation",
     ]
     assert said(both.conditions)[1] == "NoMatchingLocation"
 

@@ -159,6 +159,14 @@ def test_a_network_that_does_not_exist_yet_is_warned_about() -> None:
     ]
 
 
+def test_whether_a_denied_network_exists_is_not_told() -> None:
+    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "secret-lab"})
+
+    verdict = decide_verdict(workload, offer=OFFER)
+
+    assert (len(verdict.errors), verdict.warnings) == (1, ())
+
+
 # Updates.
 
 
@@ -263,6 +271,13 @@ def test_a_create_needs_the_cities_and_every_network() -> None:
 )
 def test_an_update_needs_only_what_it_brings_in(changes: dict[str, Any], needs: Needs) -> None:
     assert decide_needs(changed(CONTAINER, changes), CONTAINER) == needs
+
+
+@pytest.mark.parametrize("name", ["", "../secrets/x", "A", "a" * 64, 3, None, {}], ids=repr)
+def test_what_cannot_be_a_network_is_not_looked_up(name: Any) -> None:
+    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": name})
+
+    assert decide_needs(workload).networks == ()
 
 
 def test_what_needs_no_lookup_is_accepted_without_one() -> None:

@@ -30,7 +30,9 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
                 " instances that need it will report ConfigurationError"
             )
     known = offer.networks
-    if missing := [name for name in networks if known is not None and name not in known]:
+    # Of a network that may not be used, its author learns no more than that.
+    open_to_all = [name for name in networks if name not in offer.denied]
+    if missing := [name for name in open_to_all if known is not None and name not in known]:
         found.append(
             f"{_listed('network', missing)} does not exist in the workload's namespace:"
             " nothing starts until it does"

@@ -36,6 +36,10 @@ LABEL_VALUE = (
 )
 
 
+def is_label(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= LONGEST_LABEL and bool(_is_label(text))
+
+
 def judge_label(findings: Findings, place: Place, detail: str = "") -> str:
     """A DNS label that must be there; the text, for what it is worth."""
     text = findings.text(place, needed=True, detail=detail)

@@ -1,0 +1,144 @@
+"""An AdmissionReview as it travels: read strictly, answered in the same form.
+
+What an API server adds to a review in some later version is left alone; what we read must
+be of the right type. A review that cannot be read is a :class:`BadReview`, whose message
+names the field.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from datum_compute.api.core import UserInfo
+from datum_compute.api.fields import FieldError, aggregate
+from datum_compute.api.scheme import Resource
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+MOST_FAULTS = 64
+"""Of one refusal; whoever has more begins with these."""
+
+
+class BadReview(Exception):
+    """Not a review that can be answered; the message says what was expected."""
+
+
+class GroupResource(msgspec.Struct, frozen=True, kw_only=True):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    uid: str
+    resource: GroupResource
+    operation: str
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: UserInfo = UserInfo()
+    object: Any = None  # any JSON value: it is judged, not believed
+    old_object: Any = None
+    dry_run: bool | None = None
+
+
+class _Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: ReviewRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why not, as a ``Status``."""
+
+    code: int
+    reason: str
+    message: str
+    details: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said to a request; a patch only by whoever may change the object."""
+
+    refusal: Refusal | None = None
+    warnings: tuple[str, ...] = ()
+    patch: tuple[dict[str, Any], ...] = ()
+
+
+def from_wire(values: Any) -> ReviewRequest:
+    """The request in a review given as JSON values."""
+    try:
+        review = msgspec.convert(values, _Review)
+    except msgspec.ValidationError as error:
+        raise BadReview(f"the body is not an {KIND}: {error}") from error
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        found = f"{review.api_version or 'no apiVersion'} {review.kind or 'no kind'}"
+        raise BadReview(f"expected {API_VERSION} {KIND}, found {found}")
+    if review.request is None:
+        raise BadReview(f"the {KIND} has no request")
+    if not review.request.uid:
+        raise BadReview(f"the {KIND} has an empty request.uid")
+    return review.request
+
+
+def check_resource(request: ReviewRequest, resource: Resource) -> None:
+    found = f"{request.resource.resource}.{request.resource.group}"
+    if found != resource.group_resource:
+        raise BadReview(f'reviews of {resource.group_resource} are answered here, not of "{found}"')
+
+
+def to_wire(uid: str, answer: Answer) -> dict[str, Any]:
+    response: dict[str, Any] = {"uid": uid, "allowed": answer.refusal is None}
+    if answer.refusal is not None:
+        response["status"] = _status(answer.refusal)
+    elif answer.patch:
+        response["patchType"] = "JSONPatch"
+        patch = json.dumps(answer.patch, separators=(",", ":")).encode()
+        response["patch"] = base64.b64encode(patch).decode("ascii")
+    if answer.warnings:
+        response["warnings"] = list(answer.warnings)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+
+
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refusal:
+    """A refusal of an object for what it says, with a cause for each fault."""
+    shown, more = errors[:MOST_FAULTS], len(errors) - MOST_FAULTS
+    message = f'{resource.kind}.{resource.group} "{name}" is invalid: {aggregate(shown)}'
+    details = {
+        "name": name,
+        "group": resource.group,
+        "kind": resource.kind,
+        "causes": [
+            {"reason": error.cause_reason, "message": error.message, "field": error.path}
+            for error in shown
+        ],
+    }
+    if more > 0:
+        message = f"{message} and {more} more"
+    return Refusal(422, "Invalid", message, details)
+
+
+def unavailable(message: str) -> Refusal:
+    """A refusal for what could not be found out: asking again may well succeed."""
+    return Refusal(503, "ServiceUnavailable", message, {"retryAfterSeconds": 1})
+
+
+def _status(refusal: Refusal) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "status": "Failure",
+        "code": refusal.code,
+        "reason": refusal.reason,
+        "message": refusal.message,
+    }
+    if refusal.details:
+        status["details"] = refusal.details
+    return status

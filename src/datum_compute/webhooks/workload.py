@@ -1,0 +1,107 @@
+"""Answers to reviews of Workloads.
+
+Both take a review as JSON values and give one back, and neither changes anything anywhere,
+so a dry run is answered like any other. :meth:`WorkloadReviews.mutate` fills in defaults;
+:meth:`WorkloadReviews.validate` judges. Nothing is looked up for a write that brings in no
+city and no network, so controllers can go on noting their finalizers whatever is down.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.admission import decide_defaults, decide_needs, decide_verdict
+from datum_compute.webhooks import review
+from datum_compute.webhooks.projects import NoProject, Projects, Unknown
+from datum_compute.webhooks.review import Answer, Refusal, ReviewRequest
+
+MUTATE_PATH = "/mutate-compute-datumapis-com-v1alpha-workload"
+VALIDATE_PATH = "/validate-compute-datumapis-com-v1alpha-workload"
+
+logger = logging.getLogger(__name__)
+
+_JUDGED = ("CREATE", "UPDATE")
+
+
+class WorkloadReviews:
+    def __init__(self, projects: Projects) -> None:
+        self._projects = projects
+
+    async def mutate(self, values: Any) -> dict[str, Any]:
+        """Raises :class:`~datum_compute.webhooks.review.BadReview`."""
+        request = _request(values)
+        patch = tuple(
+            {"op": "add", "path": _pointer(default.path), "value": default.value}
+            for default in (decide_defaults(request.object) if _is_judged(request) else ())
+        )
+        return review.to_wire(request.uid, Answer(patch=patch))
+
+    async def validate(self, values: Any) -> dict[str, Any]:
+        """Raises :class:`~datum_compute.webhooks.review.BadReview`."""
+        request = _request(values)
+        answer = await self._judge(request) if _is_judged(request) else Answer()
+        if answer.refusal is not None:
+            _log(request, answer.refusal)
+        return review.to_wire(request.uid, answer)
+
+    async def _judge(self, request: ReviewRequest) -> Answer:
+        old = request.old_object if request.operation == "UPDATE" else None
+        workload = _in_namespace(request.object, request.namespace)
+        old = _in_namespace(old, request.namespace)
+        needs = decide_needs(workload, old)
+        try:
+            offer = await self._projects.offer(request.user_info, request.namespace, needs)
+        except NoProject as error:
+            return Answer(Refusal(403, "Forbidden", str(error)))
+        except Unknown as error:
+            return Answer(
+                review.unavailable(f"the workload cannot be judged now: {error}; try again")
+            )
+        verdict = decide_verdict(workload, offer=offer, old=old)
+        if verdict.errors:
+            refusal = review.invalid(compute.WORKLOADS, _name(request), verdict.errors)
+            return Answer(refusal, verdict.warnings)
+        return Answer(warnings=verdict.warnings)
+
+
+def _request(values: Any) -> ReviewRequest:
+    request = review.from_wire(values)
+    review.check_resource(request, compute.WORKLOADS)
+    return request
+
+
+def _is_judged(request: ReviewRequest) -> bool:
+    return request.operation in _JUDGED and not request.sub_resource
+
+
+def _in_namespace(workload: Any, namespace: str) -> Any:
+    """The workload with the namespace it is written to: its own metadata may leave that out."""
+    metadata = workload.get("metadata") if isinstance(workload, dict) else None
+    if not isinstance(metadata, dict):
+        return workload
+    return {**workload, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _name(request: ReviewRequest) -> str:
+    if request.name:
+        return request.name
+    metadata = request.object.get("metadata") if isinstance(request.object, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _pointer(path: tuple[str | int, ...]) -> str:
+    """A JSON pointer; no field of ours holds a character that it would have to escape."""
+    return "".join(f"/{step}" for step in path)
+
+
+def _log(request: ReviewRequest, refusal: Refusal) -> None:
+    fields = {
+        "namespace": request.namespace,
+        "name": _name(request),
+        "operation": request.operation,
+        "reason": refusal.reason,
+    }
+    logger.info("workload refused", extra={"fields": fields})

@@ -1,0 +1,96 @@
+"""What is no review is turned away in words that name what was expected."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from datum_compute.webhooks.app import MAX_BODY, WebhookApp
+from datum_compute.webhooks.projects import Projects
+from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, WorkloadReviews
+from tests.decisions.workloads import CONTAINER
+from tests.unit.webhooks.serving import ask, request
+
+APP = WebhookApp(WorkloadReviews(Projects(lambda _: None)))
+REVIEW = request(CONTAINER)
+
+
+def without(key: str) -> dict[str, Any]:
+    inner = {name: value for name, value in REVIEW["request"].items() if name != key}
+    return {**REVIEW, "request": inner}
+
+
+def having(**more: Any) -> dict[str, Any]:
+    return {**REVIEW, "request": {**REVIEW["request"], **more}}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "the body is not JSON"),
+        (b"{", "the body is not JSON"),
+        (b"\xff", "the body is not JSON"),
+        (b"[" * 100_000, "the body is not JSON"),
+        ([], "the body is not an AdmissionReview: Expected `object`, got `array`"),
+        ({}, "expected admission.k8s.io/v1 AdmissionReview, found no apiVersion no kind"),
+        (
+            {**REVIEW, "apiVersion": "admission.k8s.io/v1beta1"},
+            "expected admission.k8s.io/v1 AdmissionReview, found admission.k8s.io/v1beta1",
+        ),
+        ({**REVIEW, "request": None}, "the AdmissionReview has no request"),
+        (without("uid"), "Object missing required field `uid` - at `$.request`"),
+        (having(uid=""), "the AdmissionReview has an empty request.uid"),
+        (having(operation=3), "Expected `str`, got `int` - at `$.request.operation`"),
+        (having(userInfo={"groups": "a"}), "at `$.request.userInfo.groups`"),
+        (having(dryRun="yes"), "at `$.request.dryRun`"),
+        (
+            having(resource={"group": "apps", "version": "v1", "resource": "deployments"}),
+            "reviews of workloads.compute.datumapis.com are answered here,"
+            ' not of "deployments.apps"',
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
+async def test_what_is_no_review_is_a_bad_request(path: str, body: Any, said: str) -> None:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    code, answer = await ask(APP, path, raw)
+
+    assert code == 400
+    assert said in answer["error"]
+
+
+async def test_other_paths_methods_and_forms_are_turned_away() -> None:
+    raw = json.dumps(REVIEW).encode()
+
+    code, answer = await ask(APP, "/validate", raw)
+    assert code == 404
+    assert VALIDATE_PATH in answer["error"]
+    assert (await ask(APP, MUTATE_PATH, raw, method="GET"))[0] == 405
+    assert (await ask(APP, MUTATE_PATH, raw, form="text/plain"))[0] == 415
+    assert (await ask(APP, MUTATE_PATH, raw, form=""))[0] == 415
+    assert (await ask(APP, MUTATE_PATH, raw, form="application/json; charset=utf-8"))[0] == 200
+
+
+async def test_a_review_beyond_all_bounds_is_not_read() -> None:
+    code, answer = await ask(APP, MUTATE_PATH, b" " * (MAX_BODY + 1))
+
+    assert code == 413
+    assert str(MAX_BODY) in answer["error"]
+
+
+async def test_fields_of_later_versions_are_left_alone() -> None:
+    code, _ = await ask(APP, MUTATE_PATH, json.dumps(having(mood="good")).encode())
+
+    assert code == 200
+
+
+@pytest.mark.parametrize("workload", [None, 3, [], {}, {"spec": []}, {"metadata": 1}], ids=str)
+async def test_any_object_gets_a_verdict(workload: Any) -> None:
+    code, answer = await ask(APP, VALIDATE_PATH, json.dumps(request(workload)).encode())
+
+    assert code == 200
+    assert answer["response"]["allowed"] is False

@@ -1,0 +1,323 @@
+"""Reviews of Workloads, as an API server sends them, with real planes behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.decisions.admission import with_defaults
+from datum_compute.platform.apiserver.patching import json_patch
+from datum_compute.webhooks.app import WebhookApp
+from datum_compute.webhooks.projects import READ_SECONDS, Projects
+from datum_compute.webhooks.workload import WorkloadReviews
+from tests.decisions.workloads import CONTAINER, changed
+from tests.unit.webhooks.serving import ANA, Rules, Webhooks, bind, request, webhooks
+
+CPU = {"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}
+
+
+async def test_a_good_workload_is_allowed() -> None:
+    async with webhooks() as hooks:
+        response = await hooks.validate(request(CONTAINER))
+
+    assert response == {"uid": "r-1", "allowed": True}
+
+
+async def test_a_location_not_bound_to_the_project_is_refused_with_the_bound_ones_listed() -> None:
+    async with webhooks(cities=("DFW", "LHR")) as hooks:
+        await bind(hooks.embedded.client("project/demo"), "SIN", available=False)
+        workload = changed(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "XXX", "SIN"]})
+        response = await hooks.validate(request(workload))
+
+    assert response["allowed"] is False
+    assert response["status"] == {
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": 'Workload.compute.datumapis.com "api" is invalid: ['
+        'spec.placements[0].cityCodes[1]: Unsupported value: "XXX": supported values: "DFW", "LHR",'
+        ' spec.placements[0].cityCodes[2]: Unsupported value: "SIN": supported values:'
+        ' "DFW", "LHR"]',
+        "details": {
+            "name": "api",
+            "group": "compute.datumapis.com",
+            "kind": "Workload",
+            "causes": [
+                {
+                    "reason": "FieldValueNotSupported",
+                    "message": f'Unsupported value: "{city}": supported values: "DFW", "LHR"',
+                    "field": f"spec.placements[0].cityCodes[{i}]",
+                }
+                for i, city in ((1, "XXX"), (2, "SIN"))
+            ],
+        },
+    }
+
+
+async def test_a_city_is_known_from_the_moment_it_is_bound() -> None:
+    async with webhooks(cities=("DFW",)) as hooks:
+        assert (await hooks.validate(request(CONTAINER)))["allowed"] is False
+
+        await bind(hooks.embedded.client("project/demo"), "LHR")
+
+        assert (await hooks.validate(request(CONTAINER)))["allowed"] is True
+
+
+async def test_all_faults_are_told_at_once_up_to_a_number() -> None:
+    variables = [{"name": f"V{i}", "value": i} for i in range(100)]
+    async with webhooks() as hooks:
+        response = await hooks.validate(request(changed(CONTAINER, {"APP.env": variables})))
+
+    assert len(response["status"]["details"]["causes"]) == 64
+    assert response["status"]["message"].endswith("] and 36 more")
+
+
+async def test_warnings_stand_beside_the_verdict() -> None:
+    workload = changed(CONTAINER, {"SCALE.metrics": [CPU]})
+    async with webhooks() as hooks:
+        response = await hooks.validate(request(workload))
+        bad = await hooks.validate(request(changed(workload, {"APP.image": ""})))
+
+    assert response["allowed"] is True
+    assert response["warnings"][0].startswith("autoscaling is not active")
+    assert (bad["allowed"], bad["warnings"]) == (False, response["warnings"])
+
+
+async def test_a_missing_network_is_warned_about() -> None:
+    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "lab"})
+    async with webhooks(rules=Rules(frozenset({"lab"}))) as hooks:
+        response = await hooks.validate(request(workload))
+
+    assert response["allowed"] is True
+    assert response["warnings"] == [
+        'network "lab" does not exist in the workload\'s namespace: nothing starts until it does'
+    ]
+
+
+# Defaults.
+
+
+async def test_defaults_are_filled_in_by_a_patch() -> None:
+    async with webhooks() as hooks:
+        operations = await hooks.mutate(request(CONTAINER))
+
+    assert json_patch(CONTAINER, operations) == with_defaults(CONTAINER) != CONTAINER
+
+
+async def test_there_is_no_patch_where_nothing_is_missing() -> None:
+    async with webhooks() as hooks:
+        assert await hooks.mutate(request(with_defaults(CONTAINER))) == []
+        assert await hooks.mutate(request({"spec": "nonsense"})) == []
+
+
+# Networks may be used by those who may.
+
+
+async def test_a_network_that_may_not_be_used_is_refused() -> None:
+    async with webhooks(rules=Rules(frozenset())) as hooks:
+        response = await hooks.validate(request(CONTAINER))
+
+    assert response["status"]["details"]["causes"] == [
+        {
+            "reason": "FieldValueForbidden",
+            "message": "Forbidden: permission to use the network was denied",
+            "field": "spec.template.spec.networkInterfaces[0].network",
+        }
+    ]
+
+
+async def test_each_network_of_each_interface_is_asked_about() -> None:
+    rules = Rules(frozenset({"default", "lab"}))
+    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[1]": {"network": {"name": "lab"}}})
+    async with webhooks(rules=rules) as hooks:
+        await hooks.validate(request(workload))
+
+    asked = [
+        (each.verb, each.group, each.resource, each.namespace, each.name) for each in rules.asked
+    ]
+    assert asked == [
+        ("use", "networking.datumapis.com", "networks", "default", name)
+        for name in ("default", "lab")
+    ]
+
+
+class Recording:
+    """A client that remembers what is created, and lets everything through."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.created: list[Any] = []
+
+    async def create(self, resource: Any, body: Any, namespace: str = "", **more: Any) -> Any:
+        self.created.append((resource, body))
+        return await self._client.create(resource, body, namespace, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+async def test_the_review_carries_user_groups_uid_and_extra() -> None:
+    async with webhooks() as hooks:
+        client: Any = Recording(hooks.embedded.client("project/demo"))
+        app = WebhookApp(WorkloadReviews(Projects(lambda _: client)))
+        await Webhooks(app, hooks.embedded).validate(request(CONTAINER))
+
+    ((resource, body),) = client.created
+    assert resource == core.SUBJECT_ACCESS_REVIEWS
+    spec = body["spec"]
+    assert (spec["user"], spec["uid"], spec["groups"]) == ("ana", "u-1", ["developers"])
+    assert spec["extra"] == ANA["extra"]
+
+
+async def test_the_namespace_is_the_one_that_is_written_to() -> None:
+    """The object need not repeat it, and what it says instead does not count."""
+    named = {"TEMPLATE.networkInterfaces[0].network.namespace": "default"}
+    async with webhooks() as hooks:
+        for metadata in ({"name": "api"}, {"name": "api", "namespace": "other"}):
+            workload = changed(CONTAINER, {**named, "metadata": metadata})
+            assert (await hooks.validate(request(workload)))["allowed"] is True
+
+
+# Updates.
+
+
+async def test_an_update_is_judged_by_what_it_brings_in() -> None:
+    rules = Rules()
+    async with webhooks(cities=("DFW", "IAD"), rules=rules) as hooks:  # LHR has gone
+        rules.networks = frozenset()
+        image = changed(CONTAINER, {"APP.image": "b:2"})
+        city = changed(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "LHR", "SIN"]})
+
+        assert (await hooks.validate(request(image, CONTAINER)))["allowed"] is True
+        refused = await hooks.validate(request(city, CONTAINER))
+        assert len(refused["status"]["details"]["causes"]) == 1
+        assert "cityCodes[2]" in refused["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"operation": "DELETE"}, {"operation": "CONNECT"}, {"subResource": "status"}], ids=str
+)
+async def test_what_is_no_write_of_a_spec_is_not_judged(more: dict[str, Any]) -> None:
+    async with webhooks() as hooks:
+        response = await hooks.validate(request({"spec": None}, **more))
+
+        assert response == {"uid": "r-1", "allowed": True}
+        assert await hooks.mutate(request(CONTAINER, **more)) == []
+
+
+async def test_a_dry_run_is_answered_like_any_other() -> None:
+    async with webhooks() as hooks:
+        good = await hooks.validate(request(CONTAINER, dryRun=True))
+        bad = await hooks.validate(request(changed(CONTAINER, {"APP.image": ""}), dryRun=True))
+
+    assert (good["allowed"], bad["allowed"]) == (True, False)
+
+
+# Which project, and what is not known of it.
+
+
+async def test_the_project_is_the_one_the_user_acts_in() -> None:
+    async with webhooks() as hooks:
+        other = {**ANA, "extra": {"iam.miloapis.com/parent-name": ["other"]}}
+        response = await hooks.validate(request(CONTAINER, user=other))
+
+    assert response["allowed"] is False
+    assert response["status"]["code"] == 503
+    assert response["status"]["details"] == {"retryAfterSeconds": 1}
+    assert response["status"]["message"] == (
+        'the workload cannot be judged now: project "other" is not known here yet; try again'
+    )
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {},
+        {"iam.miloapis.com/parent-name": []},
+        {"iam.miloapis.com/parent-name": [""]},
+        {"iam.miloapis.com/parent-name": ["demo", "other"]},
+        {"iam.miloapis.com/parent-name": ["demo"], "iam.miloapis.com/parent-type": ["User"]},
+    ],
+    ids=str,
+)
+async def test_who_acts_in_no_project_is_refused(extra: dict[str, Any]) -> None:
+    async with webhooks() as hooks:
+        response = await hooks.validate(request(CONTAINER, user={**ANA, "extra": extra}))
+
+    assert response["allowed"] is False
+    assert (response["status"]["code"], response["status"]["reason"]) == (403, "Forbidden")
+    assert 'user "ana" acts in no project' in response["status"]["message"]
+
+
+async def test_a_single_cluster_needs_no_project() -> None:
+    async with webhooks(single="single") as hooks:
+        response = await hooks.validate(request(CONTAINER, user={**ANA, "extra": {}}))
+
+    assert response["allowed"] is True
+
+
+class Broken:
+    """A plane that cannot be read."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self._error = error
+
+    async def list(self, *_: Any, **__: Any) -> Any:
+        if self._error is not None:
+            raise self._error
+        await asyncio.get_running_loop().create_future()
+
+    get = create = list
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (errors.ConnectFailed("connection refused"), "could not be read: connection refused"),
+        (errors.Forbidden(403, "Forbidden", "no right to list"), "could not be read: no right"),
+        (errors.NotServed(404, "NotServed", "no such kind"), "could not be read: no such kind"),
+        (None, "did not answer in time"),
+    ],
+    ids=["down", "forbidden", "not-served", "silent"],
+)
+async def test_what_cannot_be_read_is_a_refusal_that_says_so_and_may_be_retried(
+    error: BaseException | None, said: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    broken: Any = Broken(error)
+    async with webhooks() as hooks:
+        app = WebhookApp(WorkloadReviews(Projects(lambda _: broken)))
+        response = await Webhooks(app, hooks.embedded).validate(request(CONTAINER))
+
+    assert (response["allowed"], response["status"]["code"]) == (False, 503)
+    assert f'project "demo" {said}' in response["status"]["message"]
+    assert loop.time() - started <= READ_SECONDS + 1
+
+
+async def test_a_controller_can_note_its_finalizer_whatever_is_down() -> None:
+    noted = changed(
+        CONTAINER, {"metadata.finalizers": ["compute.datumapis.com/workload-controller"]}
+    )
+    broken: Any = Broken(errors.ConnectFailed("down"))
+    async with webhooks() as hooks:
+        app = WebhookApp(WorkloadReviews(Projects(lambda _: broken)))
+        controller = {"username": "compute-management", "groups": [], "extra": {}}
+        review = request(noted, CONTAINER, user=controller)
+
+        assert (await Webhooks(app, hooks.embedded).validate(review))["allowed"] is True
+
+
+async def test_names_that_cannot_be_are_not_looked_up() -> None:
+    """What a user calls a network becomes part of a path."""
+    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "../x"})
+    async with webhooks() as hooks:
+        response = await hooks.validate(request(workload))
+
+    (cause,) = response["status"]["details"]["causes"]
+    assert cause["field"].endswith("network.name")

@@ -39,7 +39,7 @@ def test_one_deployment_per_placement_and_served_city() -> None:
 @pytest.mark.parametrize("available", ["False", "Unknown"])
 def test_a_city_that_none_serves_is_reported_and_gets_nothing(available: str) -> None:
     plan = decide_placement(
-        workload=workload(default=["DFW", "SYD"]),
+        workload=workload(default=["SYD", "DFW"]),
         bindings=[binding("DFW"), binding("SYD", available=available)],
         deployments=[],
     )

@@ -152,6 +152,7 @@ UNAVAILABLE = condition("QuotaGranted", "False", "QuotaBackendUnavailable", "no 
         (None, UNEVALUATED, ("Unknown", "PendingEvaluation")),
         (claim(), UNEVALUATED, ("Unknown", "PendingEvaluation")),
         (claim("False", "PendingEvaluation"), UNEVALUATED, ("Unknown", "QuotaNoBudget")),
+        (claim("Unknown", "QuotaExceeded"), UNEVALUATED, ("Unknown", "PendingEvaluation")),
         (claim("True", "QuotaAvailable"), UNEVALUATED, ("True", "QuotaAvailable")),
         (claim("False", "QuotaExceeded"), UNEVALUATED, ("False", "QuotaExceeded")),
         (claim("False", "SomethingElse"), UNEVALUATED, ("False", "QuotaExceeded")),

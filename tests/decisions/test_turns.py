@@ -117,6 +117,16 @@ def test_it_takes_room_in_every_bucket_of_the_project(
     assert is_its_turn(only, [only], buckets, project="demo") is turn
 
 
+def test_one_of_unknown_size_takes_no_more_than_its_place() -> None:
+    counted = msgspec.structs.replace(waiter(0), spec=compute.InstanceSpec())
+    sized = waiter(1)
+
+    assert is_its_turn(sized, [counted, sized], room(1000), project="demo")
+    assert not is_its_turn(
+        sized, [counted, sized], [bucket("instances", 1), *room(1000)[1:]], project="demo"
+    )
+
+
 def test_one_that_is_not_seen_waiting_waits_for_that() -> None:
     assert not is_its_turn(waiter(0), [waiter(1)], room(PLENTY), project="demo")
 

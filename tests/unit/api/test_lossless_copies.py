@@ -49,7 +49,7 @@ def test_an_envelope_keeps_spec_status_and_data_to_the_byte(content: dict[str, A
 
 
 @few
-@given(st.lists(bodies, max_size=3))
+@given(st.lists(bodies, max_size=2))
 def test_the_items_of_a_list_keep_theirs(contents: list[dict[str, Any]]) -> None:
     items = b",".join(wire(content) for content in contents)
 

@@ -121,6 +121,8 @@ REASON_CONFIGURATION_ERROR = "ConfigurationError"
 # Further reasons of Available on an Instance.
 REASON_AVAILABLE = "Available"
 """It is ready to serve, also while scaled to zero."""
+REASON_ASLEEP = "Asleep"
+"""It is ready to serve and runs nothing until somebody calls."""
 REASON_STOPPED = "Stopped"
 """The program has ended and is not started again."""
 REASON_STARTING = "Starting"

@@ -61,7 +61,7 @@ INSTANCE_CONDITIONS = (
     ),
     DeclaredCondition(
         words.CONDITION_AVAILABLE,
-        true=(words.REASON_AVAILABLE,),
+        true=(words.REASON_AVAILABLE, words.REASON_ASLEEP),
         false=(
             words.REASON_STOPPED,
             words.REASON_STARTING,

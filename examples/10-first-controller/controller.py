@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datum_compute.api.core import CONFIG_MAPS, NAMESPACES, ConfigMap
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import owner_reference
 from datum_compute.client.protocol import merge
+from datum_compute.runtime import patch
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
 
 LABEL = "greet"
@@ -15,7 +15,7 @@ NAME = "greeting"
 
 
 def greeter(clusters: Fleet) -> Controller:
-    """A change of a Namespace, or of a greeting in it, asks for that Namespace."""
+    """A change of a Namespace, or of what it owns, asks for that Namespace."""
 
     async def reconcile(request: Request) -> None:
         cluster = clusters.get(request.cluster)
@@ -23,24 +23,26 @@ def greeter(clusters: Fleet) -> Controller:
         if not cluster or not namespace or namespace.metadata.deleting:
             return
         whom = namespace.metadata.labels.get(LABEL)
-        if whom is None:
-            return
-        wanted = {"text": f"Hello, {whom}"}
         greeting = cluster.cache(CONFIG_MAPS).get(NAME, request.name)
-        if greeting is None:
-            body = {"metadata": {"name": NAME}, "data": wanted}
+        owners = [owner_reference(namespace, controller=True)]
+        wanted = {"text": f"Hello, {whom}"}
+        if whom is None:
+            if greeting is not None and greeting.metadata.controller() is not None:
+                await patch.delete_if_present(cluster.client, CONFIG_MAPS, greeting)
+        elif greeting is None:
+            body = {"metadata": {"name": NAME, "ownerReferences": owners}, "data": wanted}
             await cluster.client.create(CONFIG_MAPS, body, request.name)
-        elif greeting.view(ConfigMap).data != wanted:
-            metadata = {"resourceVersion": greeting.metadata.resource_version}
-            change = merge({"metadata": metadata, "data": wanted})
-            await cluster.client.patch(CONFIG_MAPS, NAME, change, request.name)
-
-    def its_namespace(cluster: str, obj: Object) -> list[Request]:
-        return [Request(cluster, "", obj.namespace)] if obj.name == NAME else []
+        elif greeting.view(ConfigMap).data.get("text") != wanted["text"]:
+            condition = {"resourceVersion": greeting.metadata.resource_version}
+            change = {"metadata": {**condition, "ownerReferences": owners}, "data": wanted}
+            await cluster.client.patch(CONFIG_MAPS, NAME, merge(change), request.name)
 
     return Controller(
         "greeter",
         clusters,
         reconcile,
-        watches=[Watch(clusters, NAMESPACES, itself), Watch(clusters, CONFIG_MAPS, its_namespace)],
+        watches=[
+            Watch.each(clusters, NAMESPACES),
+            Watch.owned(clusters, CONFIG_MAPS, by=NAMESPACES),
+        ],
     )

@@ -20,8 +20,8 @@ def itself(cluster: str, obj: Object) -> list[Request]:
     return [Request(cluster, obj.namespace, obj.name)]
 
 
-def controller_owner(kind: str, *, group: str | None = None) -> Map:
-    """The owner of this kind that manages the object, in the same namespace.
+def controller_owner(kind: str, *, group: str | None = None, namespaced: bool = True) -> Map:
+    """The owner of this kind that manages the object, in the same namespace if it is in one.
 
     With a group, a kind of the same name in another group is not meant.
     """
@@ -30,7 +30,7 @@ def controller_owner(kind: str, *, group: str | None = None) -> Map:
         owner = obj.metadata.controller()
         if owner is None or owner.kind != kind or not _is_of_group(owner.api_version, group):
             return []
-        return [Request(cluster, obj.namespace, owner.name)]
+        return [Request(cluster, obj.namespace if namespaced else "", owner.name)]
 
     return to_owner
 

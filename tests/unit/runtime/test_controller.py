@@ -234,7 +234,44 @@ async def test_an_object_that_changes_hands_concerns_both_owners() -> None:
     assert sorted(runs.names()) == ["first", "second"]
 
 
-async def test_an_object_that_cannot_be_mapped_does_not_silence_others() -> None:
+async def test_each_asks_for_the_object_and_owned_for_its_owner() -> None:
+    env, one, two, runs = SimulatedEnvironment(), Plane(), Plane(), Runs()
+    owners = [
+        {"apiVersion": WIDGETS.api_version, "kind": "Widget", "name": "w", "controller": True}
+    ]
+    others = [{"apiVersion": "example.org/v1", "kind": "Widget", "name": "w", "controller": True}]
+    one.put("itself")
+    two.put("p", resource=PARTS, namespace="shed", metadata={"ownerReferences": owners})
+    two.put("q", resource=PARTS, namespace="barn", metadata={"ownerReferences": others})
+    fleet = _fleet(env, one=one, two=two)
+    watches = [Watch.each(fleet, WIDGETS), Watch.owned(fleet, PARTS, by=WIDGETS)]
+
+    async with managed(env, Controller("c", fleet, runs, watches=watches)):
+        await asyncio.sleep(1)
+
+    assert sorted(map(str, runs.requests)) == ["one://default/itself", "two://shed/w"]
+
+
+async def test_a_watch_of_each_and_of_what_is_owned_takes_the_same_options() -> None:
+    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    plane.put("red", metadata={"labels": {"color": "red"}})
+    plane.put("blue", metadata={"labels": {"color": "blue"}})
+    fleet = _fleet(env, one=plane)
+    watches = [
+        Watch.each(fleet, WIDGETS, label_selector="color=red", predicate=lambda old, new: not old)
+    ]
+
+    async with managed(env, Controller("c", fleet, runs, watches=watches)):
+        await asyncio.sleep(1)
+        plane.put("red", spec={"size": 2})
+        await asyncio.sleep(1)
+
+    assert runs.names() == ["red"]
+
+
+async def test_an_object_that_cannot_be_mapped_is_told_once_and_does_not_silence_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
     plane.put("bad")
     plane.put("good", metadata={"labels": {"owner": "x"}})
@@ -248,8 +285,12 @@ async def test_an_object_that_cannot_be_mapped_does_not_silence_others() -> None
     async with managed(env, controller):
         await asyncio.sleep(1)
 
+        plane.put("bad", spec={"size": 2})
+        await asyncio.sleep(1)
+
     assert runs.names() == ["x"]
-    assert controller.statistics().mapping_errors == 1
+    assert controller.statistics().mapping_errors == 2
+    assert [record.message for record in caplog.records] == ["change could not be mapped"]
 
 
 async def test_the_mapped_cluster_survives_to_the_reconcile() -> None:

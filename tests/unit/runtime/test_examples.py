@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +15,9 @@ from typing import Any
 import pytest
 
 from datum_compute.api.core import CONFIG_MAPS, NAMESPACES, ConfigMap
-from datum_compute.client import errors
+from datum_compute.client import errors, kubeconfig
 from datum_compute.client.protocol import Client, merge
+from datum_compute.env import SystemEnvironment
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.testing import loop as virtual
 from datum_compute.testing.expectations import eventually
@@ -49,12 +53,12 @@ async def _text(client: Client, namespace: str) -> str:
     return greeting.view(ConfigMap).data["text"]
 
 
-async def _reads(client: Client, namespace: str, expected: str) -> None:
+async def _reads(client: Client, namespace: str, expected: str, *, within: float = 10) -> None:
     async def look() -> str:
         found = await _text(client, namespace)
         return "" if found == expected else repr(found)
 
-    await eventually(f"the greeting reads {expected!r}", look, within=10)
+    await eventually(f"the greeting reads {expected!r}", look, within=within)
 
 
 async def _keeps_greetings() -> None:
@@ -71,7 +75,14 @@ async def _keeps_greetings() -> None:
         labels = merge({"metadata": {"labels": {"greet": "Texas"}}})
         await dfw_client.patch(NAMESPACES, "town", labels)
         await _reads(dfw_client, "town", "Hello, Texas")
+        await dfw_client.patch(CONFIG_MAPS, "greeting", merge({"data": {"text": "Hm"}}), "town")
+        await _reads(dfw_client, "town", "Hello, Texas")
         assert await _text(dfw_client, "default") == ""
+
+        nobody = merge({"metadata": {"labels": {"greet": None}}})
+        await dfw_client.patch(NAMESPACES, "town", nobody)
+        await _reads(dfw_client, "town", "")
+        await _reads(lhr_client, "town", "Hello, London")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -89,3 +100,31 @@ async def test_an_example_at_rest_writes_nothing() -> None:
         await asyncio.sleep(3600)
 
         assert (await dfw_client.list(CONFIG_MAPS)).resource_version == before
+
+
+@pytest.mark.realtime
+async def test_the_example_runs_on_any_server_a_kubeconfig_names(tmp_path: Path) -> None:
+    async with embedded_server(SystemEnvironment()) as embedded, embedded.serve_https() as address:
+        file = tmp_path / "kubeconfig"
+        file.write_text(
+            kubeconfig.render(
+                server=address.base_url + "/clusters/dfw",
+                ca_pem=address.ca_pem,
+                token=address.token,
+                name="dfw",
+                user="admin",
+            )
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(EXAMPLE.parent / "run.py"), str(file), stderr=subprocess.PIPE
+        )
+        try:
+            metadata = {"name": "town", "labels": {"greet": "Dallas"}}
+            dfw_client = embedded.client("cell/dfw")
+            await dfw_client.create(NAMESPACES, {"metadata": metadata})
+            await _reads(dfw_client, "town", "Hello, Dallas", within=30)
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, said = await process.communicate()
+
+    assert (process.returncode, said.decode()) == (0, "")

@@ -31,6 +31,14 @@ def test_the_controlling_owner_only() -> None:
     assert controller_owner("Widget")("one", _part(_owner("a"))) == []
 
 
+def test_an_owner_that_is_in_no_namespace() -> None:
+    part = _part(_owner("a", controller=True))
+
+    to_owner = controller_owner("Widget", namespaced=False)
+
+    assert to_owner("one", part) == [Request("one", "", "a")]
+
+
 def test_every_owner_of_a_kind() -> None:
     part = _part(_owner("a"), _owner("g", "Gadget"), _owner("b", controller=True))
 

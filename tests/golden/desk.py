@@ -81,13 +81,14 @@ class DeskReader(Reader):
 class DeskDestination:
     desk: Desk
     project: str
+    token: str = TOKEN
 
     def reader(self) -> Reader:
         reader = DeskReader(
             "http://desk",
             cluster=self.project,
             prefix=routing.plane_prefix(f"project/{self.project}"),
-            token=TOKEN,
+            token=self.token,
         )
         reader.desk = self.desk
         return reader
@@ -97,7 +98,7 @@ class DeskDestination:
             InProcessTransport(self.desk.platform.server.handle),
             cluster=self.project,
             prefix=routing.plane_prefix(f"project/{self.project}"),
-            token=TOKEN,
+            token=self.token,
             user_agent=PROGRAM,
             field_manager=PROGRAM,
             field_validation="Strict",
@@ -109,7 +110,8 @@ class DeskReach(Reach):
     desk: Desk
 
     def find(self, env: Environment, args: Namespace) -> Destination:
-        return DeskDestination(self.desk, args.project or self.desk.platform.settings.project)
+        project = args.project or self.desk.platform.settings.project
+        return DeskDestination(self.desk, project, args.token or TOKEN)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.desk.loop.run_until_complete(work)
@@ -148,6 +150,9 @@ class Desk:
     logs: dict[str, str] = field(default_factory=dict)
     """What instances print: ``NAME/log`` -> lines, which the platform does not serve."""
     log_queries: list[dict[str, str]] = field(default_factory=list)
+
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    """What happens by itself while a command runs."""
 
     def run(self, line: str, stdin: str = "") -> Said:
         """Type a command as a shell would take it, without the program's name."""

@@ -335,6 +335,64 @@ def two_placements_in_one_city(here: Desk) -> Iterator[str]:
     yield from typed(here, "status api", "workloads", "why api", "instances")
 
 
+def what_is_refused(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, DEPLOY)
+    image = f"--image={IMAGE}"
+    yield from typed(
+        here,
+        "fly",
+        "status",
+        "status Bäd",
+        "status api -o xml",
+        "instances -o xml",
+        "workloads --health fine",
+        "workloads describe",
+        "rollout",
+        "rollout pause api",
+        "logs --tail few",
+        "logs --since soon",
+        "completion tcsh",
+        "deploy",
+        "deploy new",
+        f"deploy new {image}",
+        f"deploy new {image} --city=XYZ",
+        f"deploy new {image} --city=DFW --network=private",
+        f"deploy new {image} --city=DFW --min=0",
+        "deploy api --image=",
+        "deploy api '--image=a b'",
+        "deploy api --city=",
+        "deploy api --env=LOG",
+        "deploy api --port=http",
+        "deploy api --port=80 --port=80",
+        "deploy api --network=Bäd",
+        "deploy api --instance-type=",
+        "deploy api --timeout=soon",
+        "deploy -f nosuch.yaml",
+        "deploy api -f nosuch.yaml",
+        "scale api",
+        "scale api --min 0",
+        "scale api --min 2 --placement other",
+        "destroy api",
+        "instances -l a=(",
+        "instances --token wrong",
+        "instances --token wrong -o json",
+        "workloads --project nosuch",
+    )
+    for text in (
+        "",
+        "just text",
+        "{",
+        "kind: Pod",
+        "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: A_B}",
+    ):
+        said = here.run("deploy -f -", stdin=text)
+        yield said.transcript.replace("$ ", f"$ echo {json.dumps(text)} | ", 1)
+    typo = manifest("api")
+    typo["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["imge"] = "x"
+    yield from deployed_from_file(here, typo)
+
+
 SCENES: dict[str, Setting] = {
     "healthy": Setting(a_healthy_workload),
     "filters": Setting(filters_apply_to_every_format),
@@ -351,6 +409,7 @@ SCENES: dict[str, Setting] = {
     "no-cell-for-the-city": Setting(no_cell_for_the_city),
     "city-not-served": Setting(a_city_that_is_served_no_longer),
     "stale-cell": Setting(a_stale_cell),
+    "refused": Setting(what_is_refused),
     "two-placements": Setting(two_placements_in_one_city),
 }
 

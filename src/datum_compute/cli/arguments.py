@@ -24,7 +24,39 @@ class Parser(argparse.ArgumentParser):
     """Faults are raised as ours, so that they are told and counted like any other."""
 
     def error(self, message: str) -> NoReturn:
-        raise errors.usage(message, f"{self.prog} --help")
+        raise errors.usage(_in_words(message), f"{self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            kind = "command" if action.dest == "command" else "action"
+            raise errors.usage(
+                f'unknown {kind} "{value}"; there are {", ".join(choices)}',
+                _nearest(self.prog, str(value), choices) or f"{self.prog} --help",
+            )
+        name = action.option_strings[0] if action.option_strings else action.metavar
+        raise errors.usage(f'{name} "{value}": expected one of {", ".join(choices)}')
+
+
+def _nearest(prog: str, value: str, choices: Sequence[str]) -> str:
+    """What was probably meant, or nothing."""
+    import difflib
+
+    found = difflib.get_close_matches(value, choices, n=1)
+    return f"{prog} {found[0]}" if found else ""
+
+
+def _in_words(message: str) -> str:
+    """What argparse says, as the rest of the program would say it."""
+    missing = message.removeprefix("the following arguments are required: ")
+    if missing != message:
+        return f"{missing} is missing"
+    unknown = message.removeprefix("unrecognized arguments: ")
+    if unknown != message:
+        return f"not understood: {unknown}"
+    return message.removeprefix("argument ")
 
 
 def with_default_action(argv: Sequence[str], command: str | None) -> list[str]:

@@ -1,0 +1,94 @@
+"""Lines of many instances are one stream, in the order of their times."""
+
+from __future__ import annotations
+
+import io
+
+from datum_compute.cli.context import Streams
+from datum_compute.cli.main import main
+from tests.golden.desk import DeskReach, desk
+
+DEPLOY = "deploy api --image=a:1 --city=DFW,LHR"
+DFW, LHR = "api-default-dfw-0", "api-default-lhr-0"
+
+
+def test_lines_are_merged_by_time_behind_their_instance() -> None:
+    with desk() as here:
+        here.run(DEPLOY)
+        here.logs[f"{DFW}/log"] = (
+            "2026-01-01T00:00:01.123456789Z first\n2026-01-01T00:00:03Z third\n"
+        )
+        here.logs[f"{LHR}/log"] = "2026-01-01T00:00:02Z second\nwithout a time\n"
+
+        said = here.run("logs api")
+
+        assert said.code == 0
+        assert said.out.splitlines() == [
+            f"{LHR} | without a time",
+            f"{DFW} | first",
+            f"{LHR} | second",
+            f"{DFW} | third",
+        ]
+
+
+def test_what_is_wanted_is_asked_of_the_platform() -> None:
+    with desk() as here:
+        here.run(DEPLOY)
+        here.logs = {f"{DFW}/log": "2026-01-01T00:00:01Z here", f"{LHR}/log": "there"}
+
+        one = here.run(f"logs {DFW} --tail 5 --since 1h30m")
+        city = here.run("logs --city lhr")
+
+        assert one.out == f"{DFW} | here\n"
+        assert city.out == f"{LHR} | there\n"
+        assert here.log_queries == [
+            {"timestamps": "true", "sinceSeconds": "5400", "tailLines": "5"},
+            {"timestamps": "true"},
+        ]
+
+
+class Reader(io.StringIO):
+    """Reads until a line it waits for."""
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if "last" in text:
+            raise KeyboardInterrupt
+        return written
+
+
+def test_following_prints_each_line_once() -> None:
+    with desk("DFW") as here:
+        here.run("deploy api --image=a:1 --city=DFW")
+        lines = [f"2026-01-01T00:00:{second:02}Z line {second}" for second in range(4)]
+        here.logs[f"{DFW}/log"] = "\n".join(lines[:2])
+
+        def more() -> None:
+            here.logs[f"{DFW}/log"] = "\n".join([*lines, lines[3], "2026-01-01T00:01:00Z last"])
+
+        here.loop.call_later(2.5, more)
+        out = Reader()
+        streams = Streams(io.StringIO(), out, io.StringIO())
+        code = main(["logs", "api", "-f", "--tail", "1"], here.env, streams, reach=DeskReach(here))
+
+        assert code == 130
+        assert [line.partition(" | ")[2] for line in out.getvalue().splitlines()] == [
+            "line 0",
+            "line 1",
+            "line 2",
+            "line 3",
+            "line 3",
+            "last",
+        ]
+        assert here.log_queries[0] == {"timestamps": "true", "tailLines": "1"}
+        assert all(query["sinceSeconds"] == "6" for query in here.log_queries[1:])
+
+
+def test_a_platform_without_logs_says_so() -> None:
+    with desk("DFW") as here:
+        here.run("deploy api --image=a:1 --city=DFW")
+
+        said = here.run("logs api")
+
+        assert said.code == 13
+        assert "this platform offers no logs yet" in said.err

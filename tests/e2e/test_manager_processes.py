@@ -60,7 +60,9 @@ class Place:
 async def manager(directory: Path, name: str, *argv: str) -> AsyncIterator[None]:
     log = (directory / f"{name}.log").open("wb")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "datum_compute.assembly.manager.main", *argv, stderr=log
+        *(sys.executable, "-m", "datum_compute.assembly.manager.main"),
+        *("--health-probe-bind-address=0", *argv),
+        stderr=log,
     )
     try:
         yield

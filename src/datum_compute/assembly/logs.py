@@ -1,11 +1,20 @@
-"""How log lines look: a constant message, then what varies as ``key=value``."""
+"""How log lines look: a constant message, then what varies as ``key=value`` or as JSON.
+
+Every line of a reconcile tells which one, however deep it was written
+(:mod:`datum_compute.runtime.log_context`).
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from datum_compute.runtime.log_context import ContextFilter
+
+Form = Literal["text", "json"]
 
 
 class TextFormatter(logging.Formatter):
@@ -16,11 +25,35 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # logging's name
         line = super().formatMessage(record)
-        fields: Mapping[str, Any] = getattr(record, "fields", {})
         pairs = [
-            f"{key}={_value(value)}" for key, value in fields.items() if value not in ("", None)
+            f"{key}={_value(value)}"
+            for key, value in _fields(record).items()
+            if value not in ("", None)
         ]
         return " ".join([line, *pairs])
+
+
+class JsonFormatter(logging.Formatter):
+    """One object on one line for a machine to read."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        for key, value in _fields(record).items():
+            if value not in ("", None):
+                line.setdefault(key, value)
+        if record.exc_info and record.exc_info[0] is not None:
+            line["stacktrace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+    return getattr(record, "fields", None) or {}
 
 
 def _value(value: Any) -> str:
@@ -30,7 +63,8 @@ def _value(value: Any) -> str:
     return text if text and plain else json.dumps(text, ensure_ascii=False)
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
+def log_to_stderr(level: int = logging.INFO, form: Form = "text") -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(TextFormatter())
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.addFilter(ContextFilter())
     logging.basicConfig(level=level, handlers=[handler])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 
-from datum_compute.assembly.logs import TextFormatter
+from datum_compute.assembly.logs import JsonFormatter, TextFormatter
+
+
+def a_record(message: str, **fields: object) -> logging.LogRecord:
+    record = logging.LogRecord("datum_compute.runtime", logging.INFO, "", 0, message, (), None)
+    record.created = 1_767_225_600.25
+    record.fields = fields
+    return record
 
 
 def line(message: str, **fields: object) -> str:
-    record = logging.LogRecord("datum_compute.runtime", logging.INFO, "", 0, message, (), None)
-    record.fields = fields
-    return TextFormatter().format(record)
+    return TextFormatter().format(a_record(message, **fields))
 
 
 def test_values_follow_the_message_and_odd_ones_are_quoted() -> None:
@@ -23,3 +30,34 @@ def test_values_follow_the_message_and_odd_ones_are_quoted() -> None:
 
 def test_a_value_cannot_start_a_line_of_its_own() -> None:
     assert "\n" not in line("waiting", reason="first\nsecond")
+
+
+def test_a_line_for_machines_is_one_object() -> None:
+    text = JsonFormatter().format(a_record("waiting", reason="first\nsecond", name="", delay=0.5))
+
+    assert "\n" not in text
+    assert json.loads(text) == {
+        "ts": "2026-01-01T00:00:00.250Z",
+        "level": "info",
+        "logger": "datum_compute.runtime",
+        "msg": "waiting",
+        "reason": "first\nsecond",
+        "delay": 0.5,
+    }
+
+
+def test_a_field_cannot_take_the_place_of_the_message() -> None:
+    assert json.loads(JsonFormatter().format(a_record("waiting", msg="other")))["msg"] == "waiting"
+
+
+def test_a_trace_stays_on_its_line() -> None:
+    record = a_record("reconcile failed")
+    try:
+        raise ValueError("our bug")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+
+    text = JsonFormatter().format(record)
+
+    assert "\n" not in text
+    assert "ValueError: our bug" in json.loads(text)["stacktrace"]

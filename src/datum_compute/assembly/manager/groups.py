@@ -12,13 +12,17 @@ both                   refused                     everything on one cluster
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from datum_compute.assembly.manager.settings import ManagerSettings
+from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError
 from datum_compute.client import kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.protocol import Client
+from datum_compute.client.transport import Transport
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.controllers.management.federation import federator
@@ -30,7 +34,10 @@ from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.leadership import FencedTransport, Leadership, LeaseName
 from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.requests import CountedTransport, UnreadableCount
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +46,25 @@ USER_AGENT = "compute-manager"
 
 
 class Planes:
-    """Clients of the planes a manager talks to; ``close`` closes all of them."""
+    """Clients of the planes a manager talks to; ``close`` closes all of them.
 
-    def __init__(self, env: Environment, settings: ManagerSettings) -> None:
+    Their writes are fenced: while ``held`` says no, none is sent."""
+
+    def __init__(self, env: Environment, settings: ManagerSettings, metrics: Registry) -> None:
         self._env = env
         self._settings = settings
+        self._metrics = metrics
+        self._unreadable = UnreadableCount(metrics)
         self._clients: list[ApiClient] = []
+        self.held: Callable[[], bool] = lambda: True
+        """Whether this process may act; without an election it always may."""
 
     def own(self) -> Client:
         return self._client(self._own_connection(), SINGLE)
+
+    def lease(self) -> Client:
+        """Of the own cluster, for the Lease alone: it decides who may act, so it may."""
+        return self._client(self._own_connection(), SINGLE, fenced=False)
 
     def hub(self) -> Client:
         settings = self._settings
@@ -73,9 +90,19 @@ class Planes:
     def _connection(self, path: str) -> Connection:
         return kubeconfig.load(path, env=self._env) if path else self._own_connection()
 
-    def _client(self, connection: Connection, cluster: str) -> Client:
-        client = kubeconfig.client_for(
-            connection, cluster=cluster, user_agent=USER_AGENT, field_manager=USER_AGENT
+    def _client(self, connection: Connection, cluster: str, *, fenced: bool = True) -> Client:
+        transport: Transport = kubeconfig.transport_for(connection)
+        if fenced:
+            transport = FencedTransport(transport, lambda: self.held())
+        host = urlsplit(connection.origin).netloc
+        client = ApiClient(
+            CountedTransport(transport, self._metrics, host),
+            cluster=cluster,
+            prefix=connection.prefix,
+            token=connection.token,
+            user_agent=USER_AGENT,
+            field_manager=USER_AGENT,
+            on_unreadable=self._unreadable,
         )
         self._clients.append(client)
         return client
@@ -85,8 +112,11 @@ class Planes:
             await client.close()
 
 
-def build_manager(env: Environment, settings: ManagerSettings, planes: Planes) -> Manager:
-    manager = Manager("compute-manager", env)
+def build_manager(
+    env: Environment, settings: ManagerSettings, planes: Planes, metrics: Registry
+) -> Manager:
+    leadership = _leadership(env, settings, planes)
+    manager = Manager("compute-manager", env, metrics=metrics, leadership=leadership)
     if settings.management and settings.cell:
         _add_single_cluster(manager, env, settings, planes)
     elif settings.management:
@@ -96,15 +126,38 @@ def build_manager(env: Environment, settings: ManagerSettings, planes: Planes) -
     return manager
 
 
+def _leadership(env: Environment, settings: ManagerSettings, planes: Planes) -> Leadership | None:
+    if not settings.leader_elect:
+        return None
+    lease = LeaseName(lease_namespace(settings), settings.lease_name)
+    identity = f"{env.variable('HOSTNAME') or 'compute-manager'}_{env.new_uid()}"
+    leadership = Leadership(planes.lease(), lease, identity, env)
+    planes.held = leadership.held
+    return leadership
+
+
+def lease_namespace(settings: ManagerSettings, directory: Path = kubeconfig.SERVICE_ACCOUNT) -> str:
+    """As told, or that of the pod we run in."""
+    if settings.leader_elect_namespace:
+        return settings.leader_elect_namespace
+    try:
+        return (directory / "namespace").read_text().strip()
+    except OSError as error:
+        raise SettingsError(
+            "--leader-elect: which namespace the Lease belongs to cannot be told"
+            f" ({directory / 'namespace'}: {error.strerror}): give --leader-elect-namespace"
+        ) from error
+
+
 def _add_management(
     manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
 ) -> None:
     projects = _projects(env, settings, planes)
     hub = SingleFleet("hub", HUB, planes.hub(), env)
     manager.add(
-        workload_controller(projects, env),
-        federator(projects, hub, env),
-        projector(projects, hub, env),
+        workload_controller(projects, env, metrics=manager.metrics),
+        federator(projects, hub, env, metrics=manager.metrics),
+        projector(projects, hub, env, metrics=manager.metrics),
     )
 
 
@@ -137,6 +190,7 @@ def _add_cell(
             hub=hub,
             projects=tenants,
             cluster_name=settings.discovery.cluster_name or SINGLE,
+            metrics=manager.metrics,
         ),
         instance_controller(
             cell,
@@ -145,6 +199,7 @@ def _add_cell(
             projects=tenants,
             cluster_name=settings.discovery.cluster_name or SINGLE,
             networking=settings.networking,
+            metrics=manager.metrics,
         ),
     )
 
@@ -154,5 +209,6 @@ def _add_single_cluster(
 ) -> None:
     """Workloads and their Instances on one plane: nothing is federated, so the cell
     controllers act on the plane's own deployments."""
-    manager.add(workload_controller(SingleFleet("projects", SINGLE, planes.own(), env), env))
+    projects = SingleFleet("projects", SINGLE, planes.own(), env)
+    manager.add(workload_controller(projects, env, metrics=manager.metrics))
     _add_cell(manager, env, settings, planes)

@@ -1,10 +1,17 @@
-"""The program ``compute-manager``: says what it enabled, and runs until it is told to stop."""
+"""The program ``compute-manager``: says what it enabled, and runs until it is told to stop.
+
+Started in this order: the probes and the metrics, so that whoever waits for us can ask what
+for; clusters and caches; with an election, the candidate; reconcilers, once it leads. On
+SIGTERM or Ctrl-C no new key is taken, reconciles that run are given a few seconds, the Lease
+is given back, and connections are closed; a second signal ends the process at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,62 +19,129 @@ from collections.abc import Sequence
 import uvloop
 
 from datum_compute.assembly.logs import log_to_stderr
+from datum_compute.assembly.manager.endpoints import health_app, metrics_app
 from datum_compute.assembly.manager.groups import Planes, build_manager
+from datum_compute.assembly.manager.serving import ServingError, serve
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
 from datum_compute.client.kubeconfig import KubeconfigError
 from datum_compute.env import Environment, SystemEnvironment
+from datum_compute.runtime.health import Check
+from datum_compute.runtime.leadership import LeadershipLost
 from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Caches live long: the collector's defaults made filling one 4 to 5 times slower."""
+DRAIN_SECONDS = 5.0
+"""What running reconciles are given to end."""
+STOP_SECONDS = 10.0
+"""After this the process ends whatever it waits for."""
 
 
 def main(argv: Sequence[str], env: Environment) -> int:
     try:
         settings = parse(argv)
-        log_to_stderr()
+        log_to_stderr(form=settings.log_format)
         gc.set_threshold(*GC_THRESHOLDS)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(env, settings))
-    except (SettingsError, KubeconfigError) as error:
+    except (SettingsError, KubeconfigError, ServingError) as error:
         print(f"Error: {error}", file=sys.stderr)
+        return 1
+    except LeadershipLost as error:
+        fields = {"reason": str(error)}
+        logger.error(
+            "leadership lost, so this process ends", extra={"fields": fields}
+        )  # the trace says nothing
         return 1
     return 0
 
 
 async def _run(env: Environment, settings: ManagerSettings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
-    planes = Planes(env, settings)
+    stop = _stop_signal()
+    metrics = Registry()
+    planes = Planes(env, settings, metrics)
     try:
-        manager = build_manager(env, settings, planes)
+        manager = build_manager(env, settings, planes, metrics)
         _say_enabled(settings)
         async with TaskGroup("compute-manager") as tasks:
-            running = tasks.start(manager.run(), name=manager.name)
-            readiness = tasks.start(_say_ready(manager), name="readiness")
+            started = _start_servers(tasks, settings, manager, metrics)
+            started.append(tasks.start(manager.run(), name=manager.name))
+            started.append(tasks.start(_say_ready(manager), name="readiness"))
             await stop.wait()
-            await tasks.stop(running, readiness)
+            if not await manager.drain(DRAIN_SECONDS):
+                logger.warning("reconciles did not end in time and are cut off")
+            await tasks.stop(*started)
     finally:
         await planes.close()
     logger.info("stopped")
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first signal; a second one, or too long a goodbye, ends the process."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stopping(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        logger.info("stopping", extra={"fields": {"signal": number.name}})
+        stop.set()
+        loop.call_later(STOP_SECONDS, _give_up)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping, number)
+    return stop
+
+
+def _give_up() -> None:
+    logger.error("not everything ended in time, so the process does")
+    os._exit(1)
+
+
+def _start_servers(
+    tasks: TaskGroup, settings: ManagerSettings, manager: Manager, metrics: Registry
+) -> list[asyncio.Task[None]]:
+    ping = Check("ping", tuple)
+    started = []
+    if settings.health_probes is not None:
+        ready = [ping, Check("caches", manager.missing)]
+        app = health_app(alive=[ping], ready=ready)
+        address = settings.health_probes
+        work = serve(app, host=address.host, port=address.port, tls=None, name="probes")
+        started.append(tasks.start(work, name="probes"))
+    if settings.metrics is not None:
+        address, tls = settings.metrics, settings.metrics_tls
+        work = serve(
+            metrics_app(metrics), host=address.host, port=address.port, tls=tls, name="metrics"
+        )
+        started.append(tasks.start(work, name="metrics"))
+    return started
 
 
 def _say_enabled(settings: ManagerSettings) -> None:
     fields = {
         "management": settings.management,
         "cell": settings.cell,
+        "provider": settings.provider,
         "discovery": settings.discovery.mode,
         "cluster": settings.discovery.cluster_name,
         "federation": bool(settings.federation_kubeconfig),
         "quota": settings.cell and bool(settings.quota_kubeconfig),
         "networking": settings.networking,
+        "lease": settings.lease_name if settings.leader_elect else "none",
+        "probes": _where(settings.health_probes),
+        "metrics": _where(settings.metrics),
+        "webhooks": _where(settings.webhooks),
     }
     logger.info("controllers enabled", extra={"fields": fields})
+
+
+def _where(address: object) -> str:
+    return "off" if address is None else str(address)
 
 
 async def _say_ready(manager: Manager) -> None:

@@ -1,15 +1,8 @@
 """What a manager is told: flags, and a configuration file that is read strictly.
 
-The file is a ``WorkloadOperator`` of ``apiserver.config.datumapis.com/v1alpha1``::
-
-    apiVersion: apiserver.config.datumapis.com/v1alpha1
-    kind: WorkloadOperator
-    discovery:
-      mode: milo                        # projects are found through their Project objects
-      discoveryKubeconfigPath: core.kubeconfig
-      projectKubeconfigPath: core.kubeconfig
-
-A field nobody knows is an error, never ignored: it may be the one that mattered.
+The file is a ``WorkloadOperator`` of ``apiserver.config.datumapis.com/v1alpha1``; its fields
+are declared in :mod:`.config`. A flag or a field nobody knows is an error, never ignored: it
+may be the one that mattered.
 """
 
 from __future__ import annotations
@@ -17,117 +10,155 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NoReturn
 
-import msgspec
-import yaml
+from datum_compute.assembly.manager.config import (
+    Discovery,
+    MetricsServer,
+    SettingsError,
+    TlsSettings,
+    WebhookServer,
+    WorkloadOperator,
+    load_config,
+)
+from datum_compute.assembly.manager.serving import TlsFiles
 
-API_VERSION = "apiserver.config.datumapis.com/v1alpha1"
-KIND = "WorkloadOperator"
+__all__ = ["Discovery", "ManagerSettings", "SettingsError", "load_config", "parse"]
+
+GATES = {
+    "NetworkingIntegration": False,
+}
+"""Every feature gate with its default. Off: cells without the networking kinds must not watch
+them."""
 NETWORKING_GATE = "NetworkingIntegration"
 
+LEASE = "e98b06c6.datumapis.com"
+"""Of all managers of a kind; the group they run follows."""
 
-class SettingsError(Exception):
-    """The manager must not start like this; the message says what to change."""
-
-
-class Discovery(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    mode: Literal["single", "milo"] = "single"
-    """Whether this manager works on one cluster, or on every ready project."""
-    discovery_kubeconfig_path: str = ""
-    """Where Project objects are found; empty means the manager's own cluster."""
-    project_kubeconfig_path: str = ""
-    """The server below which each project has its plane; empty means the one above."""
-    cluster_name: str = ""
-    """The name of this cell towards the hub and the projects."""
-    quota_kubeconfig_path: str = ""
-    """The server of the project planes in which a cell claims quota; empty means
-    ``projectKubeconfigPath``, and without that quota is not enforced."""
+Provider = Literal["pod", "none"]
+LogFormat = Literal["text", "json"]
 
 
-class WorkloadOperator(
-    msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True
-):
-    api_version: str
-    kind: str
-    discovery: Discovery = Discovery()
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
 class ManagerSettings:
     management: bool
     cell: bool
+    provider: Provider = "none"
+    """What runs the Instances of this cell; ``none`` where something beside us does."""
     kubeconfig: str = ""
     """The manager's own cluster; empty inside a pod."""
     federation_kubeconfig: str = ""
     federation_context: str = ""
     networking: bool = False
     """Cells without the networking kinds must not watch them."""
+    leader_elect: bool = False
+    leader_elect_namespace: str = ""
+    """Where the Lease is; empty means the pod's own namespace."""
+    health_probes: Address | None = None
+    metrics: Address | None = None
+    metrics_tls: TlsFiles | None = None
+    webhooks: Address | None = None
+    webhooks_tls: TlsFiles | None = None
+    log_format: LogFormat = "text"
     discovery: Discovery = field(default_factory=Discovery)
 
     @property
     def quota_kubeconfig(self) -> str:
         return self.discovery.quota_kubeconfig_path or self.discovery.project_kubeconfig_path
 
+    @property
+    def group(self) -> str:
+        """Which controllers run here, in one word."""
+        if self.management and self.cell:
+            return "all"
+        return "management" if self.management else "cell"
+
+    @property
+    def lease_name(self) -> str:
+        return f"{LEASE}-{self.group}"
+
 
 def parse(argv: Sequence[str]) -> ManagerSettings:
     """Raises :class:`SettingsError` for what makes no sense, before anything is started."""
     args = _parser().parse_args(argv)
-    discovery = load_config(args.server_config).discovery if args.server_config else Discovery()
+    config = load_config(args.server_config) if args.server_config else WorkloadOperator.default()
+    where = f"--server-config {args.server_config}: " if args.server_config else ""
+    metrics, webhooks = config.metrics_server, config.webhook_server
     settings = ManagerSettings(
         management=args.enable_management_controllers,
         cell=args.enable_cell_controllers,
+        provider=args.provider,
         kubeconfig=args.kubeconfig,
         federation_kubeconfig=args.federation_kubeconfig,
         federation_context=args.federation_context,
         networking=_gates(args.feature_gates)[NETWORKING_GATE],
-        discovery=discovery,
+        leader_elect=args.leader_elect,
+        leader_elect_namespace=args.leader_elect_namespace,
+        health_probes=_address(args.health_probe_bind_address, "--health-probe-bind-address"),
+        metrics=_address(metrics.bind_address, f"{where}metricsServer.bindAddress"),
+        metrics_tls=_metrics_tls(metrics, where),
+        webhooks=_webhook_address(webhooks, where),
+        webhooks_tls=_webhook_tls(webhooks, where),
+        log_format=args.log_format,
+        discovery=config.discovery,
     )
-    _check(settings)
+    _check(settings, where)
     return settings
 
 
-def load_config(path: str) -> WorkloadOperator:
-    try:
-        document = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise SettingsError(f"--server-config {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(f"--server-config {path}: not valid YAML: {error}") from error
-    try:
-        config = msgspec.convert(document, WorkloadOperator)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"--server-config {path}: {error}") from error
-    if (config.api_version, config.kind) != (API_VERSION, KIND):
-        found = f"{config.api_version} {config.kind}"
-        raise SettingsError(f"--server-config {path}: expected {API_VERSION} {KIND}, not {found}")
-    return config
-
-
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]  # raises, as its own exits
-        raise SettingsError(message)
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(f"{message}; --help lists the flags")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="compute-manager",
         description="Runs the compute controllers beside a Kubernetes API server.",
+        allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--enable-management-controllers", action="store_true", help="workloads and federation")
-    add("--enable-cell-controllers", action="store_true", help="instances of this cell")
+    add("--enable-management-controllers", **_FLAG, help="workloads and federation")
+    add("--enable-cell-controllers", **_FLAG, help="instances of this cell")
+    add("--provider", default="none", choices=["pod", "none"], help="what runs instances here")
     add("--server-config", default="", metavar="FILE", help="a WorkloadOperator in YAML")
     add("--kubeconfig", default="", metavar="FILE", help="own cluster (default: in-cluster)")
     add("--federation-kubeconfig", default="", metavar="FILE", help="the hub")
     add("--federation-context", default="", metavar="NAME", help="context in it")
-    add("--feature-gates", default="", metavar="A=true,…", help=f"known: {NETWORKING_GATE}")
+    add("--feature-gates", default="", metavar="A=true,…", help=f"known: {', '.join(GATES)}")
+    add("--leader-elect", **_FLAG, help="act only while holding the group's Lease")
+    add("--leader-elect-namespace", default="", metavar="NS", help="of the Lease (default: own)")
+    add(
+        "--health-probe-bind-address",
+        default=":8081",
+        metavar="ADDRESS",
+        help='where /healthz and /readyz are served; "0" for nowhere (default: :8081)',
+    )
+    add("--log-format", default="text", choices=["text", "json"], help="how log lines look")
     return parser
 
 
+def _truth(text: str) -> bool:
+    """As Kubernetes' programs read it, which allow ``--leader-elect=false``."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f'expected true or false, not "{text}"')
+    return text.lower() == "true"
+
+
+_FLAG: dict[str, Any] = {"nargs": "?", "const": True, "default": False, "type": _truth}
+
+
 def _gates(text: str) -> dict[str, bool]:
-    gates = {NETWORKING_GATE: False}
+    gates = dict(GATES)
     for entry in filter(None, text.split(",")):
         name, _, value = entry.strip().partition("=")
         if name not in gates or value not in ("true", "false"):
@@ -137,7 +168,57 @@ def _gates(text: str) -> dict[str, bool]:
     return gates
 
 
-def _check(settings: ManagerSettings) -> None:
+def _address(text: str, where: str) -> Address | None:
+    """``:8081``, ``127.0.0.1:8081`` or ``[::1]:8081``; ``0`` and the empty text mean off."""
+    if text in ("0", ""):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise SettingsError(
+            f'{where}: "{text}" is no address: expected HOST:PORT or :PORT, or 0 for off'
+        )
+    return Address(host.strip("[]") or "0.0.0.0", int(port))  # as :PORT means
+
+
+def _metrics_tls(metrics: MetricsServer, where: str) -> TlsFiles | None:
+    if metrics.bind_address in ("0", "") or not metrics.secure_serving:
+        return None
+    fix = "; or serve without TLS with metricsServer.secureServing: false"
+    return _tls_files(metrics.tls, f"{where}metricsServer", fix)
+
+
+def _webhook_address(webhooks: WebhookServer | None, where: str) -> Address | None:
+    if webhooks is None:
+        return None
+    if not 0 <= webhooks.port <= 65535:
+        raise SettingsError(f"{where}webhookServer.port: {webhooks.port} is no port (0 to 65535)")
+    return Address(webhooks.host or "0.0.0.0", webhooks.port)  # all, as elsewhere
+
+
+def _webhook_tls(webhooks: WebhookServer | None, where: str) -> TlsFiles | None:
+    if webhooks is None:
+        return None
+    files = _tls_files(webhooks.tls, f"{where}webhookServer", "; API servers call only HTTPS")
+    if not webhooks.client_ca_name:
+        return files
+    return TlsFiles(
+        files.certificate, files.key, files.certificate.parent / webhooks.client_ca_name
+    )
+
+
+def _tls_files(tls: TlsSettings, field_name: str, fix: str) -> TlsFiles:
+    if not tls.cert_dir:
+        hint = ""
+        if tls.secret_ref is not None:
+            hint = " (secretRef is not read: mount the Secret and name the directory)"
+        raise SettingsError(
+            f"{field_name}.tls.certDir: required: the directory of"
+            f" {tls.cert_name} and {tls.key_name}{hint}{fix}"
+        )
+    return TlsFiles(tls.directory / tls.cert_name, tls.directory / tls.key_name)
+
+
+def _check(settings: ManagerSettings, where: str) -> None:
     if not settings.management and not settings.cell:
         raise SettingsError(
             "no controllers are enabled, so the manager would do nothing: give"
@@ -145,14 +226,32 @@ def _check(settings: ManagerSettings) -> None:
         )
     if settings.management and not settings.cell and not settings.federation_kubeconfig:
         raise SettingsError("management without cell controllers needs --federation-kubeconfig")
+    if settings.federation_context and not settings.federation_kubeconfig:
+        raise SettingsError("--federation-context names a context of --federation-kubeconfig")
+    if settings.provider != "none" and not settings.cell:
+        raise SettingsError("--provider runs instances: it needs --enable-cell-controllers")
+    if settings.provider == "pod":
+        raise SettingsError("--provider pod: this build has none; expected none")
+    if settings.leader_elect_namespace and not settings.leader_elect:
+        raise SettingsError("--leader-elect-namespace has no meaning without --leader-elect")
+    _check_discovery(settings, where)
+
+
+def _check_discovery(settings: ManagerSettings, where: str) -> None:
     if settings.cell and settings.discovery.mode != "single":
-        raise SettingsError("cell controllers need discovery.mode single: a cell is one cluster")
+        raise SettingsError(
+            f"{where}cell controllers need discovery.mode single: a cell is one cluster"
+        )
     if settings.management and settings.federation_kubeconfig and settings.cell:
         raise SettingsError(
             "both controller groups in one process make a single cluster, which has no hub:"
             " leave out --federation-kubeconfig, or run the groups apart"
         )
-    if settings.cell and settings.quota_kubeconfig and not settings.discovery.cluster_name:
-        raise SettingsError("discovery.clusterName is required where a cell claims quota")
-    if settings.cell and settings.federation_kubeconfig and not settings.discovery.cluster_name:
-        raise SettingsError("discovery.clusterName is required where a cell reports to a hub")
+    if settings.discovery.cluster_name or not settings.cell:
+        return
+    if settings.quota_kubeconfig:
+        raise SettingsError(f"{where}discovery.clusterName is required where a cell claims quota")
+    if settings.federation_kubeconfig:
+        raise SettingsError(
+            f"{where}discovery.clusterName is required where a cell reports to a hub"
+        )

@@ -1,0 +1,49 @@
+"""What a manager answers about itself over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.assembly.manager.endpoints import health_app, metrics_app
+from datum_compute.assembly.manager.serving import Application
+from datum_compute.runtime.health import Check
+from datum_compute.runtime.metrics import Registry
+
+
+async def ask(app: Application, path: str, query: str = "", method: str = "GET") -> tuple[int, str]:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("nothing of the request is needed")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+    await app(scope, receive, send)
+    return sent[0]["status"], sent[1]["body"].decode()
+
+
+async def test_ready_only_when_nothing_is_missing() -> None:
+    missing = ["fleet hub: not discovered"]
+    ping = Check("ping", tuple)
+    app = health_app(alive=[ping], ready=[ping, Check("caches", lambda: missing)])
+
+    assert await ask(app, "/healthz") == (200, "ok")
+    status, text = await ask(app, "/readyz")
+    assert status == 503
+    assert "[-]caches failed: fleet hub: not discovered\n" in text
+    missing.clear()
+    assert await ask(app, "/readyz") == (200, "ok")
+    assert (await ask(app, "/readyz", "verbose"))[1].startswith("[+]ping ok\n[+]caches ok\n")
+
+
+async def test_metrics_are_what_the_registry_says() -> None:
+    registry = Registry()
+    registry.counter("n_total", "Some.").labels().inc()
+    app = metrics_app(registry)
+
+    assert await ask(app, "/metrics") == (200, registry.render())
+    assert await ask(app, "/metrics", method="HEAD") == (200, "")
+    assert (await ask(app, "/metrics", method="POST"))[0] == 405
+    assert await ask(app, "/") == (404, "not found: this port serves /metrics\n")

@@ -122,6 +122,13 @@ class Histogram:
     def sum(self) -> float:
         return self._sum
 
+    def plus(self, other: Histogram) -> Histogram:
+        """Both together; they have the same bounds."""
+        total = Histogram(self._bounds)
+        total._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
+        total._sum = self._sum + other._sum
+        return total
+
     def cumulative(self) -> Iterator[tuple[str, int]]:
         total = 0
         for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
@@ -175,16 +182,22 @@ class Family(Generic[Child]):
         """What would be printed for these label values; 0 where there is no such series."""
         return self._values().get(values, 0.0)
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, others: Sequence[Family[Child]] = ()) -> Iterator[str]:
+        """This family with those of the same name from elsewhere."""
+        families = (self, *others)
         yield f"# HELP {self.name} {_escaped(self.help_text)}"
         yield f"# TYPE {self.name} {self.kind}"
         if self.kind == "histogram":
-            for labels in sorted(self._children):
-                yield from self._histogram_lines(labels, self._children[labels])
+            children = [pair for each in families for pair in each._children.items()]
+            for labels, child in sorted(_added(children).items()):
+                yield from self._histogram_lines(labels, child)
             return
-        values = self._values()
-        for labels in sorted(values):
-            yield _line(self.name, self._pairs(labels), values[labels])
+        found: dict[tuple[str, ...], list[float]] = {}
+        for each in families:
+            for labels, value in each._values().items():
+                found.setdefault(labels, []).append(value)
+        for labels in sorted(found):
+            yield _line(self.name, self._pairs(labels), self._combine(found[labels]))
 
     def _values(self) -> dict[tuple[str, ...], float]:
         found: dict[tuple[str, ...], list[float]] = {}
@@ -196,8 +209,7 @@ class Family(Generic[Child]):
                 found.setdefault(labels, []).append(value)
         return {labels: self._combine(values) for labels, values in found.items()}
 
-    def _histogram_lines(self, labels: tuple[str, ...], child: object) -> Iterator[str]:
-        assert isinstance(child, Histogram), "a family holds children of its own kind"
+    def _histogram_lines(self, labels: tuple[str, ...], child: Histogram) -> Iterator[str]:
         pairs = self._pairs(labels)
         for bound, count in child.cumulative():
             yield _line(f"{self.name}_bucket", [*pairs, ("le", bound)], count)
@@ -239,8 +251,7 @@ class Registry:
         return sorted(self._families)
 
     def render(self) -> str:
-        lines = [line for name in self.names() for line in self._families[name].lines()]
-        return "".join(f"{line}\n" for line in lines)
+        return render_together([self])
 
     def _family(self, family: Family[Child]) -> Family[Child]:
         known = self._families.get(family.name)
@@ -253,6 +264,25 @@ class Registry:
                 f" not a {family.kind} with {family.label_names}"
             )
         return known
+
+
+def render_together(registries: Sequence[Registry]) -> str:
+    """The text of several registries as if all had counted in one."""
+    by_name: dict[str, list[Family[Any]]] = {}
+    for registry in registries:
+        for name in registry.names():
+            by_name.setdefault(name, []).append(registry._families[name])
+    lines = [line for name in sorted(by_name) for line in by_name[name][0].lines(by_name[name][1:])]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _added(children: Iterable[tuple[tuple[str, ...], object]]) -> dict[tuple[str, ...], Histogram]:
+    total: dict[tuple[str, ...], Histogram] = {}
+    for labels, child in children:
+        assert isinstance(child, Histogram), "a family holds children of its own kind"
+        known = total.get(labels)
+        total[labels] = child if known is None else known.plus(child)
+    return total
 
 
 def _line(name: str, pairs: Sequence[tuple[str, str]], value: float) -> str:

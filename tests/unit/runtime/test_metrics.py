@@ -13,7 +13,7 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.mapping import itself
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics import Registry, render_together
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Result, Terminal, Waiting, after
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -107,6 +107,19 @@ def test_sampled_series_come_and_go() -> None:
     assert 's{of="b"}' not in registry.render()
     end()
     assert 's{of="a"}' not in registry.render()
+
+
+def test_registries_are_read_together_as_one() -> None:
+    one, other, both = Registry(), Registry(), Registry()
+    for registry, weight in ((one, 1.0), (both, 1.0), (other, 2.0), (both, 2.0)):
+        registry.counter("a_total", "A.", "of").labels("x").inc(weight)
+        registry.histogram("h", "H.", "of", buckets=(1.0,)).labels("x").observe(weight)
+        gauge = registry.gauge("g", "G.", combine=max).labels()
+        gauge.set(max(gauge.value(), weight))
+    other.counter("b_total", "B.").labels().inc()
+    both.counter("b_total", "B.").labels().inc()
+
+    assert render_together([one, other]) == both.render()
 
 
 def test_one_name_means_one_thing() -> None:

@@ -47,6 +47,7 @@ from datum_compute.platform.propagation import propagation_controllers
 from datum_compute.platform.quota import quota_controllers
 from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.metrics import Registry, render_together
 from datum_compute.runtime.tasks import TaskGroup
 
 ADMIN = "local-admin"
@@ -122,6 +123,7 @@ class LocalPlatform:
         self._server: ApiServer | None = None
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
+        self._registries: dict[str, Registry] = {}
 
     @property
     def server(self) -> ApiServer:
@@ -135,7 +137,13 @@ class LocalPlatform:
         store.listeners.extend(self._listeners)
         try:
             verbs = LocalVerbs(self.env, self.settings, lambda: sorted(store.planes), self.cuts)
-            self._server = ApiServer(self.env, store, crds_for=crds.crds_for, local=verbs.handle)
+            self._server = ApiServer(
+                self.env,
+                store,
+                crds_for=crds.crds_for,
+                local=verbs.handle,
+                metrics=self._metrics,
+            )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
             for plane, kind in self._planes():
@@ -241,21 +249,29 @@ class LocalPlatform:
     def _own_cell(self, cell: str, user: str, env: Environment) -> SingleFleet:
         return SingleFleet("cell", "single", self.client(f"cell/{cell}", user, at=cell), env)
 
+    def _manager(self, name: str, env: Environment) -> Manager:
+        """A manager that counts apart from the others, as a process would."""
+        registry = self._registries[name] = Registry()
+        return Manager(name, env, metrics=registry)
+
+    def _metrics(self) -> str:
+        return render_together([self._registries[name] for name in sorted(self._registries)])
+
     def _project_standin(self, env: Environment) -> Manager:
         user = "standin-projects"
-        manager = Manager(user, env)
+        manager = self._manager(user, env)
         root = SingleFleet("root", "root", self.client("root", user), env)
         manager.add(*project_controllers(root, lambda p: self.client(f"project/{p}", user), env))
         return manager
 
     def _propagation_standin(self, env: Environment) -> Manager:
         user = "standin-propagation"
-        manager = Manager(user, env)
+        manager = self._manager(user, env)
         manager.add(*propagation_controllers(self._hub(user, env), self._cells(user, env), env))
         return manager
 
     def _quota_standin(self, env: Environment) -> Manager:
-        manager = Manager("standin-quota", env)
+        manager = self._manager("standin-quota", env)
         manager.add(*quota_controllers(self._projects("standin-quota", env), env))
         return manager
 
@@ -263,32 +279,32 @@ class LocalPlatform:
         """Network services in the cells: one hand gives out ranges that must not overlap, and
         it is at home in each of them."""
         user = "standin-network"
-        manager = Manager(user, env)
+        manager = self._manager(user, env)
         clients = {cell: self.client(f"cell/{cell}", user, at=cell) for cell in self.settings.cells}
         manager.add(*network_controllers(StaticFleet("cells", clients, env), env))
         return manager
 
     def _network_mirror(self, env: Environment) -> Manager:
         user = "standin-network"
-        manager = Manager(MIRROR, env)
+        manager = self._manager(MIRROR, env)
         projects, cells = self._projects(user, env, MIRROR), self._cells(user, env, MIRROR)
         manager.add(*network_mirror_controllers(projects, cells, env))
         return manager
 
     def _management(self, env: Environment) -> Manager:
-        manager = Manager("management", env)
+        manager = self._manager("management", env)
         user = "compute-management"
         projects, hub = self._projects(user, env), self._hub(user, env)
         manager.add(
-            workload_controller(projects, env),
-            federator(projects, hub, env),
-            projector(projects, hub, env),
+            workload_controller(projects, env, metrics=manager.metrics),
+            federator(projects, hub, env, metrics=manager.metrics),
+            projector(projects, hub, env, metrics=manager.metrics),
         )
         return manager
 
     def _cell(self, cell: str, env: Environment) -> Manager:
         user = f"compute-cell-{cell}"
-        manager = Manager(f"cell-{cell}", env)
+        manager = self._manager(f"cell-{cell}", env)
         own, hub = self._own_cell(cell, user, env), self._hub(user, env, at=cell)
         tenants = TenantFleet(
             "tenants",
@@ -298,16 +314,28 @@ class LocalPlatform:
         )
         manager.add(
             workload_deployment_controller(
-                own, env, networking=True, hub=hub, projects=tenants, cluster_name=cell
+                own,
+                env,
+                networking=True,
+                hub=hub,
+                projects=tenants,
+                cluster_name=cell,
+                metrics=manager.metrics,
             ),
             instance_controller(
-                own, env, hub=hub, projects=tenants, cluster_name=cell, networking=True
+                own,
+                env,
+                hub=hub,
+                projects=tenants,
+                cluster_name=cell,
+                networking=True,
+                metrics=manager.metrics,
             ),
         )
         return manager
 
     def _provider(self, cell: str, env: Environment) -> Manager:
-        manager = Manager(f"provider-{cell}", env)
+        manager = self._manager(f"provider-{cell}", env)
         manager.add(*simulated_provider(self._own_cell(cell, f"provider-{cell}", env), env))
         return manager
 

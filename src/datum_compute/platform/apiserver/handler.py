@@ -9,7 +9,7 @@ refusals too: "already exists" said about an object that a crash then forgets wo
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from datum_compute.client.transport import Handler, Request, Response, close_stream
 from datum_compute.env import Environment
@@ -33,6 +33,11 @@ from datum_compute.platform.apiserver.planes import Plane, Planes
 from datum_compute.platform.apiserver.rendering import Renderer
 from datum_compute.platform.apiserver.routing import Target
 from datum_compute.platform.apiserver.storage import Store, StoreBroken
+
+METRICS_PATH = "/metrics"
+"""On the root plane: the numbers of the whole process, for whoever may read everything."""
+
+METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 
 LOCAL_PATH = "/local/v1/"
 """Verbs about the local platform itself, outside every plane."""
@@ -63,6 +68,7 @@ class RequestHandler:
         authorizer: Authorizer,
         local: Handler | None,
         admission: Admission | None = None,
+        metrics: Callable[[], str] | None = None,
     ) -> None:
         self._env = env
         self._store = store
@@ -70,6 +76,7 @@ class RequestHandler:
         self._authorizer = authorizer
         self._local = local
         self._admission = admission
+        self._metrics = metrics
 
     async def handle(self, request: Request) -> Response:
         """The answer, whatever happens. Only a simulated crash passes through."""
@@ -135,6 +142,8 @@ class RequestHandler:
         plane = self._plane(plane_name)
         if request.method != "GET":
             raise status.PathUnknown
+        if path == METRICS_PATH and plane_name == routing.ROOT and self._metrics is not None:
+            return Response(200, METRICS_TYPE, self._metrics().encode())
         return endpoints.respond(plane, path, request)
 
     def _authorize(self, user: User, attributes: Attributes) -> None:

@@ -39,6 +39,7 @@ class ApiServer:
         authorizer: Authorizer | None = None,
         local: Handler | None = None,
         admission: Admission | None = None,
+        metrics: Callable[[], str] | None = None,
     ) -> None:
         self._store = store
         types: dict[str, PlaneType] = {
@@ -47,7 +48,7 @@ class ApiServer:
         self._planes = Planes(env, store, types)
         self._collector = Collector(store, self._planes)
         self._handler = RequestHandler(
-            env, store, self._planes, authorizer or MastersOnly(), local, admission
+            env, store, self._planes, authorizer or MastersOnly(), local, admission, metrics
         )
 
     async def handle(self, request: Request) -> Response:

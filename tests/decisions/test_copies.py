@@ -25,6 +25,9 @@ from datum_compute.decisions.copies import is_subset
         ({"a": None}, {}, True),
         ({"a": True}, {"a": 1}, False),
         ({"a": {"b": 1}}, {"a": [1]}, False),
+        ({"a": {"b": None}}, {"a": None}, False),
+        ({"a": {}}, {"a": 0}, False),
+        ({"a": [None]}, {"a": None}, False),
         ({"a": []}, {"a": [1]}, False),
     ],
 )

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from datum_compute.decisions import names
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-label = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
-city = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9]{0,10}[A-Za-z0-9])?", fullmatch=True)
+label = st.sampled_from(["a", "b", "0"]) | st.text("ab0-", max_size=61).map("a{}z".format)
+city = st.sampled_from(["A", "b"]) | st.text("aB0-", max_size=10).map("A{}z".format)
 
 
 def digest(*identity: str) -> str:

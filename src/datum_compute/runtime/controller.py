@@ -23,6 +23,7 @@ from datum_compute.runtime import log_context
 from datum_compute.runtime.backoff import RECONCILE
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.intake import Intake, fleets_of
+from datum_compute.runtime.leadership import Deposed
 from datum_compute.runtime.metering import ControllerMeter, MeteredQueue
 from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.own_writes import Recording, Write
@@ -252,6 +253,9 @@ class Controller:
                 self._counts["terminal"] += 1
                 queue.forget(request)
                 self._complain(request, number, outcome)
+            case Deposed():
+                # Another process has the key now, and this one is about to end.
+                self._log(logging.INFO, "not leading", request, number, reason=str(outcome))
             case errors.Conflict():
                 self._counts["conflicts"] += 1
                 queue.retry_soon(request, CONFLICT_SECONDS)

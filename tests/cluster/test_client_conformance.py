@@ -92,14 +92,14 @@ async def test_reader_on_kubernetes(control_plane: ControlPlane, number: int, ca
         await case(await open_world(reading(target, make_reader), number))
 
 
-GADGETS = Resource(GROUP, "v1", "gadgets", "Gadget")
+SLIDERS = Resource(GROUP, "v1", "sliders", "Slider")
 _INTEGER = {"type": "integer"}
-GADGET_DEFINITION: dict[str, Any] = {
-    "metadata": {"name": f"gadgets.{GROUP}"},
+SLIDER_DEFINITION: dict[str, Any] = {
+    "metadata": {"name": f"sliders.{GROUP}"},
     "spec": {
         "group": GROUP,
         "scope": "Namespaced",
-        "names": {"plural": "gadgets", "kind": "Gadget", "listKind": "GadgetList"},
+        "names": {"plural": "sliders", "kind": "Slider", "listKind": "SliderList"},
         "versions": [
             {
                 "name": "v1",
@@ -212,19 +212,19 @@ async def strategic_merges_know_their_lists(world: World) -> None:
 async def a_scale_is_read_and_written(world: World) -> None:
     client, place = world.client, world.namespace
     try:
-        await client.create(core.CUSTOM_RESOURCE_DEFINITIONS, GADGET_DEFINITION)
+        await client.create(core.CUSTOM_RESOURCE_DEFINITIONS, SLIDER_DEFINITION)
     except errors.AlreadyExists:
         pass
-    await wait_served(client, GADGETS)
+    await wait_served(client, SLIDERS)
     body = {"metadata": {"name": "one"}, "spec": {"replicas": 2}}
-    made = await client.create(GADGETS, body, place)
+    made = await client.create(SLIDERS, body, place)
 
-    scale = await get_subresource(client, GADGETS, "one", place, subresource="scale")
+    scale = await get_subresource(client, SLIDERS, "one", place, subresource="scale")
     changed = await client.patch(
-        GADGETS, "one", merge({"spec": {"replicas": 5}}), place, subresource="scale"
+        SLIDERS, "one", merge({"spec": {"replicas": 5}}), place, subresource="scale"
     )
     put = await client.update(
-        GADGETS,
+        SLIDERS,
         {
             "apiVersion": "autoscaling/v1",
             "kind": "Scale",
@@ -238,7 +238,7 @@ async def a_scale_is_read_and_written(world: World) -> None:
     assert content(scale.spec) == {"replicas": 2}
     assert scale.metadata.uid == made.metadata.uid
     assert (content(changed.spec), content(put.spec)) == ({"replicas": 5}, {"replicas": 7})
-    assert content((await client.get(GADGETS, "one", place)).spec) == {"replicas": 7}
+    assert content((await client.get(SLIDERS, "one", place)).spec) == {"replicas": 7}
 
 
 ONLY_HERE: list[Case] = [

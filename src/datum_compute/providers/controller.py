@@ -60,9 +60,7 @@ class InstanceRunner:
         )
         self._env.fault("provider.before-ensure")
         report, result = await self._ask(subject)
-        await patch.write_status(
-            cell_client, compute.INSTANCES, obj, self._status(obj, report), shared=True
-        )
+        await patch.write_status(cell_client, compute.INSTANCES, obj, self._status(obj, report))
         return result
 
     async def _ask(self, subject: Subject) -> tuple[Report, Result]:

@@ -2,9 +2,9 @@
 
 Every function here takes the object as it was read and what is wanted of it, sends the
 difference as a merge patch, and returns the object as the server has it afterwards. No
-difference, no write. A write never lands on a successor of the same name, because it
-carries the uid; edits of lists that others edit too carry the resourceVersion as well, so
-somebody else's entry is never lost.
+difference, no write. A write carries the uid and the resourceVersion of what was read, so it
+never lands on a successor of the same name, loses somebody else's entry, or undoes a write
+that overtook it.
 """
 
 from __future__ import annotations
@@ -97,19 +97,17 @@ async def release_finalizer(
 
 
 async def write_status(
-    client: Client, resource: Resource, obj: Object, wanted: Mapping[str, Any], *, shared: bool
+    client: Client, resource: Resource, obj: Object, wanted: Mapping[str, Any]
 ) -> Object:
-    """The object with exactly this status.
+    """The object with exactly this status, or ``Conflict`` where it has moved on since.
 
-    ``shared`` says that others write this status too: then a write that was computed from
-    an older revision raises ``Conflict`` instead of undoing theirs.
+    That holds for a status nobody else writes, too: a write of our own that was long under
+    way, and given up by us, would undo the ones after it.
     """
     change = difference(values(obj.status), wanted)
     if not change:
         return obj
-    metadata = {"uid": obj.metadata.uid}
-    if shared:
-        metadata["resourceVersion"] = obj.metadata.resource_version
+    metadata = {"uid": obj.metadata.uid, "resourceVersion": obj.metadata.resource_version}
     body = {"metadata": metadata, "status": change}
     return await client.patch(resource, obj.name, merge(body), obj.namespace, subresource="status")
 
@@ -121,7 +119,7 @@ async def copy_status(
     # Equal bytes are equal values; a copy that nobody has touched mostly has the same bytes.
     if bytes(copy.status) == bytes(original):
         return copy
-    return await write_status(client, resource, copy, values(original), shared=False)
+    return await write_status(client, resource, copy, values(original))
 
 
 async def delete_if_present(client: Client, resource: Resource, obj: Object) -> None:

@@ -80,9 +80,7 @@ def context_controller(cells: Fleet, env: Environment) -> Controller:
                 observed_generation=context.metadata.generation,
             )
         status = {**patch.values(context.status), "conditions": conditions.to_wire(wanted)}
-        await patch.write_status(
-            cell.client, networking.NETWORK_CONTEXTS, context, status, shared=False
-        )
+        await patch.write_status(cell.client, networking.NETWORK_CONTEXTS, context, status)
         return DONE
 
     watches = [Watch(cells, networking.NETWORK_CONTEXTS, itself)]
@@ -202,9 +200,7 @@ class _Bindings:
         )
         if context is not None:
             status["networkContextRef"] = {"namespace": context.namespace, "name": context.name}
-        await patch.write_status(
-            cell.client, networking.NETWORK_BINDINGS, binding, status, shared=False
-        )
+        await patch.write_status(cell.client, networking.NETWORK_BINDINGS, binding, status)
 
 
 def _is_ready(context: Object) -> bool:

@@ -88,7 +88,7 @@ def subnet_controller(cells: Fleet, env: Environment) -> Controller:
             "prefixLength": view.spec.prefix_length,
             "conditions": conditions.to_wire(wanted),
         }
-        await patch.write_status(cell.client, networking.SUBNETS, subnet, status, shared=False)
+        await patch.write_status(cell.client, networking.SUBNETS, subnet, status)
         return DONE
 
     watches = [Watch(cells, networking.SUBNETS, itself)]
@@ -248,7 +248,7 @@ class _Claims:
 
     async def _write(self, cell: Cluster, claim: Object, part: dict[str, Any]) -> None:
         status = {**patch.values(claim.status), **part}
-        await patch.write_status(cell.client, networking.SUBNET_CLAIMS, claim, status, shared=False)
+        await patch.write_status(cell.client, networking.SUBNET_CLAIMS, claim, status)
 
 
 def _build_subnet(claim: Object, context: Object, chosen: IPv4Network) -> dict[str, Any]:

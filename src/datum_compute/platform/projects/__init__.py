@@ -116,9 +116,7 @@ class _Projects:
             observed_generation=project.metadata.generation,
         )
         body = {**patch.values(project.status), "conditions": conditions.to_wire(wanted)}
-        return await patch.write_status(
-            root.client, resourcemanager.PROJECTS, project, body, shared=False
-        )
+        return await patch.write_status(root.client, resourcemanager.PROJECTS, project, body)
 
 
 async def _ensure_namespace(project_client: Client, name: str) -> None:

@@ -193,9 +193,7 @@ class _Bindings:
         elif not view.spec.clusters:
             status.pop("aggregatedStatus", None)
         status["conditions"] = conditions.to_wire(current)
-        await patch.write_status(
-            hub.client, karmada.RESOURCE_BINDINGS, binding, status, shared=False
-        )
+        await patch.write_status(hub.client, karmada.RESOURCE_BINDINGS, binding, status)
 
     def _with_scheduled(self, view: karmada.ResourceBinding) -> conditions.Conditions:
         fits = bool(view.spec.clusters)
@@ -238,7 +236,7 @@ class _Bindings:
         """The rule of our interpreter, in native code: the first member's status, whole."""
         if not items or "status" not in items[0] or not _is_interpreted(hub, resource):
             return
-        await patch.write_status(hub.client, resource, template, items[0]["status"], shared=False)
+        await patch.write_status(hub.client, resource, template, items[0]["status"])
 
 
 def _is_interpreted(hub: Cluster, resource: Resource) -> bool:

@@ -119,7 +119,7 @@ class _Clusters:
             current, karmada.CONDITION_READY, status, reason, message, now=self._env.now()
         )
         body = {**patch.values(cluster.status), "conditions": conditions.to_wire(wanted)}
-        await patch.write_status(hub.client, karmada.CLUSTERS, cluster, body, shared=False)
+        await patch.write_status(hub.client, karmada.CLUSTERS, cluster, body)
 
     async def _unjoin(self, hub: Cluster, cluster: Object) -> Result:
         name = karmada.execution_namespace(cluster.name)

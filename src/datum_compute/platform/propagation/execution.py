@@ -224,7 +224,7 @@ class _Execution:
         if reported:
             item = {"identifier": self._identifier(manifest), "status": reported}
             status["manifestStatuses"] = [{**item, "health": "Unknown"}]
-        await patch.write_status(hub.client, karmada.WORKS, work, status, shared=False)
+        await patch.write_status(hub.client, karmada.WORKS, work, status)
         return 0.0
 
     def _with_applied(self, work: Object, outcome: _Outcome) -> conditions.Conditions:

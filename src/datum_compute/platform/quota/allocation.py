@@ -198,9 +198,7 @@ class Allocation:
         if {key: current.get(key) for key in numbers} == numbers:
             return
         numbers["lastReconciliation"] = wire_time(self._env.now())
-        await patch.write_status(
-            project.client, quota.ALLOWANCE_BUCKETS, bucket, numbers, shared=True
-        )
+        await patch.write_status(project.client, quota.ALLOWANCE_BUCKETS, bucket, numbers)
 
     async def _create_bucket(
         self, project: Cluster, consumer: Consumer, resource_type: str, name: str
@@ -237,9 +235,7 @@ class Allocation:
             return  # deleted meanwhile; its deletion brings the next pass
         status = build_claim_status(obj, consumer, verdicts, self._env.now())
         try:
-            await patch.write_status(
-                project.client, quota.RESOURCE_CLAIMS, obj, status, shared=True
-            )
+            await patch.write_status(project.client, quota.RESOURCE_CLAIMS, obj, status)
         except errors.NotFound:
             pass
 

@@ -23,7 +23,7 @@ def grant_controller(projects: Fleet, env: Environment) -> Controller:
         if grant is None or grant.metadata.deleting:
             return DONE
         status = {**patch.values(grant.status), "conditions": _conditions(grant, env)}
-        await patch.write_status(project.client, quota.RESOURCE_GRANTS, grant, status, shared=False)
+        await patch.write_status(project.client, quota.RESOURCE_GRANTS, grant, status)
         return DONE
 
     return Controller(

@@ -111,9 +111,7 @@ class InstanceReconciler:
             **patch.values(instance.status),
             "conditions": conditions.to_wire(outlook.conditions),
         }
-        instance = await patch.write_status(
-            cell.client, compute.INSTANCES, instance, status, shared=True
-        )
+        instance = await patch.write_status(cell.client, compute.INSTANCES, instance, status)
         await self._signals.told(cell, instance, before)
         return instance
 

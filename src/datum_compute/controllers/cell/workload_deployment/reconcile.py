@@ -199,7 +199,7 @@ class DeploymentReconciler:
         self._pace.spend(deployment.metadata.uid)
         # Ours alone in a cell; in a single-cluster topology as well, as no federator runs.
         written = await patch.write_status(
-            cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status, shared=False
+            cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status
         )
         await self._signals.told(cell, deployment, written)
         return DONE

@@ -78,7 +78,7 @@ class Federator:
         wanted = status.build_status(deployment, hub_deployment, route, self._env.now())
         if wanted is not None:
             written = await patch.write_status(
-                project.client, compute.WORKLOAD_DEPLOYMENTS, deployment, wanted, shared=False
+                project.client, compute.WORKLOAD_DEPLOYMENTS, deployment, wanted
             )
             await self._signals.told(project, deployment, written)
 

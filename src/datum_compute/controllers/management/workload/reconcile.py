@@ -64,9 +64,7 @@ class WorkloadReconciler:
         if not patch.difference(patch.values(workload.status), status):
             return DONE
         self._pace.spend(workload.metadata.uid)
-        written = await patch.write_status(
-            project.client, compute.WORKLOADS, workload, status, shared=False
-        )
+        written = await patch.write_status(project.client, compute.WORKLOADS, workload, status)
         await self._signals.told(project, workload, written)
         return DONE
 

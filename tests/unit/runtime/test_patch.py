@@ -1,0 +1,48 @@
+"""What a write does that was computed from an older state than it meets."""
+
+from __future__ import annotations
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, merge
+from datum_compute.runtime import patch
+from datum_compute.testing.server import embedded_server
+from tests.e2e.simulation import workload
+
+
+async def status_of(client: Client) -> int:
+    obj = await client.get(compute.WORKLOADS, "web", "default")
+    return obj.view(compute.Workload).status.replicas
+
+
+async def test_a_status_write_that_was_overtaken_undoes_nothing() -> None:
+    """A request may arrive after its sender gave it up and sent another; that the status has
+    one writer only does not help it."""
+    async with embedded_server() as embedded:
+        client = embedded.client("project/demo")
+        created = await client.create(compute.WORKLOADS, workload("acme/web:1", 1), "default")
+        await patch.write_status(client, compute.WORKLOADS, created, {"replicas": 2})
+
+        with pytest.raises(errors.Conflict):
+            await patch.write_status(client, compute.WORKLOADS, created, {"replicas": 1})
+        with pytest.raises(errors.Conflict):
+            await patch.copy_status(client, compute.WORKLOADS, created, created.spec)
+
+        assert await status_of(client) == 2
+
+
+async def test_a_status_that_is_as_wanted_is_not_written() -> None:
+    async with embedded_server() as embedded:
+        client = embedded.client("project/demo")
+        created = await client.create(compute.WORKLOADS, workload("acme/web:1", 1), "default")
+        written = await patch.write_status(client, compute.WORKLOADS, created, {"replicas": 2})
+        await client.patch(
+            compute.WORKLOADS, "web", merge({"metadata": {"labels": {"a": "b"}}}), "default"
+        )
+
+        wanted = patch.values(written.status)
+        again = await patch.write_status(client, compute.WORKLOADS, written, wanted)
+
+        assert again is written

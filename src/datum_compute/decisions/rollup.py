@@ -16,6 +16,7 @@ from datetime import datetime
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
+from datum_compute.decisions import names
 from datum_compute.decisions.instances import policy_fault
 from datum_compute.decisions.plan import Delete, DeleteReason, HeldBack
 from datum_compute.decisions.readiness import denied_quota, reason_priority
@@ -54,7 +55,9 @@ def decide_deployment_status(
         # One about to be replaced says nothing about the template that replaces it.
         if each.template_hash == template_hash and not each.metadata.deleting
     ]
-    complete = _with_held(_replicas_ready(standing, ready, desired, surroundings, held), held)
+    # One on its way out serves, but does not stand in for one that is wanted.
+    serving = sum(1 for each in instances if each.ready and _is_wanted(each, deployment, desired))
+    complete = _with_held(_replicas_ready(standing, serving, desired, surroundings, held), held)
     if fault := policy_fault(deployment.spec.scale_settings.instance_management_policy):
         # Nothing is created or replaced under it, so nothing else matters as much.
         complete = (conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
@@ -76,6 +79,14 @@ def decide_deployment_status(
         ready_replicas=ready,
         observed_generation=generation,
     )
+
+
+def _is_wanted(
+    instance: compute.Instance, deployment: compute.WorkloadDeployment, desired: int
+) -> bool:
+    meta = instance.metadata
+    ordinal = names.ordinal_of(meta.labels, meta.name, deployment.metadata.name)
+    return ordinal is not None and ordinal < desired
 
 
 _Said = tuple[str, str, str]

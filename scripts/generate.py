@@ -1,7 +1,8 @@
-"""Write the generated files: the definitions under ``deploy/crds`` and the API reference.
+"""Write the generated files: the definitions under ``deploy/crds``, and the references of
+the API and of the command line.
 
-Run it after changing a type in ``datum_compute.api``. A test fails while the files differ
-from what this would write.
+Run it after changing a type in ``datum_compute.api`` or what a command takes. A test fails
+while the files differ from what this would write.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # its neighbours are found from the root, as in the tests
 
 from datum_compute.api.crds import all_crds  # noqa: E402
-from scripts import api_reference  # noqa: E402
+from scripts import api_reference, cli_reference  # noqa: E402
 
 CRDS = Path("deploy/crds")
 API_REFERENCE = Path("docs/reference/api.md")
+CLI_REFERENCE = Path("docs/reference/cli.md")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -44,12 +46,12 @@ def rendered() -> Mapping[Path, str]:
             crd, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
         )
         for crd in all_crds()
-    } | {API_REFERENCE: api_reference.rendered()}
+    } | {API_REFERENCE: api_reference.rendered(), CLI_REFERENCE: cli_reference.rendered()}
 
 
 def found_in(root: Path) -> dict[Path, str]:
     """What is there of it, superfluous definitions included."""
-    files = [*sorted((root / CRDS).glob("*.yaml")), root / API_REFERENCE]
+    files = [*sorted((root / CRDS).glob("*.yaml")), root / API_REFERENCE, root / CLI_REFERENCE]
     return {
         path.relative_to(root): path.read_text(encoding="utf-8") for path in files if path.exists()
     }
@@ -68,7 +70,7 @@ def write(root: Path) -> None:
     for path, content in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(content, encoding="utf-8")
-    print(f"{len(files)} files in {CRDS} and {API_REFERENCE}")
+    print(f"{len(files)} files in {CRDS} and {API_REFERENCE.parent}")
 
 
 def main() -> int:

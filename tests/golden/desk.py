@@ -180,7 +180,11 @@ class Desk:
 
 
 @contextmanager
-def desk(*cities: str, grant: dict[str, int] | None = None, **variables: str) -> Iterator[Desk]:
+def desk(
+    *cities: str,
+    grant: dict[str, int] | None = None,
+    variables: dict[str, str] | None = None,
+) -> Iterator[Desk]:
     loop = VirtualLoop(0)
     env = DeskEnvironment(1, variables=variables)
     env.loop = loop

@@ -90,6 +90,9 @@ class Progress:
                 finally:
                     await tasks.stop(ticking)
         finally:
+            self._started = None  # how long it took is for others to say
+            if self._current:
+                self._redraw()
             self._display.close()
 
     def show(self, current: Sequence[Told]) -> None:

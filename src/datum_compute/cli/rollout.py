@@ -163,11 +163,13 @@ def _raise_if_hopeless(name: str, current: Sequence[Told], movement: Movement, n
 
 
 def _kept(row: Row) -> str:
-    """What still serves although the rollout failed."""
-    if not row.old:
+    """How many still serve although the rollout failed: at least those ready ones that are
+    more than there are new ones."""
+    kept = row.ready - row.updated
+    if kept <= 0:
         return ""
-    runs = "still runs" if row.old == 1 else "still run"
-    return f"; {row.old} of {count(row.replicas, 'instance')} there {runs} what was before"
+    serve = "still serves" if kept == 1 else "still serve"
+    return f"; {count(kept, 'instance')} there {serve} what was before"
 
 
 async def is_rolled_out(client: Client, name: str) -> bool:

@@ -36,7 +36,7 @@ def words(example: str) -> list[str]:
 EXAMPLES = [example for parser in commands() for example in examples_of(parser)]
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(NEED_A_PROCESS)))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_two_or_three_examples(command: str) -> None:
     for leaf in leaves(subparsers_of(build_parser(command))[command]):
         assert 2 <= len(examples_of(leaf)) <= 3, leaf.prog

@@ -25,12 +25,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--city", action="append", metavar="CITY", help="city code; repeat it or use commas"
     )
     parser.add_argument("--min", type=int, dest="minimum", metavar="N", help="instances per city")
-    parser.add_argument("--instance-type", metavar="TYPE", help="default: d1-standard-2")
-    parser.add_argument("--port", action="append", metavar="[NAME=]N", help="repeatable")
-    parser.add_argument("--env", action="append", metavar="K=V|K-", help="repeatable; K- removes")
-    parser.add_argument("--command", action="append", metavar="WORD", dest="container_command")
-    parser.add_argument("--arg", action="append", metavar="WORD", dest="container_args")
-    parser.add_argument("--network", help="default: default")
+    parser.add_argument(
+        "--instance-type", metavar="TYPE", help="size of each instance (default: d1-standard-2)"
+    )
+    parser.add_argument(
+        "--port", action="append", metavar="[NAME=]N", help="a port it serves; repeatable"
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        metavar="K=V|K-",
+        help="set a variable, or remove it with K-; repeatable",
+    )
+    parser.add_argument(
+        "--command",
+        action="append",
+        metavar="WORD",
+        dest="container_command",
+        help="what to start instead of the image's own; repeat it for each word",
+    )
+    parser.add_argument(
+        "--arg",
+        action="append",
+        metavar="WORD",
+        dest="container_args",
+        help="an argument for it; repeatable",
+    )
+    parser.add_argument("--network", help="the network it is on (default: default)")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
     add_write_flags(parser)
     add_output_flags(parser)

@@ -18,6 +18,7 @@ from datum_compute.assembly.local.state import (
     StateDirectory,
     Unusable,
 )
+from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.names import is_project
@@ -31,30 +32,45 @@ _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = (
-        "examples:\n"
-        "  datumctl-compute local up --detach --cities DFW,LHR\n"
-        "  datumctl-compute local kubeconfig --plane hub > hub.kubeconfig\n"
-        "  datumctl-compute local down"
-    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    up = actions.add_parser("up", help="start it")
+    up = add_action(
+        actions, "up", "Start it", ("local up --detach", "local up --detach --cities DFW,LHR")
+    )
     up.add_argument("--cities", metavar="DFW,IAD,LHR", help="one cell for each")
     up.add_argument("--grant", metavar="instances=100,…", help="quota in base units")
     up.add_argument("--port", type=int, metavar="N", help="default: the last one, 7443, or any")
     up.add_argument("--detach", action="store_true", help="return when it is ready")
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
-    actions.add_parser("down", help="stop it; the state stays")
-    status = actions.add_parser("status", help="whether it runs, and where")
+    down = add_action(
+        actions, "down", "Stop it; the state stays", ("local down", "local down --data-dir ./state")
+    )
+    status = add_action(
+        actions, "status", "Whether it runs, and where", ("local status", "local status -o json")
+    )
     add_output_flags(status)
-    cell = actions.add_parser("cell", help="cut a cell off from the centre, or bring it back")
-    cell.add_argument("verb", choices=("disconnect", "connect"), metavar="disconnect|connect")
-    cell.add_argument("city", metavar="CITY")
-    kubeconfig = actions.add_parser("kubeconfig", help="print a kubeconfig for kubectl")
+    cell = add_action(
+        actions,
+        "cell",
+        "Cut a cell off from the centre, or bring it back",
+        ("local cell disconnect LHR", "local cell connect LHR"),
+    )
+    cell.add_argument(
+        "verb",
+        choices=("disconnect", "connect"),
+        metavar="disconnect|connect",
+        help="which of the two",
+    )
+    cell.add_argument("city", metavar="CITY", help="the cell of this city")
+    kubeconfig = add_action(
+        actions,
+        "kubeconfig",
+        "Print a kubeconfig for kubectl",
+        ("local kubeconfig > kubeconfig", "local kubeconfig --plane hub > hub.kubeconfig"),
+    )
     kubeconfig.add_argument(
         "--plane", metavar="PLANE", help="project/NAME (default), hub, cell/CITY or root"
     )
-    for action in (up, status, cell, kubeconfig, actions.choices["down"]):
+    for action in (up, down, status, cell, kubeconfig):
         action.add_argument("--data-dir", metavar="DIR", help="state directory")
         action.add_argument("--project", help="the project (default: demo)")
 

@@ -18,7 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "scale hello --min 1 --placement default --no-wait",
     )
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
-    parser.add_argument("--min", type=int, required=True, dest="minimum", metavar="N")
+    parser.add_argument(
+        "--min", type=int, required=True, dest="minimum", metavar="N", help="instances per city"
+    )
     parser.add_argument("--placement", help="only this placement (default: every one)")
     add_write_flags(parser)
     add_output_flags(parser)

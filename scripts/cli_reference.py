@@ -1,0 +1,124 @@
+"""The reference of the command line, from the parser that takes it apart.
+
+What a flag means is said once, in its help; this only arranges it as a page. It does not
+use argparse's own layout, which differs between versions of Python and with the width of
+the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+from datum_compute.cli import errors
+from datum_compute.cli.arguments import DEFAULT_ACTIONS, leaves, subparsers_of
+from datum_compute.cli.main import COMMANDS, build_parser
+from datum_compute.cli.output import FORMATS
+
+SHARED = ("-h", "-o", "--no-headers")
+"""Flags that are told once for all commands; those that say where to are told once too."""
+
+HEAD = """\
+# The command line
+
+Generated from the program's own help by `make generate`; do not edit.
+
+`datumctl-compute COMMAND --help` says the same at the prompt.
+Data goes to stdout and talk to stderr, so what a command prints can be piped.
+
+"""
+
+
+def rendered() -> str:
+    commands = {name: subparsers_of(build_parser(name))[name] for name in COMMANDS}
+    parts = [
+        HEAD,
+        "".join(_contents()),
+        "\n## For every command\n\n",
+        "".join(_shared(commands["status"])),
+        "\n## Exit codes\n\n",
+        "".join(_exit_codes()),
+    ]
+    for name, parser in commands.items():
+        parts.append(f"\n## {name}\n\n{parser.description}\n")
+        parts += _default(name)
+        for leaf in leaves(parser):
+            parts += _command(leaf, nested=leaf is not parser)
+    return "".join(parts)
+
+
+def _contents() -> Iterator[str]:
+    yield "| Command | What it does |\n|---|---|\n"
+    for name, summary in COMMANDS.items():
+        yield f"| [{name}](#{name}) | {summary} |\n"
+
+
+def _shared(example: argparse.ArgumentParser) -> Iterator[str]:
+    yield "| Flag | Meaning |\n|---|---|\n"
+    for action in example._actions:
+        if action.option_strings and _is_shared(action):
+            yield _row(action)
+    yield f"\nFormats are {', '.join(f'`{each}`' for each in FORMATS)}.\n"
+    yield "`json` and `yaml` show flat views; what the API holds is in each view's `object`.\n"
+
+
+def _is_shared(action: argparse.Action) -> bool:
+    return action.option_strings[0] in SHARED or action.container.title == "where"  # type: ignore[attr-defined]  # argparse sets it on every action
+
+
+def _exit_codes() -> Iterator[str]:
+    """The table in the module that declares the codes."""
+    yield "| Code | Meaning |\n|---|---|\n"
+    for code, meaning in re.findall(r"^(\d+) {2,}(.+)$", errors.__doc__ or "", re.MULTILINE):
+        yield f"| {code} | {meaning} |\n"
+
+
+def _default(name: str) -> list[str]:
+    if name not in DEFAULT_ACTIONS:
+        return []
+    return [f"\nWithout an action, `{name}` means `{name} {DEFAULT_ACTIONS[name][0]}`.\n"]
+
+
+def _command(parser: argparse.ArgumentParser, *, nested: bool) -> Iterator[str]:
+    if nested:
+        title = parser.prog.removeprefix(f"{errors.PROGRAM} ")
+        yield f"\n### {title}\n\n"
+        if parser.description:
+            yield f"{parser.description}\n\n"
+    else:
+        yield "\n"
+    yield f"```\n{_usage(parser)}\n```\n"
+    own = [action for action in parser._actions if _is_own(action)]
+    if own:
+        yield "\n| | Meaning |\n|---|---|\n"
+        yield from map(_row, own)
+    examples = re.findall(rf"^  ({errors.PROGRAM} .+)$", parser.epilog or "", re.MULTILINE)
+    if examples:
+        yield "\n```sh\n" + "\n".join(examples) + "\n```\n"
+
+
+def _is_own(action: argparse.Action) -> bool:
+    if action.help == argparse.SUPPRESS:
+        return False
+    return not action.option_strings or not _is_shared(action)
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    names = [_placeholder(action) for action in parser._actions if not action.option_strings]
+    return " ".join([parser.prog, *names, "[flags]"])
+
+
+def _placeholder(action: argparse.Action) -> str:
+    name = str(action.metavar or action.dest.upper())
+    return f"[{name}]" if action.nargs == "?" else name
+
+
+def _row(action: argparse.Action) -> str:
+    shown = ", ".join(f"`{option}`" for option in action.option_strings)
+    if not action.option_strings:
+        shown = f"`{action.metavar or action.dest.upper()}`"
+    elif action.nargs != 0:
+        shown += f" `{action.metavar or action.dest.upper()}`"
+    meaning = (action.help or "").replace("|", "\\|").replace("%%", "%")
+    return f"| {shown.replace('|', chr(92) + '|')} | {meaning} |\n"

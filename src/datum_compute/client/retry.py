@@ -4,7 +4,8 @@ Retrying is for whoever has nothing better to do: the command line. Controllers 
 own backoff and must not retry twice, so nothing here happens by itself; whoever assembles a
 client gives it a policy or does not.
 
-- What changes nothing is tried again after any failure of the transport, 429 and 5xx.
+- What changes nothing is tried again after a failure of the transport, 429 and 5xx; but not
+  after silence, which has already used up the time.
 - A write is tried again only when it surely was not done: never sent, or refused with 429.
 - Retries share a **budget**: each call adds a tenth of a retry, up to a small reserve. When
   a server is down for everybody, retries stay a tenth of the load instead of multiplying it.
@@ -100,17 +101,19 @@ def _may_help(outcome: Outcome, *, is_read: bool) -> bool:
     failure = outcome.failure
     if failure is None:
         return outcome.status == 429 or (is_read and 500 <= outcome.status < 600)
-    if isinstance(failure, errors.ConnectFailed):
-        return not _is_distrust(failure)
-    return is_read
+    if _is_lasting(failure):
+        return False
+    return is_read or isinstance(failure, errors.ConnectFailed)
 
 
-def _is_distrust(error: BaseException | None) -> bool:
-    """Whether the server's certificate is what is wrong: the next look shows the same one."""
+def _is_lasting(failure: errors.TransportFailure) -> bool:
+    """Whether another try would find the same: a certificate that is not trusted stays so, and
+    silence has used up the patience there was."""
     import ssl
 
+    error: BaseException | None = failure
     while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
+        if isinstance(error, ssl.SSLCertVerificationError | TimeoutError | errors.TimedOut):
             return True
         error = error.__cause__
     return False

@@ -172,6 +172,27 @@ async def test_the_deadline_holds_for_all_tries() -> None:
     assert loop.time() - started < 5
 
 
+@pytest.mark.realtime
+async def test_the_reader_waits_for_silence_once() -> None:
+    asked = 0
+
+    async def silent(connection: Connection) -> None:
+        nonlocal asked
+        await connection.request()
+        asked += 1
+        await connection.client_left()
+
+    with pytest.raises(errors.TimedOut):
+        await ask(
+            silent,
+            lambda reader: reader.get(WIDGETS, "one", "default"),
+            timeout=0.1,
+            retries=retries_for(SimulatedEnvironment()),
+        )
+
+    assert asked == 1
+
+
 async def test_silence_uses_up_the_time_and_is_not_repeated() -> None:
     calls = 0
 
@@ -281,6 +302,15 @@ def test_a_delay_has_a_longest() -> None:
         delay = policy.delay(Outcome(status=503), tried, is_read=True)
         assert delay is not None
         assert delay <= LONGEST_DELAY
+
+
+@pytest.mark.parametrize("kind", [errors.ConnectFailed, errors.TimedOut])
+def test_silence_is_not_listened_to_twice(kind: type[errors.TransportFailure]) -> None:
+    """Nor a host that does not even refuse: the reader would wait four times its timeout."""
+    silent = kind("no answer")
+    silent.__cause__ = TimeoutError()
+
+    assert retries_for(SimulatedEnvironment()).delay(Outcome(silent), 1, is_read=True) is None
 
 
 def test_a_certificate_is_not_looked_at_twice() -> None:

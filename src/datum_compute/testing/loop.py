@@ -2,10 +2,10 @@
 
 Nothing ever sleeps: when no callback is ready, virtual time jumps to the next timer. When
 none is left either, whatever still waits would wait for ever, and that is an error which
-names it. A run is a function of the program and the seed: seed 0 keeps asyncio's plain
-first-in, first-out order; any other seed permutes, in every round, the tasks that are ready
-together. Callbacks that belong to no task keep their order among themselves, which asyncio
-promises and libraries rely on.
+names it; so is work that goes on for ever without a moment passing. A run is a function of
+the program and the seed: seed 0 keeps asyncio's plain first-in, first-out order; any other
+seed permutes, in every round, the tasks that are ready together. Callbacks that belong to no
+task keep their order among themselves, which asyncio promises and libraries rely on.
 
 There are no sockets, threads or executors here; asking for one is refused by name.
 """
@@ -29,12 +29,21 @@ LIMIT_SECONDS = 2 * 24 * 3600.0
 time. A guess: far above any scenario that ends, and still passed within seconds."""
 
 
+ROUNDS_WITHOUT_TIME = 100_000
+"""Rounds of ready callbacks in one moment of virtual time after which it is a livelock. A
+guess: booting a platform takes about a thousand."""
+
+
 class Deadlock(Exception):
     """Nothing is ready and no timer is set: what waits now waits for ever."""
 
 
 class TimeLimitReached(Exception):
     """Virtual time passed the limit of this run."""
+
+
+class Livelock(Exception):
+    """Work follows upon work, and time stands still."""
 
 
 class Unhandled(Exception):
@@ -55,6 +64,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._limit = limit
         self._order = Random(seed) if seed else None
         self._timers_made = 0
+        self._rounds = 0  # since time last moved
         self._tasks: WeakKeyDictionary[asyncio.Task[Any], None] = WeakKeyDictionary()
         self._tasks_made = 0
         self.unhandled: list[dict[str, Any]] = []
@@ -109,8 +119,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         self._forget_cancelled_timers()
+        self._rounds += 1
         if not self._ready and not self._stopping:
             self._jump()
+        elif self._rounds > ROUNDS_WITHOUT_TIME:
+            self._rounds = 0  # whoever stops the loop now may need some more
+            raise Livelock(f"at {self._now:g}: {_describe(self.pending_tasks(), _BUSY)}")
         while self._scheduled and self._scheduled[0].when() <= self._now:
             timer = heapq.heappop(self._scheduled)
             timer._scheduled = False  # type: ignore[attr-defined]
@@ -128,7 +142,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         if not self._scheduled:
             raise Deadlock(_describe(self.pending_tasks()))
-        self._now = max(self._now, self._scheduled[0].when())
+        if self._scheduled[0].when() > self._now:
+            self._now = self._scheduled[0].when()
+            self._rounds = 0
         if self._now > self._limit:
             waiting = _describe(self.pending_tasks())
             raise TimeLimitReached(f"{self._limit:g} virtual seconds have passed; {waiting}")
@@ -199,7 +215,10 @@ def _belongs_to_task(handle: asyncio.Handle) -> bool:
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
 
-def _describe(tasks: list[asyncio.Task[Any]]) -> str:
+_BUSY = "these tasks are there while time stands still"
+
+
+def _describe(tasks: list[asyncio.Task[Any]], what: str = "these tasks wait for ever") -> str:
     if not tasks:
         return "no task is pending"
     lines = []
@@ -208,7 +227,7 @@ def _describe(tasks: list[asyncio.Task[Any]]) -> str:
         where = f" at {frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else ""
         coro: Any = task.get_coro()
         lines.append(f"  {task.get_name()}: {getattr(coro, '__qualname__', coro)}{where}")
-    return "these tasks wait for ever:\n" + "\n".join(lines)
+    return f"{what}:\n" + "\n".join(lines)
 
 
 def run(coro: Coroutine[Any, Any, T], *, seed: int = 0, limit: float = LIMIT_SECONDS) -> T:

@@ -114,6 +114,20 @@ def test_waiting_for_ever_is_an_error_that_names_who_waits() -> None:
         virtual.run(main())
 
 
+def test_work_without_end_in_one_moment_is_an_error_that_names_it() -> None:
+    async def storm() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.sleep(5)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(storm(), name="the busy one")
+
+    with pytest.raises(virtual.Livelock, match=r"at 5: (.|\n)*the busy one: .*storm"):
+        virtual.run(main())
+
+
 def test_a_ticking_clock_does_not_hide_a_wait_that_never_ends() -> None:
     async def main() -> None:
         for _ in range(1_000_000):

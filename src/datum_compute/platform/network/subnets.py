@@ -39,6 +39,9 @@ RETRY_SECONDS = 60.0
 NetworkKey = tuple[str, str]
 """Namespace and name of a network, the same in every cell."""
 
+SubnetKey = tuple[str, str, str]
+"""Cell, namespace and name."""
+
 
 def claim_controller(cells: Fleet, env: Environment) -> Controller:
     reconciler = _Claims(cells, env)
@@ -104,8 +107,9 @@ class _Claims:
     def __init__(self, cells: Fleet, env: Environment) -> None:
         self._cells = cells
         self._env = env
-        self._given: dict[tuple[str, str, str], tuple[NetworkKey, IPv4Network]] = {}
-        """Ranges of subnets we made and no cache has shown yet, by cell, namespace, name."""
+        self._given: dict[SubnetKey, tuple[NetworkKey, IPv4Network]] = {}
+        """Ranges of subnets we asked for and no cache has shown yet, by cell, namespace, name.
+        One whose answer was lost may have been made, so its range stays with its claim."""
 
     def claims_of_context(self, cluster: str, context: Object) -> Iterable[Request]:
         cell = self._cells.get(cluster)
@@ -121,6 +125,7 @@ class _Claims:
             return DONE
         claim = cell.cache(networking.SUBNET_CLAIMS).get(request.name, request.namespace)
         if claim is None or claim.metadata.deleting:
+            self._given.pop((request.cluster, request.namespace, request.name), None)
             return DONE
         subnet = cell.cache(networking.SUBNETS).get(claim.name, claim.namespace)
         if subnet is None:
@@ -139,23 +144,27 @@ class _Claims:
         return None if context is None or context.metadata.deleting else context
 
     async def _make_subnet(self, cell: Cluster, claim: Object, context: Object) -> Object | None:
+        # A subnet of a context that is gone would be collected at once, and made again.
+        if not await _is_there(cell, context):
+            raise Waiting(f"network context {context.name} is not what it was", 1.0)
         network = (context.namespace, context.view(networking.NetworkContext).spec.network.name)
-        taken = self._taken(network)
-        chosen, reason, message = self._choose(cell, claim, taken)
+        key = (cell.name, claim.namespace, claim.name)
+        chosen, reason, message = self._choose(cell, claim, self._taken(network, but=key))
+        if key in self._given:
+            chosen = self._given[key][1]
         if chosen is None:
             await self._report_refusal(cell, claim, reason, message)
             return None
+        self._given[key] = (network, chosen)
         try:
-            subnet = await cell.client.create(
+            return await cell.client.create(
                 networking.SUBNETS, _build_subnet(claim, context, chosen), claim.namespace
             )
         except errors.AlreadyExists as error:
             raise Waiting(f"subnet {claim.name} is not seen yet", 0.1) from error
-        self._given[(cell.name, claim.namespace, claim.name)] = (network, chosen)
-        return subnet
 
-    def _taken(self, network: NetworkKey) -> list[IPv4Network]:
-        """The ranges the network has in any cell."""
+    def _taken(self, network: NetworkKey, but: SubnetKey) -> list[IPv4Network]:
+        """The ranges the network has in any cell, but for those of one subnet."""
         found = []
         for cell in self._cells.clusters():
             contexts = cell.cache(networking.NETWORK_CONTEXTS)
@@ -167,7 +176,9 @@ class _Claims:
                 # A subnet whose context is gone is on its way out, and still occupies its range.
                 if known in (None, network[1]):
                     found.append(pool.parse_range(spec.start_address, spec.prefix_length))
-        found += [given for owner, given in self._given.values() if owner == network]
+        found += [
+            given for key, (owner, given) in self._given.items() if owner == network and key != but
+        ]
         return [one for one in found if one is not None]
 
     def _choose(
@@ -249,6 +260,15 @@ class _Claims:
     async def _write(self, cell: Cluster, claim: Object, part: dict[str, Any]) -> None:
         status = {**patch.values(claim.status), **part}
         await patch.write_status(cell.client, networking.SUBNET_CLAIMS, claim, status)
+
+
+async def _is_there(cell: Cluster, context: Object) -> bool:
+    """Whether this very context lives, whatever the cache has heard of it."""
+    try:
+        found = await cell.client.get(networking.NETWORK_CONTEXTS, context.name, context.namespace)
+    except errors.NotFound:
+        return False
+    return found.metadata.uid == context.metadata.uid and not found.metadata.deleting
 
 
 def _build_subnet(claim: Object, context: Object, chosen: IPv4Network) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datum_compute.env import Environment
 from datum_compute.platform.apiserver import access
 from datum_compute.platform.apiserver.access import Authorizer, MastersOnly
 from datum_compute.platform.apiserver.admission import Admission
+from datum_compute.platform.apiserver.expiry import EventExpiry
 from datum_compute.platform.apiserver.gc import Collector
 from datum_compute.platform.apiserver.handler import RequestHandler
 from datum_compute.platform.apiserver.planes import PROJECT, Planes, PlaneType
@@ -47,6 +48,7 @@ class ApiServer:
         }
         self._planes = Planes(env, store, types)
         self._collector = Collector(store, self._planes)
+        self._expiry = EventExpiry(env, store, self._planes)
         self._handler = RequestHandler(
             env, store, self._planes, authorizer or MastersOnly(), local, admission, metrics
         )
@@ -70,9 +72,11 @@ class ApiServer:
             plane.store.end_watches()
 
     async def run(self) -> None:
-        """Collect garbage and compact history until cancelled. Ends if the store breaks."""
+        """Collect garbage, expire Events and compact history until cancelled. Ends if the
+        store breaks."""
         self._planes.refresh()
         self._collector.scan()
+        self._expiry.scan()
         loop = asyncio.get_running_loop()
         compact_at = loop.time() + COMPACTION_SECONDS
         while True:
@@ -87,6 +91,9 @@ class ApiServer:
                 pass  # nothing to collect; time to compact
 
     async def _compact(self) -> None:
+        while self._expiry.expire():
+            await self._store.durable()
+            await asyncio.sleep(0)
         more = True
         while more:
             more = self._store.compact_step()

@@ -12,11 +12,14 @@ place sees, so a recorded seed stays meaningful while the code around it changes
 from __future__ import annotations
 
 import os
-import secrets
-import uuid
-from datetime import UTC, datetime
-from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from random import Random
+
+# Clock, chance and ids are loaded when they are asked for: the command line's help needs
+# none of them, and a third of its time would go into loading them.
 
 
 class Environment(Protocol):
@@ -58,15 +61,23 @@ class SystemEnvironment:
         self._streams: dict[str, Random] = {}
 
     def now(self) -> datetime:
+        from datetime import UTC, datetime
+
         return datetime.now(UTC)
 
     def random(self, stream: str) -> Random:
+        from random import Random
+
         return self._streams.setdefault(stream, Random())
 
     def new_uid(self) -> str:
+        import uuid
+
         return str(uuid.uuid4())
 
     def new_token(self) -> str:
+        import secrets
+
         return secrets.token_urlsafe(32)
 
     def variable(self, name: str) -> str | None:

@@ -18,6 +18,7 @@ from datum_compute.cli.resources import (
     INSTANCE_TYPES,
     INSTANCES,
     LOCATION_BINDINGS,
+    NAMESPACE,
     WORKLOADS,
 )
 from datum_compute.env import Environment
@@ -167,10 +168,12 @@ class _Source:
         }
 
     def workloads(self) -> Candidates:
-        return [(_name(item), state_words.health(item)) for item in self._list(WORKLOADS, _SPACE)]
+        return [
+            (_name(item), state_words.health(item)) for item in self._list(WORKLOADS, NAMESPACE)
+        ]
 
     def instances(self) -> Candidates:
-        found = self._list(INSTANCES, _SPACE)
+        found = self._list(INSTANCES, NAMESPACE)
         return [(_name(item), state_words.instance_status(item)) for item in found]
 
     def cities(self) -> Candidates:
@@ -187,7 +190,7 @@ class _Source:
         from datum_compute.cli.looking import HISTORY
 
         found: Candidates = []
-        for item in self._list(CONFIG_MAPS, _SPACE):
+        for item in self._list(CONFIG_MAPS, NAMESPACE):
             if _name(item).startswith(HISTORY):
                 workload = _name(item).removeprefix(HISTORY)
                 found += [(number, workload) for number in item.get("data") or {}]
@@ -205,9 +208,6 @@ class _Source:
 
         args = build_parser("cities").parse_args(["cities"])
         return Context(self._env, self._streams, args, reach=self._reach)
-
-
-_SPACE = "default"
 
 
 def _name(item: dict[str, Any]) -> str:

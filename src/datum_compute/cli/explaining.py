@@ -15,9 +15,8 @@ from datum_compute.cli import looking, words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, called, not_found
 from datum_compute.cli.output import duration, precisely, seconds_since, show
-from datum_compute.cli.resources import INSTANCES
+from datum_compute.cli.resources import INSTANCES, NAMESPACE
 from datum_compute.cli.standing import Standing, actor_word, advice, health, standings
-from datum_compute.cli.target import NAMESPACE
 from datum_compute.decisions.reasons import CATALOGUE, explain
 from datum_compute.decisions.rollout import TERMINAL_REASONS
 

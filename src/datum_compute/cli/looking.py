@@ -20,10 +20,10 @@ from datum_compute.cli.resources import (
     EVENTS,
     INSTANCES,
     LOCATION_BINDINGS,
+    NAMESPACE,
     WORKLOAD_DEPLOYMENTS,
     WORKLOADS,
 )
-from datum_compute.cli.target import NAMESPACE
 from datum_compute.client import errors
 
 Json = dict[str, Any]

@@ -8,15 +8,20 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import TextIO
 
 from datum_compute.cli import errors, plugin
-from datum_compute.cli.arguments import Parser, add_target_flags, leaves, with_default_action
+from datum_compute.cli.arguments import (
+    WIDTH,
+    Parser,
+    add_target_flags,
+    leaves,
+    set_width,
+    with_default_action,
+)
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.client.errors import ClientError
 from datum_compute.env import Environment, SystemEnvironment
 
 COMMANDS = {
@@ -41,17 +46,23 @@ COMMANDS = {
 COMPLETE = "__complete"
 """What a shell asks for candidates with; no command of people."""
 
+LEAST_WIDTH, MOST_WIDTH = 40, 100
+"""The bounds of help's columns on a terminal."""
+
 TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
 """The variable that lets an unforeseen error through as it is."""
 
 
-def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The whole tree by name, with the arguments of only the command that is asked for."""
+def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentParser:
+    """The whole tree by name, with the arguments of only the command that is asked for.
+    Help is ``width`` columns wide."""
     parser = Parser(
         prog=errors.PROGRAM,
         description="Run images in many cities, and see how they are.",
         epilog="Start here:  datumctl-compute local up --detach",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=18),
+        formatter_class=lambda prog: argparse.HelpFormatter(
+            prog, max_help_position=18, width=width
+        ),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -60,12 +71,12 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
             name,
             help=summary,
             description=summary + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == command:
             _module(name).configure(sub)
             for leaf in leaves(sub):
                 add_target_flags(leaf)
+            set_width(sub, width)
     return parser
 
 
@@ -105,6 +116,8 @@ def main(
 def _as_command_error(failure: Exception) -> CommandError:
     if isinstance(failure, CommandError):
         return failure
+    from datum_compute.client.errors import ClientError
+
     if isinstance(failure, ClientError):
         return errors.from_client(failure)
     if isinstance(failure, OSError):
@@ -136,7 +149,7 @@ def _dispatch(
 
         return complete(argv[1:], env, streams, reach)
     command = next((word for word in argv if word in COMMANDS), None)
-    parser = build_parser(command)
+    parser = build_parser(command, _columns(env, streams.stdout))
     args = parser.parse_args(with_default_action(argv, command))
     if args.version:
         args = build_parser("version").parse_args(["version"])
@@ -145,6 +158,17 @@ def _dispatch(
         return int(Exit.USAGE)
     context = Context(env, streams, args, program, reach)
     return int(_module(args.command).run(context))
+
+
+def _columns(env: Environment, stream: TextIO) -> int:
+    """How wide help may be: as wide as the terminal, and no wider than reads well."""
+    told = env.variable("COLUMNS") or ""
+    if told.isdecimal():
+        return min(MOST_WIDTH, max(LEAST_WIDTH, int(told)))
+    try:
+        return min(MOST_WIDTH, max(LEAST_WIDTH, os.get_terminal_size(stream.fileno()).columns - 2))
+    except (OSError, ValueError, AttributeError):  # no terminal
+        return WIDTH
 
 
 def _output_format(argv: Sequence[str]) -> str | None:
@@ -180,13 +204,15 @@ def program_name(env: Environment, started_as: str) -> str:
     """What to type to run this program again: its name only where a shell would find it."""
     if env.variable("DATUM_API_HOST"):
         return "datumctl compute"
-    started = Path(started_as)
-    if started.name == "__main__.py":
-        return f"{Path(sys.executable).name} -m datum_compute.cli"
+    name = os.path.basename(started_as)
+    if name == "__main__.py":
+        return f"{os.path.basename(sys.executable)} -m datum_compute.cli"
+    for directory in (env.variable("PATH") or "").split(os.pathsep):
+        found = os.path.join(directory, name)
+        if os.access(found, os.X_OK) and os.path.isfile(found):
+            if os.path.realpath(found) == os.path.realpath(started_as):
+                return name
+            break
     import shlex
-    import shutil
 
-    found = shutil.which(started.name, path=env.variable("PATH"))
-    if found and Path(found).resolve() == started.resolve():
-        return started.name
     return shlex.quote(started_as)

@@ -6,8 +6,6 @@ unpacking itself.
 
 from __future__ import annotations
 
-import json
-
 from datum_compute import __version__
 
 MANIFEST_FLAG = "--plugin-manifest"
@@ -16,6 +14,8 @@ API_VERSION = 1
 
 
 def manifest() -> str:
+    import json
+
     return json.dumps(
         {
             "name": "compute",

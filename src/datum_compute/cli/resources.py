@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from datum_compute.api.scheme import Resource
 
+NAMESPACE = "default"
+"""Where the workloads of a project are."""
+
 _GROUP = "compute.datumapis.com"
 
 WORKLOADS = Resource(_GROUP, "v1alpha", "workloads", "Workload")

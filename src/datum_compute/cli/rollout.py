@@ -26,7 +26,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
 from datum_compute.cli.output import count, duration
 from datum_compute.cli.progress import Progress, Told
-from datum_compute.cli.target import NAMESPACE
+from datum_compute.cli.resources import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.reasons import explain

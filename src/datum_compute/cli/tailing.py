@@ -20,8 +20,7 @@ from datum_compute.cli import looking, words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.following import FAILURES, PASSING
-from datum_compute.cli.resources import INSTANCES
-from datum_compute.cli.target import NAMESPACE
+from datum_compute.cli.resources import INSTANCES, NAMESPACE
 from datum_compute.client import errors
 
 POLL_SECONDS = 1.0

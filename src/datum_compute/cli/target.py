@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from datum_compute.client.reader import Reader
 
 PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
-NAMESPACE = "default"
 USER_AGENT = "datumctl-compute"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.cli.plan import operations
-from datum_compute.cli.target import NAMESPACE
+from datum_compute.cli.resources import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, json_patch
 

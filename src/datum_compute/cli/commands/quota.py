@@ -11,8 +11,7 @@ from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.following import Line, Picture, present
 from datum_compute.cli.output import add_output_flags, count, table
-from datum_compute.cli.resources import ALLOWANCE_BUCKETS, INSTANCES, QUOTA_NAMESPACE
-from datum_compute.cli.target import NAMESPACE
+from datum_compute.cli.resources import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE, QUOTA_NAMESPACE
 
 HEADER = ("RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE")
 BAR = 20

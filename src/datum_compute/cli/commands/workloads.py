@@ -12,8 +12,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.following import Picture, add_watch_flag, present, table_lines
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.output import add_output_flags, age, count, painter, table
-from datum_compute.cli.resources import WORKLOADS
-from datum_compute.cli.target import NAMESPACE
+from datum_compute.cli.resources import NAMESPACE, WORKLOADS
 
 COLUMNS = {
     "NAME": "name",

@@ -19,9 +19,9 @@ from datum_compute.cli.manifest import Flags, Workload
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.output import elapsed
 from datum_compute.cli.plan import Change, changes
+from datum_compute.cli.resources import NAMESPACE
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import is_rolled_out, outcome, plain, wait_rolled_out
-from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach
 from datum_compute.cli.writing import change_spec
 from datum_compute.client import errors

@@ -8,9 +8,9 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli import looking
 from datum_compute.cli.context import Context
 from datum_compute.cli.output import count
+from datum_compute.cli.resources import NAMESPACE
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import wait_gone
-from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient

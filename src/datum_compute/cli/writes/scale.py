@@ -8,9 +8,9 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, usage
+from datum_compute.cli.resources import NAMESPACE
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import is_rolled_out, outcome, plain, wait_rolled_out
-from datum_compute.cli.target import NAMESPACE
 from datum_compute.cli.waiting import Detach
 from datum_compute.cli.writing import change_spec
 from datum_compute.client import errors

@@ -19,6 +19,7 @@ from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
+from tests.controllers import test_cell_instance as cell_instance
 from tests.controllers.harness import (
     CITY,
     NAMESPACE,
@@ -183,3 +184,17 @@ async def test_actions_on_instances_are_counted_by_kind() -> None:
             assert actions.value("recreate") == 0
             enforced = registry.gauge("compute_quota_enforcement_enabled", "", combine=max)
             assert enforced.value() == 0
+
+
+async def test_a_claim_without_a_budget_is_told_once_it_is_more_than_waiting() -> None:
+    async with world() as there:
+        await cell_instance.given(there)
+        async with there.running(cell_instance.controller(there)):
+            made = await cell_instance.create(there)
+            await asyncio.sleep(5)
+            early = await events_on(there.cell, "Instance", made.name)
+            await asyncio.sleep(600)
+
+            assert early == []
+            told = await events_on(there.cell, "Instance", made.name)
+            assert told == [("Warning", "QuotaNoBudget", 1)]

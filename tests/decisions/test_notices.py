@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -13,6 +13,7 @@ from datum_compute.decisions.notices import (
     Notice,
     deployment_notices,
     instance_notices,
+    no_budget_notice,
     workload_notices,
 )
 
@@ -55,7 +56,6 @@ def test_what_keeps_an_instance_from_serving_is_a_warning(reason: str) -> None:
         "QuotaNamespaceNotFound",
         "QuotaMisconfigured",
         "QuotaProjectIDUnresolvable",
-        "QuotaNoBudget",
     ],
 )
 def test_each_quota_failure_is_a_warning_once(reason: str) -> None:
@@ -63,6 +63,19 @@ def test_each_quota_failure_is_a_warning_once(reason: str) -> None:
 
     assert instance_notices((), after) == (Notice("Warning", reason, "as it is"),)
     assert instance_notices(after, after) == ()
+
+
+def test_a_missing_budget_is_told_when_it_is_more_than_a_missing_answer() -> None:
+    waiting = quota("Unknown", "QuotaNoBudget")
+
+    def told(seconds: float) -> Notice | None:
+        return no_budget_notice(waiting, created=NOW, now=NOW + timedelta(seconds=seconds))
+
+    assert instance_notices((), waiting) == ()
+    assert told(5) is None
+    assert told(15) == Notice("Warning", "QuotaNoBudget", "as it is")
+    granted = quota("True", "QuotaAvailable")
+    assert no_budget_notice(granted, created=NOW, now=NOW + timedelta(hours=1)) is None
 
 
 def test_an_instance_that_serves_is_told_once_and_the_way_there_is_not() -> None:

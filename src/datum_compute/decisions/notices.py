@@ -11,6 +11,7 @@ wanted number changes. What is in the way, and needs somebody to act, is always 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
@@ -23,8 +24,12 @@ REASON_SCALED = "Scaled"
 REASON_RECREATED = "Recreated"
 REASON_TERMINATING = "Terminating"
 
-_ALSO_TOLD = (compute.REASON_QUOTA_NO_BUDGET, compute.REASON_CELL_UNREACHABLE)
+_ALSO_TOLD = (compute.REASON_CELL_UNREACHABLE,)
 """Nobody needs to act at once, and yet nothing goes on."""
+
+NO_BUDGET_AFTER = timedelta(seconds=10)
+"""A claim that nobody has looked at yet says the same as one without a budget. A guess: far
+longer than an answer takes."""
 
 _COMES_BACK = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
 """Worth telling when they are well again; at the start that goes without saying."""
@@ -52,6 +57,18 @@ def instance_notices(before: Conditions, after: Conditions) -> tuple[Notice, ...
         elif _blocks(ready) and ready.reason not in _TOLD_BY_QUOTA:
             notices.append(_warning(ready))
     return tuple(notices)
+
+
+def no_budget_notice(
+    current: Conditions, *, created: datetime | None, now: datetime
+) -> Notice | None:
+    """Told of an Instance that has waited for a budget, and not only for an answer."""
+    quota = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
+    if quota is None or quota.reason != compute.REASON_QUOTA_NO_BUDGET:
+        return None
+    if created is None or now - created < NO_BUDGET_AFTER:
+        return None
+    return _warning(quota)
 
 
 def deployment_notices(

@@ -106,6 +106,7 @@ class InstanceReconciler:
     async def _write_status(self, cell: Cluster, instance: Object, outlook: Outlook) -> Object:
         before = instance.view(compute.Instance).status.conditions
         if outlook.conditions == before:
+            await self._signals.waits(cell, instance)
             return instance  # most passes have nothing new to say
         status = {
             **patch.values(instance.status),

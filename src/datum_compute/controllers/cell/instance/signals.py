@@ -76,6 +76,16 @@ class InstanceSignals:
         found = notices.instance_notices(before, after)
         await self._events.record(cell.client, instance, *found)
 
+    async def waits(self, cell: Cluster, instance: Object) -> None:
+        """Looked at once more, and nothing new to say."""
+        notice = notices.no_budget_notice(
+            instance.view(compute.Instance).status.conditions,
+            created=instance.metadata.creation_timestamp,
+            now=self._env.now(),
+        )
+        if notice is not None:
+            await self._events.record_once(cell.client, instance, notice)
+
     async def terminating(self, cell: Cluster, instance: Object) -> None:
         notice = Notice(NORMAL, notices.REASON_TERMINATING, "The Instance is being stopped")
         await self._events.record_once(cell.client, instance, notice)

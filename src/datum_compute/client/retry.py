@@ -18,13 +18,11 @@ Shared with the CLI's plain reader, so it imports nothing heavy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from datum_compute.client import errors
 
 if TYPE_CHECKING:
-    from random import Random
-
     from datum_compute.env import Environment
 
 RATIO = 0.1
@@ -68,11 +66,17 @@ class Outcome:
     retry_after: str = ""
 
 
+class Chance(Protocol):
+    """A random stream of the ``Environment``."""
+
+    def uniform(self, a: float, b: float) -> float: ...
+
+
 class RetryPolicy:
     """One for each client, or for several that share a budget."""
 
     def __init__(
-        self, random: Random, budget: RetryBudget | None = None, *, tries: int = TRIES
+        self, random: Chance, budget: RetryBudget | None = None, *, tries: int = TRIES
     ) -> None:
         self._random = random
         self._budget = budget or RetryBudget()

@@ -166,7 +166,7 @@ class Author:
         if not free:
             return self._change()
         chance = self._chance
-        wish = Wish(chance.choice(free), self._image(), chance.randint(0, 3), chance.choice(CITIES))
+        wish = Wish(chance.choice(free), self._image(), chance.randint(1, 3), chance.choice(CITIES))
         if chance.random() < 0.2:
             wish = replace(wish, start_seconds=chance.choice(("0.3", "5")))
         return self._wish(wish)
@@ -183,7 +183,7 @@ class Author:
             case 0 | 1:
                 wish = replace(wish, image=self._image(), fail="")
             case 2:
-                wish = replace(wish, minimum=chance.randint(0, 4))
+                wish = replace(wish, minimum=chance.randint(1, 4))
             case 3:
                 wish = replace(wish, cities=chance.choice(CITIES))
             case 4:
@@ -234,7 +234,7 @@ class Author:
                 self._tell("grant", amount=needed)
             else:
                 for name in sorted(wanted):
-                    self._wish(replace(wanted[name], minimum=0 if chance.random() < 0.5 else 1))
+                    self._wish(replace(wanted[name], minimum=1))
                 needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
                 if needed > self._granted:
                     self._tell("grant", amount=needed)

@@ -303,7 +303,11 @@ def a_city_that_is_served_no_longer(here: Desk) -> Iterator[str]:
     here.wait_until(10)
     body = manifest("api")
     body["spec"]["placements"][0]["cityCodes"] = ["DFW", "XYZ"]
+    here.act(_open_city(here, "XYZ"))
     here.act(here.client().create(compute.WORKLOADS, body, "default"))
+    here.act(here.client().delete(networking.LOCATION_BINDINGS, "xyz"))
+    here.wait_until(20)
+    here.act(here.client().delete(compute.WORKLOAD_DEPLOYMENTS, "api-default-xyz", "default"))
     here.wait_until(30)
     yield from typed(here, "status api", "why api", "rollout status api")
 

@@ -20,7 +20,7 @@ import msgspec
 from datum_compute.api import conditions, crds, karmada
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
-from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.cut import Cuts
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.verbs import LocalVerbs
@@ -142,6 +142,7 @@ class LocalPlatform:
                 store,
                 crds_for=crds.crds_for,
                 local=verbs.handle,
+                admission=admission.build_admission(self._reviewer),
                 metrics=self._metrics,
             )
             self._tokens = {ADMIN: admin_token}
@@ -175,10 +176,6 @@ class LocalPlatform:
     def client(self, plane: str, user: str, *, process: str = "", at: str = CENTRE) -> Client:
         """A client of a plane as a user made for this run: its token is in no file. ``process``
         is who uses it, if not named as the user, and ``at`` the cell in which that runs."""
-        token = self._tokens.get(user)
-        if token is None:
-            token = self._tokens[user] = self.env.new_token()
-            self.server.add_user(user, (access.MASTERS,), token)
         transport = self._carrier(self.server.handle, process or user, plane)
         crossed = _cell_crossed(plane, at)
         if crossed and user != ADMIN:
@@ -187,10 +184,27 @@ class LocalPlatform:
             transport,
             cluster=plane.rpartition("/")[2],
             prefix=routing.plane_prefix(plane),
-            token=token,
+            token=self._token(user),
             user_agent=user,
             field_manager=user,
         )
+
+    def _reviewer(self, project: str) -> Client:
+        """For the API server's own admission: part of it, so no network lies between."""
+        return ApiClient(
+            InProcessTransport(self.server.handle),
+            cluster=project,
+            prefix=routing.plane_prefix(f"project/{project}"),
+            token=self._token(admission.USER),
+            user_agent=admission.USER,
+        )
+
+    def _token(self, user: str) -> str:
+        token = self._tokens.get(user)
+        if token is None:
+            token = self._tokens[user] = self.env.new_token()
+            self.server.add_user(user, (access.MASTERS,), token)
+        return token
 
     def processes(self) -> list[tuple[str, Build]]:
         """Everything that runs beside the API server, in the order of its start; each is named

@@ -59,8 +59,8 @@ class Planes:
         self.held: Callable[[], bool] = lambda: True
         """Whether this process may act; without an election it always may."""
 
-    def own(self) -> Client:
-        return self._client(self._own_connection(), SINGLE)
+    def own(self, *, fenced: bool = True) -> Client:
+        return self._client(self._own_connection(), SINGLE, fenced=fenced)
 
     def lease(self) -> Client:
         """Of the own cluster, for the Lease alone: it decides who may act, so it may."""
@@ -78,10 +78,10 @@ class Planes:
         path = self._settings.discovery.discovery_kubeconfig_path
         return self._client(self._connection(path), "core")
 
-    def project(self, name: str, path: str) -> Client:
+    def project(self, name: str, path: str, *, fenced: bool = True) -> Client:
         """A project's plane below the server of this kubeconfig."""
-        connection = self._connection(path)
-        return self._client(replace(connection, prefix=PROJECT_PATH.format(name)), name)
+        connection = replace(self._connection(path), prefix=PROJECT_PATH.format(name))
+        return self._client(connection, name, fenced=fenced)
 
     def _own_connection(self) -> Connection:
         path = self._settings.kubeconfig

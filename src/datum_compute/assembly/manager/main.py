@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import uvloop
 
 from datum_compute.assembly.logs import log_to_stderr
+from datum_compute.assembly.manager.admission import Webhooks, build_webhooks
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
 from datum_compute.assembly.manager.groups import Planes, build_manager
 from datum_compute.assembly.manager.serving import ServingError, serve
@@ -66,9 +67,10 @@ async def _run(env: Environment, settings: ManagerSettings) -> None:
     planes = Planes(env, settings, metrics)
     try:
         manager = build_manager(env, settings, planes, metrics)
+        webhooks = build_webhooks(env, settings, planes) if settings.webhooks else None
         _say_enabled(settings)
         async with TaskGroup("compute-manager") as tasks:
-            started = _start_servers(tasks, settings, manager, metrics)
+            started = _start_servers(tasks, settings, manager, metrics, webhooks)
             started.append(tasks.start(manager.run(), name=manager.name))
             started.append(tasks.start(_say_ready(manager), name="readiness"))
             await stop.wait()
@@ -103,12 +105,18 @@ def _give_up() -> None:
 
 
 def _start_servers(
-    tasks: TaskGroup, settings: ManagerSettings, manager: Manager, metrics: Registry
+    tasks: TaskGroup,
+    settings: ManagerSettings,
+    manager: Manager,
+    metrics: Registry,
+    webhooks: Webhooks | None,
 ) -> list[asyncio.Task[None]]:
     ping = Check("ping", tuple)
     started = []
     if settings.health_probes is not None:
         ready = [ping, Check("caches", manager.missing)]
+        if webhooks is not None:
+            ready.append(Check("webhooks", webhooks.missing))
         app = health_app(alive=[ping], ready=ready)
         address = settings.health_probes
         work = serve(app, host=address.host, port=address.port, tls=None, name="probes")
@@ -119,6 +127,11 @@ def _start_servers(
             metrics_app(metrics), host=address.host, port=address.port, tls=tls, name="metrics"
         )
         started.append(tasks.start(work, name="metrics"))
+    if settings.webhooks is not None and webhooks is not None:
+        address, tls = settings.webhooks, settings.webhooks_tls
+        work = serve(webhooks.app, host=address.host, port=address.port, tls=tls, name="webhooks")
+        started.append(tasks.start(webhooks.fleet.run(), name=webhooks.fleet.name))
+        started.append(tasks.start(work, name="webhooks"))
     return started
 
 

@@ -1,0 +1,53 @@
+"""Admission as a manager serves it: on every replica, about the projects that are ready.
+
+Whoever leads, any replica may be asked; so reviews have a fleet and clients of their own,
+which no election fences: they read, and ask who may use what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datum_compute.assembly.manager.groups import Planes
+from datum_compute.assembly.manager.settings import ManagerSettings
+from datum_compute.client.protocol import Client
+from datum_compute.controllers.planes import SINGLE
+from datum_compute.env import Environment
+from datum_compute.fleets.projects import ProjectFleet
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.webhooks.app import WebhookApp
+from datum_compute.webhooks.projects import Projects
+from datum_compute.webhooks.workload import WorkloadReviews
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    app: WebhookApp
+    fleet: Fleet
+    """The projects reviews are about; run by whoever serves the application."""
+
+    def missing(self) -> list[str]:
+        """What it is not ready for, in words."""
+        return [] if self.fleet.discovered else [f"fleet {self.fleet.name}: not discovered"]
+
+
+def build_webhooks(env: Environment, settings: ManagerSettings, planes: Planes) -> Webhooks:
+    fleet = _projects(env, settings, planes)
+
+    def client_of(project: str) -> Client | None:
+        cluster = fleet.get(project)
+        return cluster.client if cluster is not None else None
+
+    single = SINGLE if settings.discovery.mode == "single" else ""
+    return Webhooks(WebhookApp(WorkloadReviews(Projects(client_of, single=single))), fleet)
+
+
+def _projects(env: Environment, settings: ManagerSettings, planes: Planes) -> Fleet:
+    discovery = settings.discovery
+    if discovery.mode == "single":
+        return SingleFleet("admission", SINGLE, planes.own(fenced=False), env)
+    path = discovery.project_kubeconfig_path or discovery.discovery_kubeconfig_path
+    return ProjectFleet(
+        "admission", planes.core(), lambda name: planes.project(name, path, fenced=False), env
+    )

@@ -1,0 +1,52 @@
+"""Lesson 5: a conflict while quota was pending lost the requeue and fell to exponential backoff.
+
+So: the requeue is known before anything can fail, and a conflict while pending keeps to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+
+import pytest
+
+from datum_compute.client.transport import Request, Response
+from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.fleets.single import SingleFleet
+from tests.controllers.harness import world
+from tests.controllers.test_cell_instance import GRANTED, answer, create, given, shows
+from tests.lessons.lines import Line, client_over, refusal
+
+CONFLICTS = 30
+
+
+async def test_lesson_05_conflicts_while_pending_are_retried_at_the_tier_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with world() as w:
+        await given(w)
+        left = iter(range(CONFLICTS))
+
+        def conflict(request: Request) -> Response | None:
+            status = request.method == "PATCH" and request.path.endswith("/status")
+            return refusal(409, "Conflict") if status and next(left, None) is not None else None
+
+        line = Line(w.embedded, conflict)
+        cell = SingleFleet("cell", "single", client_over(line, w.embedded, "cell/dfw"), w.env)
+        controller = instance_controller(
+            cell, w.env, hub=w.hub_fleet(), projects=w.projects(), cluster_name="dfw"
+        )
+        with caplog.at_level(logging.INFO, "datum_compute.controllers"):
+            async with w.running(controller):
+                await create(w)
+                shown = ("Ready", "False", "SchedulingGatesPresent")
+                await shows(w, shown, gates="Quota", within=CONFLICTS * 1.1 + 2)
+                await answer(w)
+                await shows(w, GRANTED, within=2.0)
+
+        statuses = [at for at, each in line.writes() if each.path.endswith("/status")]
+        gaps = [b - a for a, b in itertools.pairwise(statuses[: CONFLICTS + 1])]
+        assert max(gaps) <= 1.1, "longer than the tier of a new Instance"
+        told = [each for each in caplog.records if "conflict while quota" in each.message]
+        assert len(told) == CONFLICTS
+        assert controller.statistics().errors == 0

@@ -1,0 +1,58 @@
+"""Lesson 8: in single mode an event of a claim was enqueued under its project's name, which is no
+cluster of a cell; and a claim without references crashed the handler.
+
+So: a cell's cluster is always ``single``, and a claim that leads nowhere is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from tests.controllers.harness import NAMESPACE, World, set_condition, settle, world
+from tests.controllers.test_cell_instance import GRANTED, answer, controller, create, given, shows
+
+OURS = {compute.LABEL_SOURCE_CLUSTER: "dfw"}
+
+
+async def _claim(w: World, name: str, labels: dict[str, str], **spec: Any) -> None:
+    requests = [{"resourceType": "compute.datumapis.com/instances", "amount": 1}]
+    body = {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"requests": requests, "resourceRef": {"kind": "Project", "name": "demo"}, **spec},
+    }
+    claim = await w.project.create(quota.RESOURCE_CLAIMS, body, NAMESPACE)
+    await set_condition(w, w.project, quota.RESOURCE_CLAIMS, claim, "Granted")
+
+
+async def test_lesson_08_a_claim_of_any_project_wakes_the_cells_own_cluster() -> None:
+    async with world() as w:
+        await given(w)
+        running = controller(w)
+        async with w.running(running):
+            await create(w)
+            await settle(1300)
+            await answer(w)
+            await shows(w, GRANTED, within=1.0)
+
+            assert running.statistics().dropped_unengaged == 0
+
+
+async def test_lesson_08_claims_that_lead_nowhere_are_ignored() -> None:
+    async with world() as w:
+        await given(w)
+        running = controller(w)
+        async with w.running(running):
+            await settle(10)
+            before = running.statistics()
+            await _claim(w, "instance-without-namespace", OURS)
+            await _claim(w, "of-no-instance", OURS | {compute.LABEL_INSTANCE_NAMESPACE: "ns-1"})
+            await settle(600)
+            after = running.statistics()
+
+            assert (after.runs, after.errors) == (before.runs, 0)
+            assert (after.mapping_errors, after.dropped_empty, after.dropped_unengaged) == (0, 0, 0)
+            await create(w)
+            await answer(w)
+            await shows(w, GRANTED)

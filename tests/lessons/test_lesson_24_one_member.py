@@ -1,0 +1,40 @@
+"""Lesson 24: the hub added up the statuses of members, though a deployment is in exactly one cell.
+
+So: the status of the single member is passed through unchanged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.runtime import patch
+from datum_compute.testing.expectations import eventually
+from tests.controllers.harness import counters
+from tests.e2e.simulation import NAMESPACE, Life, apply, everywhere, running_as, workload
+
+FEDERATORS = ("CellReachable", "Scheduled")
+
+
+async def _story(life: Life) -> None:
+    for minimum in (1, 3, 2):
+        await apply(life, workload("acme/web:1", minimum))
+        await eventually("deployed", lambda m=minimum: running_as(life, "acme/web:1", 2 * m))  # type: ignore[misc]
+        for cell in life.settings.cells:
+            [in_cell] = await everywhere(life, compute.WORKLOAD_DEPLOYMENTS, f"cell/{cell}")
+            on_hub = await life.client("hub").get(
+                compute.WORKLOAD_DEPLOYMENTS, in_cell.name, in_cell.namespace
+            )
+            shown = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, in_cell.name, NAMESPACE)
+            assert patch.values(on_hub.status) == patch.values(in_cell.status)
+            assert counters(shown) == counters(in_cell) == (minimum,) * 4
+            own = [
+                each
+                for each in patch.values(shown.status)["conditions"]
+                if each["type"] not in FEDERATORS
+            ]
+            assert own == patch.values(in_cell.status)["conditions"]
+
+
+def test_lesson_24_the_cells_report_arrives_as_it_was_written(tmp_path: Path) -> None:
+    assert Life(24, tmp_path / "state.db").run(_story)

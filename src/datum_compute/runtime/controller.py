@@ -88,10 +88,14 @@ class Controller:
         reads: Sequence[Read] = (),
         workers: int = 8,
     ) -> None:
+        """``workers`` is how many keys of one cluster run at once. All clusters together may
+        have twice as many, so that one that hangs leaves half of them to the others; only
+        with 1 there is one run at a time, wherever."""
         self.name = name
         self.fleet = fleet
         self._reconcile = reconcile
         self._workers = workers
+        self._all_workers = 2 * workers if workers > 1 else 1
         self._sources: tuple[Source, ...] = (*watches, *reads)
         self._intake = Intake(name, fleet, self._sources, self._add, self._forget_cluster)
         self._queue: Queue[Request] | None = None
@@ -125,7 +129,7 @@ class Controller:
                 self._intake.start()
                 if elected is not None:
                     await elected()
-                for number in range(self._workers):
+                for number in range(self._all_workers):
                     tasks.start(self._work(queue), name=f"{self.name} worker {number}")
         finally:
             self._intake.stop()
@@ -171,8 +175,10 @@ class Controller:
     def _new_queue(self, chance: Callable[[], float], metrics: Registry | None) -> Queue[Request]:
         lane = attrgetter("cluster")
         if metrics is None:
-            return Queue(RECONCILE, chance, lane=lane)
-        queue: MeteredQueue[Request] = MeteredQueue(RECONCILE, chance, lane=lane)
+            return Queue(RECONCILE, chance, lane=lane, workers=self._all_workers)
+        queue: MeteredQueue[Request] = MeteredQueue(
+            RECONCILE, chance, lane=lane, workers=self._all_workers
+        )
         self._meter = meter = ControllerMeter(metrics, self.name, self._workers)
         meter.track_queue(queue)
         meter.track_intake(self._intake)

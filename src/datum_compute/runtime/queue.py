@@ -3,6 +3,9 @@
 - **Fair**: keys of one lane are handed out in the order in which they became ready, and
   lanes with ready keys take turns. A controller has a lane per cluster, so a cluster with a
   hundred thousand keys costs another one key of waiting, not a hundred thousand.
+- **Reserved**: a lane holds fewer keys than there are workers left over, so however long the
+  keys of a cluster run, because its server hangs, there is a worker for the next cluster.
+  One lane gets half of the workers, a second half of the rest, and so on.
 - **Stingy**: a key added many times before it is handed out is handed out once, and a key
   is never in two hands at once.
 - **Re-addable while running**: a key added while it runs is handed out again after
@@ -50,17 +53,25 @@ def _one_lane(_: Hashable) -> str:
 
 class Queue(Generic[K]):
     def __init__(
-        self, backoff: Backoff, chance: Callable[[], float], lane: Callable[[K], str] = _one_lane
+        self,
+        backoff: Backoff,
+        chance: Callable[[], float],
+        lane: Callable[[K], str] = _one_lane,
+        *,
+        workers: int = 0,
     ) -> None:
-        """``chance`` is uniform in [0, 1); ``lane`` names the lane a key waits in."""
+        """``chance`` is uniform in [0, 1); ``lane`` names the lane a key waits in;
+        ``workers`` is how many will ask for keys; up to 1, nothing is reserved."""
         self._loop = asyncio.get_running_loop()
         self._backoff = backoff
         self._chance = chance
         self._lane = lane
+        self._workers = workers
         self._lanes: dict[str, deque[K]] = {}  # only those with ready keys
         self._turns: deque[str] = deque()  # the same lanes, next one first
         self._queued: set[K] = set()  # sets here are asked for membership, never iterated
         self._running: set[K] = set()
+        self._held: dict[str, int] = {}  # running keys of each lane that has some
         self._again: dict[K, None] = {}
         self._due: dict[K, tuple[float, int]] = {}  # when, and the number of the push
         self._heap: list[tuple[float, int, K]] = []  # may hold pushes that do not count any more
@@ -123,7 +134,7 @@ class Queue(Generic[K]):
 
     async def get(self) -> K:
         """The next key; the caller owes a ``done`` for it. Raises :class:`QueueClosed`."""
-        while not self._queued:
+        while (lane := self._next_lane()) is None:
             if self._closed:
                 raise QueueClosed
             waiter = self._loop.create_future()
@@ -134,7 +145,6 @@ class Queue(Generic[K]):
                 if not waiter.cancelled():
                     self._wake()  # it was meant for us; let somebody else have it
                 raise
-        lane = self._turns.popleft()
         keys = self._lanes[lane]
         key = keys.popleft()
         if keys:
@@ -143,11 +153,30 @@ class Queue(Generic[K]):
             del self._lanes[lane]
         self._queued.discard(key)
         self._running.add(key)
+        self._held[lane] = self._held.get(lane, 0) + 1
         self._due.pop(key, None)
         return key
 
+    def _next_lane(self) -> str | None:
+        """The lane whose turn it is; it has had it. Lanes that hold their share keep their
+        place, and as each of them holds a key, there are no more of them than workers."""
+        left = self._workers - len(self._running)
+        for place, lane in enumerate(self._turns):
+            if self._workers <= 1 or self._held.get(lane, 0) < left:
+                del self._turns[place]
+                return lane
+        return None
+
     def done(self, key: K) -> None:
+        if key not in self._running:
+            return
         self._running.discard(key)
+        lane = self._lane(key)
+        self._held[lane] -= 1
+        if not self._held[lane]:
+            del self._held[lane]
+        if self._workers:
+            self._wake()  # a lane that held its share may have one more
         if key in self._again:
             del self._again[key]
             self.add(key)

@@ -193,6 +193,26 @@ async def test_as_many_keys_at_once_as_there_are_workers() -> None:
     assert len(runs.requests) == 20
 
 
+@pytest.mark.parametrize(("workers", "most"), [(1, 1), (3, 6)])
+async def test_all_clusters_share_twice_the_workers_but_a_lone_one_is_alone(
+    workers: int, most: int
+) -> None:
+    env, runs = SimulatedEnvironment(), Runs(takes=1)
+    planes = {f"c{number}": Plane() for number in range(6)}
+    for plane in planes.values():
+        for number in range(5):
+            plane.put(f"w{number}")
+    fleet = _fleet(env, **planes)
+    watches = [Watch(fleet, WIDGETS, itself)]
+    controller = Controller("c", fleet, runs, watches=watches, workers=workers)
+
+    async with managed(env, controller):
+        await asyncio.sleep(100)
+
+    assert runs.most_at_once == most
+    assert len(runs.requests) == 30
+
+
 async def test_a_predicate_sees_old_and_new_and_decides() -> None:
     env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
     plane.put("a", spec={"size": 1}, metadata={"generation": 1})

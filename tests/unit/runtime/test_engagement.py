@@ -202,3 +202,28 @@ async def test_requests_that_wait_for_a_cluster_to_be_known_go_with_it() -> None
         await fleet.disengage("one")
 
         assert controller._intake.kept_aside() == 0
+
+
+async def test_a_cluster_that_hangs_does_not_hold_up_another() -> None:
+    env, hanging, healthy = SimulatedEnvironment(), Plane(), Plane()
+    for number in range(100):
+        hanging.put(f"w{number:02}")
+    fleet, served = OpenFleet("open", env), list[float]()
+
+    async def reconcile(request: Request) -> None:
+        if request.cluster == "hanging":
+            await asyncio.sleep(30)  # as long as a request may take
+        else:
+            served.append(asyncio.get_running_loop().time())
+
+    controller = Controller("c", fleet, reconcile, watches=[Watch(fleet, WIDGETS, itself)])
+    async with managed(env, controller):
+        fleet.engage("hanging", hanging)
+        fleet.engage("healthy", healthy)
+        await asyncio.sleep(10)
+        now = asyncio.get_running_loop().time()
+        for name in "abc":
+            healthy.put(name)
+        await asyncio.sleep(1)
+
+    assert [round(time - now, 1) for time in served] == [0, 0, 0]

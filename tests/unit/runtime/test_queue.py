@@ -183,6 +183,38 @@ async def test_a_lane_that_comes_back_stands_behind_those_that_wait() -> None:
     assert [first, *await _drain(queue)] == ["a1", "b1", "c1", "a2"]
 
 
+async def test_a_lane_whose_keys_never_end_leaves_workers_for_every_other() -> None:
+    """Of sixteen workers the first cluster that hangs gets eight, the next four, and so on."""
+    queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0], workers=16)
+    held: list[str] = []
+    for lane in "abcd":
+        for number in range(100):
+            queue.add(f"{lane}{number}")
+        tasks = [asyncio.create_task(queue.get()) for _ in range(16 - len(held))]
+        await asyncio.sleep(1)
+        held += [task.result() for task in tasks if task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.sleep(0)
+
+    lanes = [key[0] for key in held]
+    assert [lanes.count(lane) for lane in "abcd"] == [8, 4, 2, 1]
+
+
+async def test_a_lane_gets_one_more_when_one_of_its_keys_is_done() -> None:
+    queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, workers=4)
+    for key in "abc":
+        queue.add(key)
+    first, second = await queue.get(), await queue.get()
+    third = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    assert (first, second, third.done()) == ("a", "b", False)
+
+    queue.done("a")
+
+    assert await third == "c"
+
+
 async def test_a_key_is_never_in_two_hands_however_many_workers_and_adds() -> None:
     queue = _queue()
     running: list[str] = []

@@ -26,6 +26,7 @@ def _lane(key: str) -> str:
 class Model:
     """The promises, written without regard for speed."""
 
+    workers: int = 0
     now: float = 0.0
     moment: int = 0
     ready: list[str] = field(default_factory=list)
@@ -59,9 +60,13 @@ class Model:
                 del self.due[key]
                 self.add(key)
 
-    def next_key(self) -> str:
-        """The lane that is in line for longest, and of that the key that is."""
-        lane = min(self.in_line_since, key=lambda name: self.in_line_since[name])
+    def next_key(self) -> str | None:
+        """The lane that is in line for longest and holds less than the rest of the workers,
+        and of that the key that waits for longest."""
+        lanes = [lane for lane in self.in_line_since if self.may_have_more(lane)]
+        if not lanes:
+            return None
+        lane = min(lanes, key=lambda name: self.in_line_since[name])
         key = next(key for key in self.ready if _lane(key) == lane)
         self.ready.remove(key)
         del self.in_line_since[lane]
@@ -70,6 +75,10 @@ class Model:
         self.running.append(key)
         self.due.pop(key, None)
         return key
+
+    def may_have_more(self, lane: str) -> bool:
+        held = [key for key in self.running if _lane(key) == lane]
+        return not self.workers or len(held) < self.workers - len(self.running)
 
     def done(self, key: str) -> None:
         self.running.remove(key)
@@ -86,16 +95,18 @@ class Model:
 
 
 class QueueMachine(RuleBasedStateMachine):
+    workers = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
         self.chance = 0.0
         self.queue = self.loop.run_until_complete(self._made())
-        self.model = Model()
+        self.model = Model(self.workers)
         self.waiting: list[asyncio.Task[str]] = []
 
     async def _made(self) -> Queue[str]:
-        return Queue(BACKOFF, lambda: self.chance, _lane)
+        return Queue(BACKOFF, lambda: self.chance, _lane, workers=self.workers)
 
     @rule(keys=st.lists(KEYS, min_size=1, max_size=4))
     def add(self, keys: list[str]) -> None:
@@ -129,9 +140,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.forget(key)
         self.model.failures.pop(key, None)
 
+    @precondition(lambda self: not self.workers or self.busy() < self.workers)
     @rule()
     def get(self) -> None:
         self.waiting.append(self.loop.create_task(self.queue.get()))
+
+    def busy(self) -> int:
+        return len(self.waiting) + len(self.model.running)
 
     @precondition(lambda self: self.waiting)
     @rule(key=KEYS, number=st.integers(0, 3))
@@ -167,10 +182,12 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         self.loop.run_until_complete(self._settle())
-        count = min(len(self.waiting), len(self.model.ready))
-        handed = [self.model.next_key() for _ in range(count)]
-        # Who waits for longest is served first.
-        assert [task.result() for task in self.waiting if task.done()] == handed
+        handed: list[str] = []
+        while len(handed) < len(self.waiting) and (key := self.model.next_key()) is not None:
+            handed.append(key)
+        got = [task.result() for task in self.waiting if task.done()]
+        # Who waits for longest is served first, unless it was woken for a lane with its share.
+        assert got == handed if not self.workers else sorted(got) == sorted(handed)
         self.waiting = [task for task in self.waiting if not task.done()]
         now = self.queue.statistics()
         model = (len(self.model.ready), len(self.model.due), len(self.model.running))
@@ -190,5 +207,14 @@ class QueueMachine(RuleBasedStateMachine):
         self.loop.close()
 
 
-QueueMachine.TestCase.settings = settings(deadline=None, max_examples=40, stateful_step_count=40)
+class SharingMachine(QueueMachine):
+    """As a controller has it: a number of workers, of whom some are kept free for others."""
+
+    workers = 6
+
+
+SETTINGS = settings(deadline=None, max_examples=40, stateful_step_count=40)
+QueueMachine.TestCase.settings = SETTINGS
+SharingMachine.TestCase.settings = SETTINGS
 test_every_history_agrees_with_the_model = QueueMachine.TestCase
+test_every_history_of_workers_that_share_agrees_with_the_model = SharingMachine.TestCase

@@ -13,13 +13,13 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.scheme import Resource
 from datum_compute.decisions import hashing, names
 from datum_compute.runtime import patch
-from tests.e2e.simulation import Life, cells, everywhere
+from tests.e2e.simulation import Stage, cells, everywhere
 from tests.e2e.stories import Wish
 
 Wanted = Mapping[str, Wish]
 
 
-async def unsettled(life: Life, wanted: Wanted) -> str:
+async def unsettled(life: Stage, wanted: Wanted) -> str:
     """What is not as wanted yet, or an empty text."""
     for look in (_workloads, _deployments, _instances, _claims, _hub, _networks, _subnets):
         if problem := await look(life, wanted):
@@ -41,15 +41,15 @@ def _in_city(wanted: Wanted, cell: str) -> dict[str, Wish]:
     }
 
 
-def _all(life: Life, wanted: Wanted) -> dict[str, Wish]:
+def _all(life: Stage, wanted: Wanted) -> dict[str, Wish]:
     return {k: v for cell in life.settings.cells for k, v in _in_city(wanted, cell).items()}
 
 
-def _project(life: Life) -> str:
+def _project(life: Stage) -> str:
     return f"project/{life.settings.project}"
 
 
-async def _named(life: Life, resource: Resource, plane: str) -> dict[str, Object]:
+async def _named(life: Stage, resource: Resource, plane: str) -> dict[str, Object]:
     return {obj.name: obj for obj in await everywhere(life, resource, plane)}
 
 
@@ -58,7 +58,7 @@ def _compare(what: str, found: Mapping[str, object], wanted: Mapping[str, object
     return f"{what}: missing {missing}, surplus {surplus}" if missing or surplus else ""
 
 
-async def _workloads(life: Life, wanted: Wanted) -> str:
+async def _workloads(life: Stage, wanted: Wanted) -> str:
     found = await _named(life, compute.WORKLOADS, _project(life))
     if problem := _compare("workloads", found, wanted):
         return problem
@@ -84,7 +84,7 @@ async def _workloads(life: Life, wanted: Wanted) -> str:
     return ""
 
 
-async def _deployments(life: Life, wanted: Wanted) -> str:
+async def _deployments(life: Stage, wanted: Wanted) -> str:
     everything = _all(life, wanted)
     planes = [(_project(life), everything), ("hub", everything)]
     planes += [(f"cell/{cell}", _in_city(wanted, cell)) for cell in life.settings.cells]
@@ -134,7 +134,7 @@ def _instances_of(deployments: Mapping[str, Wish]) -> dict[str, Wish]:
     }
 
 
-async def _instances(life: Life, wanted: Wanted) -> str:
+async def _instances(life: Stage, wanted: Wanted) -> str:
     everything = _instances_of(_all(life, wanted))
     planes = [(_project(life), everything), ("hub", everything)]
     for cell in life.settings.cells:
@@ -167,7 +167,7 @@ async def _instances(life: Life, wanted: Wanted) -> str:
     return ""
 
 
-async def _claims(life: Life, wanted: Wanted) -> str:
+async def _claims(life: Stage, wanted: Wanted) -> str:
     everything = _instances_of(_all(life, wanted))
     claims = await _named(life, quota.RESOURCE_CLAIMS, _project(life))
     wished = {names.claim_name(name): wish for name, wish in everything.items()}
@@ -185,7 +185,7 @@ async def _claims(life: Life, wanted: Wanted) -> str:
     return ""
 
 
-async def _hub(life: Life, wanted: Wanted) -> str:
+async def _hub(life: Stage, wanted: Wanted) -> str:
     cities = {city for wish in wanted.values() for city in wish.cities}
     policies = await _named(life, karmada.PROPAGATION_POLICIES, "hub")
     if problem := _compare("policies", policies, {names.policy_name(c): 1 for c in cities}):
@@ -208,7 +208,7 @@ async def _hub(life: Life, wanted: Wanted) -> str:
     return ""
 
 
-async def _networks(life: Life, wanted: Wanted) -> str:
+async def _networks(life: Stage, wanted: Wanted) -> str:
     for cell in life.settings.cells:
         plane, here = f"cell/{cell}", _in_city(wanted, cell)
         bindings = await _named(life, networking.NETWORK_BINDINGS, plane)
@@ -234,7 +234,7 @@ async def _networks(life: Life, wanted: Wanted) -> str:
     return ""
 
 
-async def _subnets(life: Life, wanted: Wanted) -> str:
+async def _subnets(life: Stage, wanted: Wanted) -> str:
     ranges: list[IPv4Network] = []
     for plane in cells(life):
         for obj in await everywhere(life, networking.SUBNETS, plane):

@@ -29,6 +29,7 @@ from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.client.transport import Handler, Transport
+from datum_compute.runtime import patch
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
 from tests.e2e.losses import LossyTransport
@@ -53,6 +54,14 @@ class Stage(Protocol):
 
     @property
     def project(self) -> Client: ...
+
+    @property
+    def tenant(self) -> str:
+        """The project's namespace on hub and cells; empty where the project is alone there."""
+        ...
+
+    @property
+    def witness(self) -> Witness | None: ...
 
     def client(self, plane: str) -> Client: ...
 
@@ -120,6 +129,7 @@ class Life:
         sys.unraisablehook = lambda _: None
         try:
             del self.platform
+            self.cuts = Cuts(self.cuts.cells)  # the dead one's streams go with it
             if self.witness is not None:
                 self.witness.begin()  # lets go of what was never committed
             gc.collect()
@@ -147,6 +157,10 @@ class Life:
     @property
     def project(self) -> Client:
         return self.client(f"project/{self.settings.project}")
+
+    @property
+    def tenant(self) -> str:
+        return ""
 
 
 def workload(image: str, minimum: int, cities: tuple[str, ...] = ("DFW", "LHR")) -> dict[str, Any]:
@@ -186,10 +200,20 @@ async def apply(life: Stage, wanted: dict[str, Any]) -> None:
 
 
 async def everywhere(life: Stage, resource: Resource, *planes: str) -> list[Object]:
+    """On these planes; on those that projects share, only what is of this one."""
     found: list[Object] = []
     for plane in planes:
-        found += (await life.client(plane).list(resource)).items
+        shared = not plane.startswith("project/") and resource != karmada.WORKS
+        found += (await life.client(plane).list(resource, life.tenant if shared else "")).items
+    if life.tenant and resource == karmada.WORKS:
+        found = [work for work in found if _is_of(work, life.tenant)]
     return found
+
+
+def _is_of(work: Object, namespace: str) -> bool:
+    """Works of all projects lie in one namespace per cell."""
+    manifests = patch.values(work.spec)["workload"]["manifests"]
+    return any(each["metadata"].get("namespace") == namespace for each in manifests)
 
 
 def cells(life: Stage) -> list[str]:

@@ -9,6 +9,7 @@ networks are there and the budget is enough. What it then has to look like is ``
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.providers.simulated.behaviour import FAIL, FAILURES, START_SECONDS
-from tests.e2e.simulation import NAMESPACE, Life, cells, everywhere, workload
+from tests.e2e.simulation import NAMESPACE, Stage, cells, everywhere, workload
 
 WORKLOADS = ("web", "api", "job")
 CITIES = (("DFW",), ("LHR",), ("DFW", "LHR"))
@@ -121,10 +122,23 @@ class Story:
         )
 
 
+DEEDS = ("deploy", "change", "destroy", "recreate", "network", "lose", "drift")
+WEIGHTS = (2, 7, 1, 1, 1, 5, 2)
+
+
 class Author:
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        cities: Sequence[tuple[str, ...]] = CITIES,
+        weights: Sequence[int] = WEIGHTS,
+    ) -> None:
+        """``weights`` are those of :data:`DEEDS`."""
         self._chance = Random(seed)
         self._story = Story(seed)
+        self._cities = cities
+        self._weights = weights
         self._images = 0
         self._granted = 100
 
@@ -133,20 +147,17 @@ class Author:
         if chance.random() < 0.4:
             story.grant = self._granted = chance.randint(2, 5)
         self._deploy()
+        deeds = {
+            "deploy": self._deploy,
+            "change": self._change,
+            "destroy": self._destroy,
+            "recreate": self._recreate,
+            "network": self._network,
+            "lose": self._lose,
+            "drift": self._drift,
+        }
         for _ in range(chance.choice((4, 6, 9, 16))):
-            deed = chance.choices(
-                (
-                    self._deploy,
-                    self._change,
-                    self._destroy,
-                    self._recreate,
-                    self._network,
-                    self._lose,
-                    self._drift,
-                ),
-                (2, 7, 1, 1, 1, 5, 2),
-            )[0]
-            deed()
+            deeds[chance.choices(DEEDS, self._weights)[0]]()
         self._end()
         return story
 
@@ -166,7 +177,9 @@ class Author:
         if not free:
             return self._change()
         chance = self._chance
-        wish = Wish(chance.choice(free), self._image(), chance.randint(1, 3), chance.choice(CITIES))
+        wish = Wish(
+            chance.choice(free), self._image(), chance.randint(1, 3), chance.choice(self._cities)
+        )
         if chance.random() < 0.2:
             wish = replace(wish, start_seconds=chance.choice(("0.3", "5")))
         return self._wish(wish)
@@ -185,7 +198,7 @@ class Author:
             case 2:
                 wish = replace(wish, minimum=chance.randint(1, 4))
             case 3:
-                wish = replace(wish, cities=chance.choice(CITIES))
+                wish = replace(wish, cities=chance.choice(self._cities))
             case 4:
                 self._images += 1
                 wish = replace(wish, restarted=f"2026-01-01T00:00:{self._images:02}Z")
@@ -244,7 +257,7 @@ def write_story(seed: int) -> Story:
     return Author(seed).write()
 
 
-async def do(life: Life, step: Step) -> None:
+async def do(life: Stage, step: Step) -> None:
     """One deed; doing it twice is as good as once, for the power may go in between."""
     match step.deed, step.wish:
         case "apply", Wish() as wish:
@@ -266,7 +279,7 @@ async def do(life: Life, step: Step) -> None:
             raise ValueError(f"nobody knows how to {step.deed}")
 
 
-async def _apply(life: Life, wish: Wish) -> None:
+async def _apply(life: Stage, wish: Wish) -> None:
     try:
         await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
     except errors.AlreadyExists:
@@ -277,7 +290,7 @@ async def _apply(life: Life, wish: Wish) -> None:
         await life.project.patch(compute.WORKLOADS, wish.name, merge({"spec": spec}), NAMESPACE)
 
 
-async def _create_when_free(life: Life, wish: Wish) -> None:
+async def _create_when_free(life: Stage, wish: Wish) -> None:
     while True:
         try:
             await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
@@ -287,14 +300,14 @@ async def _create_when_free(life: Life, wish: Wish) -> None:
             return
 
 
-async def _delete(life: Life, name: str) -> None:
+async def _delete(life: Stage, name: str) -> None:
     try:
         await life.project.delete(compute.WORKLOADS, name, NAMESPACE)
     except errors.NotFound:
         pass  # the power went after it
 
 
-async def _replace_network(life: Life) -> None:
+async def _replace_network(life: Stage) -> None:
     body = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
     try:
         await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
@@ -310,7 +323,7 @@ async def _replace_network(life: Life) -> None:
             return
 
 
-async def _grant(life: Life, amount: int) -> None:
+async def _grant(life: Stage, amount: int) -> None:
     grant = await life.project.get(quota.RESOURCE_GRANTS, GRANT, "milo-system")
     allowances = [
         {
@@ -329,13 +342,13 @@ async def _grant(life: Life, amount: int) -> None:
     await life.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
 
 
-def _planes(life: Life, kind: str) -> tuple[str, ...]:
+def _planes(life: Stage, kind: str) -> tuple[str, ...]:
     if kind == "project":
         return (f"project/{life.settings.project}",)
     return tuple(cells(life)) if kind == "cell" else (kind,)
 
 
-async def _pick(life: Life, kind: str, resource: Resource, pick: int) -> tuple[str, Object] | None:
+async def _pick(life: Stage, kind: str, resource: Resource, pick: int) -> tuple[str, Object] | None:
     found = [
         (plane, obj)
         for plane in _planes(life, kind)
@@ -344,7 +357,7 @@ async def _pick(life: Life, kind: str, resource: Resource, pick: int) -> tuple[s
     return found[pick % len(found)] if found else None
 
 
-async def _lose(life: Life, step: Step) -> None:
+async def _lose(life: Stage, step: Step) -> None:
     kind, resource = LOSABLE[step.target]
     picked = await _pick(life, kind, resource, step.pick)
     if picked is None:
@@ -358,7 +371,7 @@ async def _lose(life: Life, step: Step) -> None:
         pass  # gone by itself
 
 
-async def _drift(life: Life, step: Step) -> None:
+async def _drift(life: Stage, step: Step) -> None:
     kind, resource = EDITABLE[step.target]
     picked = await _pick(life, kind, resource, step.pick)
     if picked is None:

@@ -15,14 +15,13 @@ from pathlib import Path
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.assembly.local.platform import LocalPlatform
+from datum_compute.assembly.local.platform import Build, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import kubeconfig
 from datum_compute.client.protocol import Client
 from datum_compute.env import SystemEnvironment
 from datum_compute.platform.apiserver import routing
 from datum_compute.platform.apiserver.serve import serve
-from datum_compute.runtime.manager import Manager
 from datum_compute.testing.expectations import eventually
 from tests.e2e.simulation import NAMESPACE, apply, nothing_left, running_as, workload
 
@@ -36,7 +35,7 @@ WITHIN = 60.0
 class Surroundings(LocalPlatform):
     """A platform whose controllers run elsewhere."""
 
-    def controllers(self) -> list[Manager]:
+    def controllers(self) -> list[tuple[str, Build]]:
         return []
 
 
@@ -44,6 +43,8 @@ class Place:
     """What the stories of the simulation are told on: a running platform."""
 
     settings = SETTINGS
+    tenant = ""
+    witness = None
 
     def __init__(self, platform: LocalPlatform) -> None:
         self.platform = platform

@@ -1,7 +1,8 @@
 """Sees every commit of a platform, over all its lives, and what must never be in one.
 
 A rule is judged on what was committed, while a controller decides on what it had read a
-moment before. So whatever an order was within the last second still counts as one.
+moment before, and a slow network takes its time as well. So whatever was so within the grace
+still counts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions import hashing
+from datum_compute.decisions import hashing, names
 from datum_compute.platform.apiserver.storage import PlaneStore
 from datum_compute.platform.apiserver.storage_table import Event, Table
 
@@ -52,6 +53,9 @@ class Copy:
     available: bool = False
     programmed: bool = False
 
+EXPIRED_EVENTS = "events that went"
+"""Nobody of ours deletes Events: they go with time, or with their namespace."""
+
 
 @dataclass
 class Witness:
@@ -61,6 +65,8 @@ class Witness:
     """Instances a person deleted in a cell, by uid."""
     quota_is_kept: bool = True
     """False where a person took claims away: a grant is sticky, so more may run then."""
+    grace: int = GRACE_MILLISECONDS
+    """How old a view may be that something was decided on, with its way to the server."""
     changes: Counter[str] = field(default_factory=Counter)
     recent: list[str] = field(default_factory=list)
     _trace: Any = field(default_factory=hashlib.sha256)
@@ -69,7 +75,12 @@ class Witness:
     _instances: dict[Key, Copy] = field(default_factory=dict)
     _terminated: set[tuple[str, str]] = field(default_factory=set)
     """Cells' namespaces on their way out, with all that is in them."""
-    _limit: int = 0
+    _projects: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Whose a cell's namespace is."""
+    _limits: dict[str, int] = field(default_factory=dict)
+    """Instances that each project may have at the moment."""
+    _ready: dict[tuple[Key, int], int] = field(default_factory=dict)
+    """When an Instance of this deployment and number was last seen Ready."""
     _last: int = 0
 
     @property
@@ -98,23 +109,29 @@ class Witness:
             if cell and table.resource == compute.WORKLOAD_DEPLOYMENTS.group_resource:
                 self._deployment(key, event, obj)
             elif cell and table.resource == core.NAMESPACES.group_resource:
-                if event.after.deleting:
-                    self._terminated.add((plane.name, event.after.name))
-                elif event.before is None:
-                    self._terminated.discard((plane.name, event.after.name))
+                self._namespace((plane.name, event.after.name), event)
             elif cell and table.resource == compute.INSTANCES.group_resource:
                 self._instance(key, event, obj)
             elif table.resource == "allowancebuckets.quota.miloapis.com" and not event.deleted:
-                self._bucket(event, obj)
+                self._bucket(plane.name.partition("/")[2], event, obj)
 
     def _note(self, plane: PlaneStore, table: Table, event: Event) -> None:
         kind = "deleted" if event.deleted else "changed" if event.before else "created"
         line = f"{plane.name} {table.resource} {event.after.namespace}/{event.after.name} {kind}"
         self._last = event.time
         self._trace.update(line.encode() + b"\n")
-        self.changes[table.resource] += 1
+        expired = event.deleted and table.resource == core.EVENTS.group_resource
+        self.changes[EXPIRED_EVENTS if expired else table.resource] += 1
         self.recent.append(line)
         del self.recent[:-50]
+
+    def _namespace(self, place: tuple[str, str], event: Event) -> None:
+        if event.after.deleting:
+            self._terminated.add(place)
+        elif event.before is None:
+            self._terminated.discard(place)
+        label = event.after.labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
+        self._projects[place] = names.decode_project(label)
 
     def _deployment(self, key: Key, event: Event, obj: dict[str, Any]) -> None:
         desired, template = NOTHING
@@ -130,7 +147,7 @@ class Witness:
         orders = self._orders.get(key, [])
         for position, order in enumerate(orders):
             until = orders[position + 1].time if position + 1 < len(orders) else now
-            if until >= now - GRACE_MILLISECONDS:
+            if until >= now - self.grace:
                 yield order
 
     def _instance(self, key: Key, event: Event, obj: dict[str, Any]) -> None:
@@ -149,9 +166,17 @@ class Witness:
         if after.programmed and (obj["spec"].get("controller") or {}).get("schedulingGates"):
             self._break(event, f"{key} is programmed while a gate is on")
         if after.programmed and self.quota_is_kept:
-            running = sum(each.programmed for each in self._instances.values())
-            if running > self._limit:
-                self._break(event, f"{running} Instances run, the limit is {self._limit}")
+            self._judge_running(self._projects.get(key[:2], ""), event)
+
+    def _judge_running(self, project: str, event: Event) -> None:
+        running = sum(
+            each.programmed
+            for key, each in self._instances.items()
+            if self._projects.get(key[:2]) == project
+        )
+        limit = self._limits.get(project, 0)
+        if running > limit:
+            self._break(event, f"{running} Instances of {project} run, the limit is {limit}")
 
     def _read(self, key: Key, event: Event, obj: dict[str, Any], before: Copy | None) -> Copy:
         labels = event.after.labels
@@ -168,7 +193,7 @@ class Witness:
             programmed="Programmed" in true,
         )
         if "Ready" in true:
-            copy.ready_at = event.time
+            copy.ready_at = self._ready[copy.deployment, copy.ordinal] = event.time
         elif before is not None and before.uid == copy.uid:
             # Until this write it was; from here on it counts as ready for the grace alone.
             copy.ready_at = before.ready_at
@@ -183,14 +208,21 @@ class Witness:
         desired = max(
             (each.desired for each in self._in_force(new.deployment, event.time)), default=0
         )
+        if any(each.ordinal == new.ordinal for each in siblings):
+            self._break(event, f"{key} was created beside another number {new.ordinal}")
         staying = [each for each in siblings if each.ordinal < desired]
         if new.ordinal >= desired or len(staying) + 1 > desired + 1:
             self._break(event, f"{key} was created as number {new.ordinal}, wanted are {desired}")
         for ordinal in range(new.ordinal):
             found = [each for each in siblings if each.ordinal == ordinal]
-            if not found or found[0].ready_at < 0:
+            if (not found or found[0].ready_at < 0) and not self._was_ready(new, ordinal, event):
                 state = "not Ready" if found else "missing"
                 self._break(event, f"{key} was created while number {ordinal} was {state}")
+
+    def _was_ready(self, new: Copy, ordinal: int, event: Event) -> bool:
+        """Within what a grace longer than the usual allows for."""
+        last = self._ready.get((new.deployment, ordinal), -(10**15))
+        return last >= event.time - (self.grace - GRACE_MILLISECONDS)
 
     def _judge_deletion(self, key: Key, copy: Copy, event: Event) -> None:
         if not copy.available or copy.uid in self.ordered:
@@ -201,12 +233,12 @@ class Witness:
         if all(each.desired > copy.ordinal and each.template == copy.template for each in orders):
             self._break(event, f"{key} was Available and current, and was deleted")
 
-    def _bucket(self, event: Event, obj: dict[str, Any]) -> None:
+    def _bucket(self, project: str, event: Event, obj: dict[str, Any]) -> None:
         status = obj.get("status") or {}
         if status.get("allocated", 0) > status.get("limit", 0):
             self._break(event, f"bucket {event.after.name} is over its limit: {status}")
         if obj["spec"]["resourceType"] == "compute.datumapis.com/instances":
-            self._limit = status.get("limit", 0)
+            self._limits[project] = status.get("limit", 0)
 
     def _break(self, event: Event, what: str) -> None:
         self.broken.append(f"at {event.time}: {what}")

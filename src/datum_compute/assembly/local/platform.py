@@ -131,6 +131,12 @@ class LocalPlatform:
             raise RuntimeError("the platform does not run")
         return self._server
 
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            raise RuntimeError("the platform does not run")
+        return self._store
+
     @asynccontextmanager
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
         store = self._store = Store(self.env, self._database)
@@ -142,8 +148,8 @@ class LocalPlatform:
                 store,
                 crds_for=crds.crds_for,
                 local=verbs.handle,
-                admission=admission.build_admission(self._reviewer),
                 metrics=self._metrics,
+                admission=admission.build_admission(self._reviewer),
             )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
@@ -209,16 +215,21 @@ class LocalPlatform:
     def processes(self) -> list[tuple[str, Build]]:
         """Everything that runs beside the API server, in the order of its start; each is named
         as the user it acts as, but for the network stand-in, which is in two places."""
-        cells = self.settings.cells
         return [
             ("standin-projects", self._project_standin),
             ("standin-propagation", self._propagation_standin),
             ("standin-quota", self._quota_standin),
             ("standin-network", self._network_standin),
             (MIRROR, self._network_mirror),
+            *self.controllers(),
+            *((f"provider-{cell}", partial(self._provider, cell)) for cell in self.settings.cells),
+        ]
+
+    def controllers(self) -> list[tuple[str, Build]]:
+        cells = self.settings.cells
+        return [
             ("compute-management", self._management),
             *((f"compute-cell-{cell}", partial(self._cell, cell)) for cell in cells),
-            *((f"provider-{cell}", partial(self._provider, cell)) for cell in cells),
         ]
 
     def _planes(self) -> list[tuple[str, str]]:

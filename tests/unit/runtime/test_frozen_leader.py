@@ -102,7 +102,7 @@ def toy(process: Process) -> Controller:
             await cluster.client.create(core.CONFIG_MAPS, body, request.namespace)
         except errors.AlreadyExists:
             pass
-        await asyncio.sleep(0.5)  # thinking
+        await asyncio.sleep(1.7)  # thinking, for long enough that renewals fall into it
         note = {"metadata": {"annotations": {"done": "yes"}}}
         await cluster.client.patch(core.CONFIG_MAPS, job.name, merge(note), request.namespace)
 

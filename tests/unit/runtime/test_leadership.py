@@ -12,7 +12,7 @@ import pytest
 from datum_compute.api import core
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.client.transport import Request, Response
+from datum_compute.client.transport import Request, Response, Transport
 from datum_compute.runtime.leadership import (
     Deposed,
     FencedTransport,
@@ -123,6 +123,40 @@ async def test_without_renewal_the_holder_stops_before_the_next_one_starts() -> 
                 tasks[0].result()
         assert stopped_at <= 30 + 2 * 2.0 + 10.0
         assert started_at - stopped_at >= 3.0
+
+
+async def test_time_counts_from_the_moment_a_renewal_was_sent() -> None:
+    """Its answer may have been long under way, and others count from before it came."""
+    async with embedded_server() as embedded:
+        client = embedded.client("cell/dfw")
+        slow = client._transport = SlowAnswers(client._transport)
+        first = Leadership(client, LEASE, "first", SimulatedEnvironment())
+        async with running(first):
+            await first.wait_elected()
+            slow.seconds = 7.0
+            await asyncio.sleep(2.0 + 7.0 + 0.5)  # a renewal, and its answer
+            sent_at = asyncio.get_running_loop().time() - 7.5
+            assert first.held()
+            slow.seconds = 1000.0
+
+            await asyncio.sleep(sent_at + 10.1 - asyncio.get_running_loop().time())
+            assert not first.held()
+
+
+class SlowAnswers:
+    """Requests are carried out at once, and their answers take a while."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.seconds = 0.0
+        self._transport = transport
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        response = await self._transport.send(request, timeout=timeout)
+        await asyncio.sleep(self.seconds)
+        return response
+
+    async def close(self) -> None:
+        await self._transport.close()
 
 
 async def test_a_short_loss_of_contact_costs_nothing() -> None:

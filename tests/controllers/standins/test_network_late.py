@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.scheme import Resource
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.fleets.static import StaticFleet
@@ -73,19 +76,21 @@ async def range_in(cell: ApiClient, context: str) -> object:
     return values((await cell.get(SUBNETS, f"{context}-0", NS)).spec)["startAddress"]
 
 
-async def test_no_subnet_is_made_again_and_again_for_a_context_that_is_gone() -> None:
+@pytest.mark.parametrize("behind", [CONTEXTS, NETWORKS], ids=["a context", "a network"])
+async def test_nothing_is_made_again_and_again_for_an_owner_that_is_gone(behind: Resource) -> None:
     async with networked() as (found, between):
         cell = found.cells["dfw"]
         await cell.create(NETWORKS, network(), NS)
         await bind(cell, "dfw")
         await ask_subnet(cell, "default-dfw", "dfw")
         await until(cell, CLAIMS, "default-dfw-0", NS, is_ready)
-        between.lags[ME, CONTEXTS.plural] = 30.0
+        between.lags[ME, behind.plural] = 30.0
         requests = between.trace.counts["request"]
         await cell.delete(NETWORKS, "default", NS)
         await asyncio.sleep(20)
 
-        assert (await cell.list(SUBNETS)).items == []
+        for resource in (CONTEXTS, SUBNETS):
+            assert (await cell.list(resource)).items == []
         assert between.trace.counts["request"] - requests < 100
 
 

@@ -17,6 +17,7 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.env import Environment
+from datum_compute.platform.network.owners import lives
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
@@ -156,6 +157,8 @@ class _Bindings:
         context = cell.cache(networking.NETWORK_CONTEXTS).get(name, network.namespace)
         if context is not None:
             return context
+        if not await lives(cell, networking.NETWORKS, network):
+            raise Waiting(f"network {network.name} is not what it was", 1.0)
         location = binding.spec.location
         body = {
             "apiVersion": networking.NETWORK_CONTEXTS.api_version,

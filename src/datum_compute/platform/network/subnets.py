@@ -19,6 +19,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.platform.network import pool
+from datum_compute.platform.network.owners import lives
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -145,7 +146,7 @@ class _Claims:
 
     async def _make_subnet(self, cell: Cluster, claim: Object, context: Object) -> Object | None:
         # A subnet of a context that is gone would be collected at once, and made again.
-        if not await _is_there(cell, context):
+        if not await lives(cell, networking.NETWORK_CONTEXTS, context):
             raise Waiting(f"network context {context.name} is not what it was", 1.0)
         network = (context.namespace, context.view(networking.NetworkContext).spec.network.name)
         key = (cell.name, claim.namespace, claim.name)
@@ -260,15 +261,6 @@ class _Claims:
     async def _write(self, cell: Cluster, claim: Object, part: dict[str, Any]) -> None:
         status = {**patch.values(claim.status), **part}
         await patch.write_status(cell.client, networking.SUBNET_CLAIMS, claim, status)
-
-
-async def _is_there(cell: Cluster, context: Object) -> bool:
-    """Whether this very context lives, whatever the cache has heard of it."""
-    try:
-        found = await cell.client.get(networking.NETWORK_CONTEXTS, context.name, context.namespace)
-    except errors.NotFound:
-        return False
-    return found.metadata.uid == context.metadata.uid and not found.metadata.deleting
 
 
 def _build_subnet(claim: Object, context: Object, chosen: IPv4Network) -> dict[str, Any]:

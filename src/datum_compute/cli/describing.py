@@ -21,6 +21,8 @@ from datum_compute.cli.output import (
 from datum_compute.cli.standing import health as health_of
 from datum_compute.cli.standing import (
     next_steps,
+    own_cause,
+    own_paragraph,
     paragraphs,
     rows_table,
     standings,
@@ -127,6 +129,7 @@ def describe_workload(context: Context) -> int:
         ]
     )
     health, in_full = health_of(found, rows)
+    own = own_cause(found, rows)
     view = {
         "name": name,
         "project": context.target.project,
@@ -160,7 +163,7 @@ def describe_workload(context: Context) -> int:
     def screen(_: bool) -> str:
         parts = [
             _fields(head),
-            "\n".join([rows_text, *paragraphs(rows)]),
+            "\n".join([rows_text, *paragraphs(rows), *own_paragraph(own, now)]),
             conditions_table(found, now),
             _instances_table(context, instances),
             events_section(happened),
@@ -168,7 +171,7 @@ def describe_workload(context: Context) -> int:
         return "\n\n".join(part for part in parts if part)
 
     show(context, view, as_table=screen, names=[f"workload/{name}"])
-    context.suggest(*next_steps(rows, name))
+    context.suggest(*next_steps(rows, name, own))
     return 0
 
 

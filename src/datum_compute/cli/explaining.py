@@ -99,7 +99,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
         cause = None
         if links[0].state not in ("Available", "Degraded"):
             cause = Cause.of(words.condition(workload, "Available") or {"reason": "Pending"}, now)
-        return _answer(context, links, cause, workload, name, [])
+        return _answer(context, links, cause, workload, name, [("Workload", name)])
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst, deployments, now)
     instance = None
@@ -201,8 +201,8 @@ def _answer(
     workload: str,
     about: Sequence[tuple[str, str]],
 ) -> int:
-    kind = "workload" if len(about) != 1 else "instance"
-    kind = str(subject.get("kind", kind)).lower()
+    kind = links[0].kind if links[-1].kind != "instance" else "instance"
+    kind = str(subject.get("kind") or kind).lower()
     name = subject["metadata"]["name"]
     events = _distinct(
         [

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.display import Display
@@ -26,8 +25,7 @@ PASSING = (errors.TransportFailure, errors.ServerError, errors.Throttled)
 """Failures that a second try may not meet."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a picture: what it is about, and what counts as a change of it."""
 
     key: str
@@ -36,8 +34,7 @@ class Line:
     """None stands for the text itself; ages and the like are left out of it."""
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """What a command shows, in every format."""
 
     views: Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -124,14 +121,14 @@ async def _pause() -> None:
     await asyncio.sleep(INTERVAL_SECONDS)
 
 
-@dataclass
 class _Printer:
     """Prints a picture once, and then what differs."""
 
-    context: Context
-    _lines: dict[str, object] = field(default_factory=dict)
-    _views: dict[str, object] = field(default_factory=dict)
-    _begun: bool = False
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._lines: dict[str, object] = {}
+        self._views: dict[str, object] = {}
+        self._begun = False
 
     def show(self, picture: Picture) -> None:
         if self.context.tables:

@@ -6,9 +6,8 @@ Everything here goes through the synchronous reader and gives plain JSON values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from datum_compute.cli import words
 from datum_compute.cli.context import Context
@@ -86,8 +85,7 @@ def location_bindings(context: Context) -> list[Json]:
     return sorted(context.reader.list(LOCATION_BINDINGS), key=city_of)
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(NamedTuple):
     """The entry of a workload's history that is active."""
 
     number: str

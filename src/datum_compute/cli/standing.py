@@ -184,11 +184,29 @@ def paragraphs(found: Sequence[Standing]) -> list[str]:
     return lines
 
 
-def next_steps(found: Sequence[Standing], workload: str) -> list[str]:
-    """Commands that fit the causes; the last one explains."""
+def own_cause(workload: Json, found: Sequence[Standing]) -> Json:
+    """The workload's own condition, where it is not available for a reason no row tells."""
+    if any(each.blocker for each in found) or health(workload, found)[0] != "Unavailable":
+        return {}
+    return words.condition(workload, "Available")
+
+
+def own_paragraph(cause: Json, now: datetime) -> list[str]:
+    if not cause:
+        return []
+    seconds = seconds_since(str(cause.get("lastTransitionTime", "")), now) or 0
+    told = words.sentence(str(cause.get("message", "")))
+    return ["", *([told] if told else []), who_acts(explain(str(cause.get("reason"))), seconds)]
+
+
+def next_steps(found: Sequence[Standing], workload: str, own: Json) -> list[str]:
+    """Commands that fit the causes; the last one explains. ``own`` is the workload's own."""
     steps = [
         each.explanation.next_command(workload)
         for each in found
         if each.explanation is not None and each.blocker is not None and each.blocker.stands
     ]
-    return [*steps, f"datumctl-compute why {workload}"] if any(e.blocker for e in found) else []
+    if own:
+        steps.append(explain(str(own.get("reason"))).next_command(workload))
+    wrong = own or any(each.blocker for each in found)
+    return [*steps, f"datumctl-compute why {workload}"] if wrong else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,6 +152,8 @@ def _token_from_helper(env: Environment) -> str:
     command = [helper, "auth", "get-token"]
     if session := env.variable("DATUM_SESSION"):
         command += ["--session", session]
+    import subprocess  # not before it is needed: most reads are without
+
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-from datum_compute.decisions.reasons import explain
+from typing import Any, NamedTuple, Protocol
 
 Json = Mapping[str, Any]
 
@@ -72,6 +69,8 @@ def instance_detail(instance: Json) -> tuple[str, str]:
     if status == "Pending (quota exceeded)":
         return "Not available — quota exceeded", message
     if status.startswith("Failed"):
+        from datum_compute.decisions.reasons import explain  # lists never come here
+
         said = explain(str(deepest.get("reason", ""))).words
         said = "instance crashing" if said == "crashing" else said
         return f"Not available — {said}", message
@@ -118,8 +117,7 @@ def instance_addresses(instance: Json) -> tuple[str, str]:
     return assigned.get("externalIP") or "—", assigned.get("networkIP") or "—"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Whose an Instance is, and where."""
 
     workload: str
@@ -220,6 +218,8 @@ def health_in_full(workload: Json, cause: str = "") -> str:
         missing = desired(workload) - status.get("readyReplicas", 0)
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
+    from datum_compute.decisions.reasons import explain
+
     reason = str(condition(workload, "Available").get("reason", ""))
     return f"Unavailable — {cause or (explain(reason).words if reason else 'no reason was given')}"
 

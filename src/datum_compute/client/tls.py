@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 
 
 def client_context(
@@ -29,6 +28,8 @@ def client_context(
 
 def load_identity(context: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
     """Show this certificate on connections made from now on."""
+    import tempfile
+
     # The ssl module reads a key only from a file; this one is ours alone and goes at once.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate_pem + b"\n" + key_pem)

@@ -47,7 +47,9 @@ def test_names_come_from_the_platform() -> None:
         assert asked(here, "instances", "--workload", "a")[0] == ["api"]
         assert asked(here, "deploy", "api", "--instance-type", "")[0] == ["d1-standard-2"]
         assert asked(here, "rollout", "status", "")[0] == ["api", "web"]
-        assert asked(here, "rollout", "")[0] == ["status", "api", "web"]
+        actions, names = asked(here, "rollout", "")[0][:-2], asked(here, "rollout", "")[0][-2:]
+        assert "status" in actions
+        assert names == ["api", "web"]
         assert asked(here, "scale", "api", "")[0] == []
         assert _answer(here, "status", "a") == ["api\tAvailable", ":4"]
 

@@ -14,6 +14,8 @@ from datum_compute.cli.output import add_output_flags, age, painter
 from datum_compute.cli.standing import (
     Standing,
     next_steps,
+    own_cause,
+    own_paragraph,
     paragraphs,
     rows_table,
     standings,
@@ -35,7 +37,7 @@ def run(context: Context) -> int:
         workload = looking.workload(context, context.args.name)
         deployments = looking.deployments_of(context, workload)
         found = standings(workload, deployments, context.env.now())
-        steps[:] = next_steps(found, context.args.name)
+        steps[:] = next_steps(found, context.args.name, own_cause(workload, found))
         return picture(context, workload, found)
 
     present(context, look)
@@ -90,5 +92,6 @@ def _lines(
     if headers:
         # Without the numbers in them these are the same from look to look.
         said = [(each.row.city, each.cause) for each in found]
-        lines += [Line(f"why {i}", text, said) for i, text in enumerate(paragraphs(found))]
+        why = paragraphs(found) + own_paragraph(own_cause(workload, found), context.env.now())
+        lines += [Line(f"why {i}", text, said) for i, text in enumerate(why)]
     return lines

@@ -28,6 +28,7 @@ from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.main import main
+from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
@@ -61,6 +62,7 @@ class DeskReader(Reader):
     desk: Desk
 
     def _send(self, url: str, headers: dict[str, str], what: str) -> tuple[int, str, bytes]:
+        self.desk.fail_if_broken(what)
         parts = urlsplit(url)
         path = unquote(parts.path)
         canned = self.desk.logs.get(path.rpartition("/instances/")[2])
@@ -153,6 +155,15 @@ class Desk:
 
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     """What happens by itself while a command runs."""
+
+    broken_after: int | None = None
+    """After so many plain reads the platform does not answer them any more."""
+
+    def fail_if_broken(self, what: str) -> None:
+        if self.broken_after is not None:
+            self.broken_after -= 1
+            if self.broken_after < 0:
+                raise errors.Disconnected(f"{what}: http://desk: gone")
 
     def run(self, line: str, stdin: str = "") -> Said:
         """Type a command as a shell would take it, without the program's name."""

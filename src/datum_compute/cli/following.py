@@ -159,6 +159,8 @@ class _Printer:
         views = picture.views if isinstance(picture.views, Sequence) else [picture.views]
         for name, view in zip(picture.names, views, strict=True):
             said = {key: value for key, value in view.items() if key not in ("age", "object")}
+            if self.context.args.output == "name":
+                said = {}  # a name is all that is shown, so nothing else counts as a change
             if self._views.get(name, _NOTHING) != said:
                 self._views[name] = said
                 self.context.show(

@@ -24,7 +24,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.cli import words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
-from datum_compute.cli.output import count, duration
+from datum_compute.cli.output import count, precisely
 from datum_compute.cli.progress import Progress, Told
 from datum_compute.cli.resources import NAMESPACE
 from datum_compute.client import errors
@@ -129,7 +129,7 @@ def _timed_out(name: str, current: Sequence[Told], seconds: float) -> CommandErr
         f"{told.row.city}: {told.why or told.phase}" for told in current if not told.row.done
     ]
     return CommandError(
-        f'"{name}" is not ready after {duration(seconds)}; still waiting for '
+        f'"{name}" is not ready after {precisely(seconds)}; still waiting for '
         + "; ".join(waiting or ["the first report"]),
         exit_code=Exit.TIMED_OUT,
         code="TimedOut",

@@ -136,7 +136,7 @@ _ALL = (
     _yours(
         words.REASON_PENDING_QUOTA,
         "waiting for quota",
-        "The project has no quota left for it: free some, or ask for more.",
+        "Free some quota, or ask for more: the project has none left for it.",
         _QUOTA,
     ),
     _yours(
@@ -149,14 +149,14 @@ _ALL = (
     _yours(
         words.REASON_INSTANCE_CRASHING,
         "crashing",
-        "The process keeps ending: look at what it says, and deploy one that stays up.",
+        "Look at what it prints, and deploy one that stays up: the process keeps ending.",
         f"{PROGRAM} logs {{workload}}",
         10 * _MINUTE,
     ),
     _yours(
         words.REASON_CONFIGURATION_ERROR,
         "configuration error",
-        "The workload asks for something that cannot be had: change what the message names.",
+        "Change what the message names: it cannot be had as it is.",
         f"{PROGRAM} workloads describe {{workload}}",
     ),
     _all_well(words.REASON_AVAILABLE, "available"),
@@ -261,7 +261,7 @@ _ALL = (
     _yours(
         words.REASON_NO_MATCHING_LOCATION,
         "city not served",
-        "No location of that city is open to this project: choose another city.",
+        "Choose another city: no location of this one is open to the project.",
         _CITIES,
     ),
     _in_progress(
@@ -329,7 +329,7 @@ _ALL = (
     _yours(
         words.REASON_NETWORK_NOT_FOUND,
         "network not found",
-        "The network it names does not exist in this project: name one that does.",
+        "Name a network that exists in the project: this one does not.",
         f"{_DEPLOY} --network=default",
     ),
     _in_progress(

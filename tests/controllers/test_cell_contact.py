@@ -110,3 +110,25 @@ async def test_rolls_wait_for_a_project_that_is_away_and_the_deployment_says_so(
 
             link.cut = False
             await deployments.deleting(w, deployments.ZERO)
+
+
+async def test_a_project_that_refuses_to_show_its_claims_is_not_away() -> None:
+    """Somebody answers, so nobody is cut off: the roll goes on, and quota says what it says."""
+    async with world() as w:
+        await deployments.given(w, 1)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        link.forbids = "GET"
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO)
+            await deployments.change(w, template=template("acme/web:2"))
+            await deployments.deleting(w, deployments.ZERO)
+            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
+            assert "CellDisconnected" not in message(told, "ReplicasReady")

@@ -262,3 +262,39 @@ def test_only_a_projects_own_buckets_have_room_for_it() -> None:
     ]
 
     assert quota.available_in(buckets, "demo") == {"compute.datumapis.com/instances": 3}
+
+
+def fed(kind: str, **status: Any) -> quota_api.AllowanceBucket:
+    body = {
+        "metadata": {"name": kind, "uid": f"uid-of-{kind}"},
+        "spec": {
+            "consumerRef": {"kind": "Project", "name": "demo"},
+            "resourceType": f"compute.datumapis.com/{kind}",
+        },
+        "status": {"limit": 10, "available": 10, **status},
+    }
+    return msgspec.convert(body, quota_api.AllowanceBucket)
+
+
+FED = {"contributingGrantRefs": [{"name": "g", "lastObservedGeneration": 1, "amount": 10}]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ([fed("instances")], [fed("instances", allocated=3, available=7)], True),
+        ([fed("instances")], [fed("instances"), fed("disks")], True),
+        ([fed("instances")], [fed("instances", limit=11)], False),
+        ([fed("instances")], [fed("instances", **FED)], False),
+        ([fed("instances")], [], False),
+    ],
+    ids=["used", "another-kind", "limit", "grants", "gone"],
+)
+def test_what_stands_behind_a_claim_is_not_what_others_hold(
+    before: list[quota_api.AllowanceBucket], after: list[quota_api.AllowanceBucket], same: bool
+) -> None:
+    size = Size()
+    first, second = (quota.budget_behind(size, each, project="demo") for each in (before, after))
+
+    assert (first == second) is same
+    assert quota.budget_behind(size, before, project="another") == ()

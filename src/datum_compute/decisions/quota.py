@@ -216,11 +216,51 @@ def has_room_for_denied(
     )
 
 
+def is_invalid(claim: quota.ResourceClaim) -> bool:
+    """Whether a claim was turned down for what it says, whatever the budget."""
+    granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
+    return granted is not None and granted.reason == compute.REASON_VALIDATION_FAILED
+
+
+def has_room(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> bool:
+    """Whether every bucket this size needs shows room for it."""
+    available = available_in(buckets, project)
+    return all(available.get(kind, 0) >= amount for kind, amount in size.requests().items())
+
+
+Budget = tuple[tuple[object, ...], ...]
+
+
+def budget_behind(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> Budget:
+    """What stands behind a claim of this size, to be compared: the limits and the grants that
+    feed them. What others hold of it is left out."""
+    wanted = size.requests()
+    return tuple(
+        sorted(
+            (
+                bucket.spec.resource_type,
+                bucket.metadata.uid,
+                bucket.status.limit,
+                *(
+                    (ref.name, ref.last_observed_generation, ref.amount)
+                    for ref in bucket.status.contributing_grant_refs
+                ),
+            )
+            for bucket in buckets
+            if bucket.spec.resource_type in wanted and _is_of(bucket, project)
+        )
+    )
+
+
+def _is_of(bucket: quota.AllowanceBucket, project: str) -> bool:
+    consumer = bucket.spec.consumer_ref
+    return (consumer.kind, consumer.name) == (resourcemanager.PROJECTS.kind, project)
+
+
 def available_in(buckets: Sequence[quota.AllowanceBucket], project: str) -> dict[str, int]:
     """Resource type -> what a project's buckets have left of it."""
     return {
         bucket.spec.resource_type: bucket.status.available
         for bucket in buckets
-        if bucket.spec.consumer_ref.kind == resourcemanager.PROJECTS.kind
-        and bucket.spec.consumer_ref.name == project
+        if _is_of(bucket, project)
     }

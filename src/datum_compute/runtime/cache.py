@@ -64,6 +64,8 @@ class Cache:
         self.state = CacheState.STARTING
         self.message = ""
         """Why the state is what it is, where there is something to say."""
+        self.refused = False
+        """Whether the last failure was an answer: the server is there, and says no."""
         self.lists = 0
         self.watches = 0
         """How often it was filled anew, and how often a watch was opened for it."""

@@ -111,6 +111,7 @@ class Reflector:
         self._failures = 0
 
     async def _pause(self, state: CacheState, error: errors.ClientError) -> None:
+        self._cache.refused = isinstance(error, errors.StatusError)
         self._report(state, str(error))
         delay = RECONNECT.delay(self._failures, self._random.random())
         if isinstance(error, errors.Throttled) and error.retry_after is not None:

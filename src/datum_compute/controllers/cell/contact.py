@@ -70,4 +70,4 @@ class Contacts:
 def _contact_by(cache: Cache) -> Contact:
     if cache.state is CacheState.CURRENT:
         return Contact.ANSWERED
-    return Contact.REFUSED if cache.state is CacheState.NOT_SERVED else Contact.AWAY
+    return Contact.REFUSED if cache.refused else Contact.AWAY

@@ -11,7 +11,7 @@ Steps, in calling order (:mod:`.reconcile`):
 1. finalizers, where a hand-made Instance lacks them; while being deleted instead, give back
    what was taken elsewhere, then let go (:mod:`.removal`);
 2. quota (:mod:`.quota`): find, make or release the claim; its answer as a condition; after
-   a denial, ask again in turn (:mod:`.turns`);
+   a denial, ask again when that can help (:mod:`.retries`), in turn (:mod:`.turns`);
 3. the safety requeue, known before anything can fail: a missed answer never strands;
 4. Ready, from everything else; one status write if anything changed (:mod:`.status`);
 5. the gate ``Quota`` in the same pass as the grant;

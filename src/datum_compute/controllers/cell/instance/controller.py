@@ -125,7 +125,7 @@ class _Wiring:
                 projects,
                 quota.ALLOWANCE_BUCKETS,
                 self.from_bucket,
-                predicate=_has_more_room,
+                predicate=_may_give_more,
                 required=False,
             ),
         ]
@@ -202,10 +202,15 @@ def _came_or_went(old: Object | None, new: Object | None) -> bool:
     return old is None or new is None or old.metadata.uid != new.metadata.uid
 
 
-def _has_more_room(old: Object | None, new: Object | None) -> bool:
+def _may_give_more(old: Object | None, new: Object | None) -> bool:
+    """Whether a bucket has more room than before, or is fed by something else."""
     if new is None:
         return False
     if old is None:
         return True
-    before = old.view(quota.AllowanceBucket).status.available
-    return new.view(quota.AllowanceBucket).status.available > before
+    before, after = (each.view(quota.AllowanceBucket).status for each in (old, new))
+    fed_otherwise = (before.limit, before.contributing_grant_refs) != (
+        after.limit,
+        after.contributing_grant_refs,
+    )
+    return after.available > before.available or fed_otherwise

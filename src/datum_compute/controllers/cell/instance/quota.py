@@ -3,7 +3,7 @@
 A claim belongs to an ordinal of a deployment at a size: a replacement finds the claim of
 its predecessor and takes it over. It is made once and never changed. A claim that was
 denied is never looked at again by whoever denied it, and may hold part of what it asked
-for; so it is released at once, and made anew when the budget shows room.
+for; so it is released at once, and made anew when that can help (:mod:`.retries`).
 
 A grant is sticky. Once an Instance has it, no error and no missing claim takes it away; the
 claim is put back quietly. Errors are shown only on Instances that still wait at the gate.
@@ -15,18 +15,17 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from datum_compute.api import conditions, core
+from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
-from datum_compute.controllers.cell.instance import turns
+from datum_compute.controllers.cell.instance.retries import Case, Retries
 from datum_compute.controllers.cell.instance.tenancy import Tenant, tenant_of
 from datum_compute.decisions import names
 from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.contact import is_own_claim
-from datum_compute.decisions.quota import Size, Verdict
-from datum_compute.decisions.turns import is_its_turn
+from datum_compute.decisions.quota import Verdict
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
 from datum_compute.runtime.cache import Cache
@@ -45,9 +44,6 @@ answers come within this time, and then one report takes the place of two on eve
 RESTORE_SECONDS = 60.0
 """How long a granted Instance whose claim could not be put back waits before another try."""
 
-BLIND_RETRY_SECONDS = 60.0
-"""Where buckets cannot be read: how long a denied claim rests at the least."""
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -58,22 +54,12 @@ class Answer:
     """Seconds until the claim of an Instance that has its grant needs another look."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One Instance's claim: where it lies and what it asks for."""
-
-    plane: Cluster
-    tenant: Tenant
-    name: str
-    size: Size
-
-
 class QuotaDesk:
     def __init__(self, projects: Fleet | None, env: Environment, cluster_name: str) -> None:
         self._projects = projects
         self._env = env
         self.cluster_name = cluster_name
-        self._blind_until: dict[str, float] = {}
+        self._retries = Retries(env)
         self._asked_at: dict[str, float] = {}  # when each open claim of ours was made
 
     @property
@@ -112,7 +98,7 @@ class QuotaDesk:
         plane = self.plane_of(tenant)
         if tenant is None or plane is None:
             return Answer(held)  # not yet: its labels or its project are on their way
-        case = _Case(
+        case = Case(
             plane, tenant, names.claim_name(instance.name), decisions.decide_size(view.spec)
         )
         if held.status == conditions.TRUE:
@@ -126,7 +112,7 @@ class QuotaDesk:
     async def _ask(
         self,
         cell: Cluster,
-        case: _Case,
+        case: Case,
         instance: Object,
         previous: conditions.Condition | None,
     ) -> Answer:
@@ -137,8 +123,9 @@ class QuotaDesk:
             # What is still open in the cache may have been answered unheard.
             claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
         if claim is None:
-            if _is_denied(previous) and not self._may_retry(cell, case, instance):
-                return Answer(_as_verdict(previous))
+            denied = _denial(previous)
+            if denied and not await self._retries.may_ask_again(cell, case, instance, denied):
+                return Answer(_as_verdict(denied))
             claim = await self._create(case, instance)
             if claim is None:
                 self._asked_at[instance.metadata.uid] = asyncio.get_running_loop().time()
@@ -153,7 +140,7 @@ class QuotaDesk:
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return Answer(_as_verdict(previous))
         verdict = decisions.decide_verdict(view, previous)
-        if verdict.reason == compute.REASON_QUOTA_EXCEEDED and _says_exceeded(view):
+        if _is_refused(view):
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
         return Answer(verdict)
 
@@ -171,9 +158,9 @@ class QuotaDesk:
 
     def forget(self, uid: str) -> None:
         self._asked_at.pop(uid, None)
-        self._blind_until.pop(uid, None)
+        self._retries.forget(uid)
 
-    def _cached(self, case: _Case) -> Object | None:
+    def _cached(self, case: Case) -> Object | None:
         return self.claims_in(case.plane).get(case.name, case.tenant.namespace)
 
     async def find_live(self, plane: Cluster, name: str, namespace: str) -> Object | None:
@@ -182,7 +169,7 @@ class QuotaDesk:
         except errors.NotFound:
             return None
 
-    async def _create(self, case: _Case, instance: Object) -> Object | None:
+    async def _create(self, case: Case, instance: Object) -> Object | None:
         """None when it was made just now; otherwise the one that stands in the way."""
         body = decisions.build_claim(
             instance_name=instance.name,
@@ -192,13 +179,14 @@ class QuotaDesk:
             source_cluster=self.cluster_name,
             size=case.size,
         )
+        self._retries.asking(case, instance.metadata.uid)
         try:
             await case.plane.client.create(quota.RESOURCE_CLAIMS, body, case.tenant.namespace)
         except errors.AlreadyExists:
             return await self.find_live(case.plane, case.name, case.tenant.namespace)
         return None
 
-    async def _restore(self, case: _Case, instance: Object) -> float | None:
+    async def _restore(self, case: Case, instance: Object) -> float | None:
         """Put back the claim of an Instance that runs on its grant; seconds until another
         look where that has not been possible."""
         if not self.claims_in(case.plane).synced:
@@ -213,52 +201,20 @@ class QuotaDesk:
             )
             return RESTORE_SECONDS
 
-    async def _put_back(self, case: _Case, instance: Object) -> float | None:
+    async def _put_back(self, case: Case, instance: Object) -> float | None:
         claim = self._cached(case)
         if claim is None:
             await self._create(case, instance)
             return None  # its answer brings the next pass
         view = claim.view(quota.ResourceClaim)
         ours = self.is_ours(claim, instance.namespace) and not claim.metadata.deleting
-        if ours and _says_exceeded(view):
+        if ours and _is_refused(view):
             # Others took the room meanwhile. A denial is final; once there is room again the
             # claim goes, and its end brings the pass that makes it anew.
-            if _has_room_again(case, view):
+            if self._retries.may_replace(case, instance.metadata.uid, view):
                 await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return RESTORE_SECONDS
         return None
-
-    def _may_retry(self, cell: Cluster, case: _Case, instance: Object) -> bool:
-        """Whether asking anew after a denial can help."""
-        buckets = case.plane.cache(quota.ALLOWANCE_BUCKETS)
-        if buckets.synced:
-            views = [each.view(quota.AllowanceBucket) for each in buckets.list()]
-            namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
-            denied = turns.denied_of(cell, namespaces, case.tenant.project)
-            waiting = [each.view(compute.Instance) for each in denied]
-            return is_its_turn(
-                instance.view(compute.Instance), waiting, views, project=case.tenant.project
-            )
-        now = asyncio.get_running_loop().time()
-        until = self._blind_until.get(instance.metadata.uid)
-        if until is None or now < until:
-            if until is None:
-                chance = self._env.random("controllers.instance.quota").random()
-                self._blind_until[instance.metadata.uid] = now + BLIND_RETRY_SECONDS * (1 + chance)
-            return False
-        del self._blind_until[instance.metadata.uid]
-        return True
-
-
-def _has_room_again(case: _Case, claim: quota.ResourceClaim) -> bool:
-    buckets = [each.view(quota.AllowanceBucket) for each in _buckets(case).list()]
-    return _buckets(case).synced and decisions.has_room_for_denied(
-        claim, buckets, project=case.tenant.project
-    )
-
-
-def _buckets(case: _Case) -> Cache:
-    return case.plane.cache(quota.ALLOWANCE_BUCKETS)
 
 
 def _as_verdict(previous: conditions.Condition | None) -> Verdict:
@@ -267,8 +223,8 @@ def _as_verdict(previous: conditions.Condition | None) -> Verdict:
     return Verdict(previous.status, previous.reason, previous.message)
 
 
-def _is_denied(previous: conditions.Condition | None) -> bool:
-    return previous is not None and decisions.is_denied(previous)
+def _denial(previous: conditions.Condition | None) -> conditions.Condition | None:
+    return previous if previous is not None and decisions.is_denied(previous) else None
 
 
 def _is_open(claim: Object) -> bool:
@@ -278,9 +234,11 @@ def _is_open(claim: Object) -> bool:
     return granted is None or granted.reason == quota.REASON_PENDING_EVALUATION
 
 
-def _says_exceeded(claim: quota.ResourceClaim) -> bool:
+def _is_refused(claim: quota.ResourceClaim) -> bool:
+    """Whether the answer is no, and final."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
-    return granted is not None and granted.reason == quota.REASON_QUOTA_EXCEEDED
+    exceeded = granted is not None and granted.reason == quota.REASON_QUOTA_EXCEEDED
+    return exceeded or decisions.is_invalid(claim)
 
 
 def _taken(claim: Object) -> Verdict:

@@ -1,0 +1,136 @@
+"""When a claim that was answered with no is worth asking for again.
+
+Whoever denied a claim never looks at it again, so it is released and made anew; but a claim
+that is made, denied and released in a circle would be polling with writes. So a claim that
+was too much waits until the budget shows room for it, in turn with others. A claim that was
+invalid waits until something else stands behind it: another limit, other grants, a bucket
+that was not there. What others take and give back makes no claim valid.
+
+Buckets are read from the cache while it is kept up to date, and from the project while not.
+Where neither is to be had, asking is all that is left, and seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from datum_compute.api import conditions, core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client import errors
+from datum_compute.controllers.cell.instance import turns
+from datum_compute.controllers.cell.instance.tenancy import Tenant
+from datum_compute.decisions import quota as decisions
+from datum_compute.decisions.quota import Budget, Size
+from datum_compute.decisions.turns import is_its_turn
+from datum_compute.env import Environment
+from datum_compute.runtime.cache import CacheState
+from datum_compute.runtime.cluster import Cluster
+
+BLIND_SECONDS = 60.0
+"""Where buckets cannot be read: how long a denied claim rests at the least."""
+
+Buckets = Sequence[quota.AllowanceBucket]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One Instance's claim: where it lies and what it asks for."""
+
+    plane: Cluster
+    tenant: Tenant
+    name: str
+    size: Size
+
+
+class Retries:
+    """What is remembered is lost with the process: then an invalid claim is asked for once
+    more, as its cause may have gone meanwhile."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._blind_until: dict[str, float] = {}
+        self._asked_of: dict[str, Budget] = {}  # by Instance: what stood behind its last claim
+
+    def asking(self, case: Case, uid: str) -> None:
+        """A claim is about to be made for the Instance of this uid."""
+        self._asked_of[uid] = _behind(case, _cached(case))
+
+    def forget(self, uid: str) -> None:
+        self._blind_until.pop(uid, None)
+        self._asked_of.pop(uid, None)
+
+    async def may_ask_again(
+        self, cell: Cluster, case: Case, instance: Object, denied: conditions.Condition
+    ) -> bool:
+        buckets = await _read(case)
+        if buckets is None:
+            return self._has_rested(instance.metadata.uid)
+        if denied.reason == compute.REASON_VALIDATION_FAILED:
+            fits = decisions.has_room(case.size, buckets, project=case.tenant.project)
+            return fits and self._is_another(case, instance.metadata.uid, buckets)
+        namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
+        waiting = turns.denied_of(cell, namespaces, case.tenant.project)
+        views = [each.view(compute.Instance) for each in waiting]
+        return is_its_turn(
+            instance.view(compute.Instance),
+            [each for each in views if not _is_invalid(each)],
+            buckets,
+            project=case.tenant.project,
+        )
+
+    def may_replace(self, case: Case, uid: str, claim: quota.ResourceClaim) -> bool:
+        """Whether the denied claim of an Instance that runs on its grant should make place
+        for a new one. It may still hold part of what it asked for."""
+        if not case.plane.cache(quota.ALLOWANCE_BUCKETS).synced:
+            return False
+        buckets = _cached(case)
+        if decisions.is_invalid(claim) and not self._is_another(case, uid, buckets):
+            return False
+        return decisions.has_room_for_denied(claim, buckets, project=case.tenant.project)
+
+    def _is_another(self, case: Case, uid: str, buckets: Buckets) -> bool:
+        return self._asked_of.get(uid) != _behind(case, buckets)
+
+    def _has_rested(self, uid: str) -> bool:
+        now = asyncio.get_running_loop().time()
+        until = self._blind_until.get(uid)
+        if until is None:
+            chance = self._env.random("controllers.instance.quota").random()
+            self._blind_until[uid] = now + BLIND_SECONDS * (1 + chance)
+            return False
+        if now < until:
+            return False
+        del self._blind_until[uid]
+        return True
+
+
+def _behind(case: Case, buckets: Buckets) -> Budget:
+    return decisions.budget_behind(case.size, buckets, project=case.tenant.project)
+
+
+def _cached(case: Case) -> list[quota.AllowanceBucket]:
+    cache = case.plane.cache(quota.ALLOWANCE_BUCKETS)
+    return [each.view(quota.AllowanceBucket) for each in cache.list()]
+
+
+async def _read(case: Case) -> Buckets | None:
+    """None where they cannot be read."""
+    cache = case.plane.cache(quota.ALLOWANCE_BUCKETS)
+    if cache.synced and cache.state is CacheState.CURRENT:
+        return _cached(case)
+    if cache.state is CacheState.NOT_SERVED:
+        return None
+    try:
+        live = await case.plane.client.list(quota.ALLOWANCE_BUCKETS)
+    except errors.ClientError:
+        return None
+    return [each.view(quota.AllowanceBucket) for each in live.items]
+
+
+def _is_invalid(instance: compute.Instance) -> bool:
+    granted = conditions.find(instance.status.conditions, compute.CONDITION_QUOTA_GRANTED)
+    return granted is not None and granted.reason == compute.REASON_VALIDATION_FAILED

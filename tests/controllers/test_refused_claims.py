@@ -1,0 +1,179 @@
+"""A claim that was found invalid: given back, and asked for again when its budget is another one.
+
+Quota is played by hand.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client.protocol import merge
+from tests.controllers.harness import (
+    NAMESPACE,
+    World,
+    find,
+    set_condition,
+    settle,
+    until_gone,
+    world,
+)
+from tests.controllers.test_cell_instance import (
+    CLAIM,
+    DEPLOYMENT,
+    GRANTED,
+    answer,
+    claim_of,
+    controller,
+    create,
+    given,
+    given_bucket,
+    set_room,
+    shows,
+)
+from tests.lessons.lines import Line, client_over
+
+INVALID = ("QuotaGranted", "False", "ValidationFailed")
+KINDS = ("instances", "vcpus", "memory")
+
+
+async def buckets(w: World, room: int = 10_000) -> list[Object]:
+    return [await given_bucket(w, name, room) for name in KINDS]
+
+
+async def grants_change(w: World, bucket: Object) -> None:
+    """The same limit, fed by another grant."""
+    refs = [{"name": "another", "lastObservedGeneration": 1, "amount": 10_000}]
+    body = {"status": {"grantCount": 1, "contributingGrantRefs": refs}}
+    await w.project.patch(
+        quota.ALLOWANCE_BUCKETS, bucket.name, merge(body), bucket.namespace, subresource="status"
+    )
+
+
+async def test_it_is_given_back_and_not_asked_for_again_while_nothing_changes() -> None:
+    async with world() as w:
+        await given(w)
+        await buckets(w)
+        line = Line(w.embedded)
+        client = client_over(line, w.embedded, "project/demo")
+        async with w.running(controller(w, project=client)):
+            await create(w)
+            await answer(w, "False", "ValidationFailed")
+            await shows(w, INVALID, ("Ready", "False", "PendingQuota"), gates="Quota")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle(60)
+            before = len(line.writes())
+            await settle(24 * 3600)
+
+            assert len(line.writes()) == before, "there is room, and still it must not poll"
+            await shows(w, INVALID, gates="Quota")
+
+
+async def test_it_is_asked_for_again_when_its_budget_is_fed_by_another_grant() -> None:
+    async with world() as w:
+        await given(w)
+        known = await buckets(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle(3600)
+            await grants_change(w, known[1])
+            await claim_of(w)
+            await shows(w, INVALID, gates="Quota")
+            await answer(w)
+            await shows(w, GRANTED)
+
+
+async def test_it_is_asked_for_again_when_what_it_lacked_appears() -> None:
+    async with world() as w:
+        await given(w)
+        for name in KINDS[:2]:
+            await given_bucket(w, name, 10_000)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle(3600)
+            assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
+            await given_bucket(w, KINDS[2], 10_000)
+            await answer(w)
+            await shows(w, GRANTED)
+
+
+async def test_what_others_take_and_give_back_is_no_reason_to_ask_again() -> None:
+    async with world() as w:
+        await given(w)
+        known = await buckets(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            for available in (9_000, 3_000, 10_000):
+                body = {"status": {"available": available, "allocated": 10_000 - available}}
+                await w.project.patch(
+                    quota.ALLOWANCE_BUCKETS,
+                    known[0].name,
+                    merge(body),
+                    known[0].namespace,
+                    subresource="status",
+                )
+                await settle(600)
+                assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
+
+
+async def test_a_manager_started_anew_asks_once_as_the_cause_may_have_gone_meanwhile() -> None:
+    async with world() as w:
+        await given(w)
+        await buckets(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+        async with w.running(controller(w)):
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle(3600)
+            assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
+
+
+async def test_one_that_is_invalid_keeps_no_room_from_one_that_was_denied() -> None:
+    async with world() as w:
+        await given(w, replicas=2)
+        known = await buckets(w, 0)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            other = f"instance-{DEPLOYMENT}-1"
+            await create(w, ordinal=1)
+            claim = await claim_of(w, other)
+            await set_condition(
+                w, w.project, quota.RESOURCE_CLAIMS, claim, "Granted", "False", "QuotaExceeded"
+            )
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, other, NAMESPACE)
+            for bucket, room in zip(known, (1, 1000, 2048), strict=True):
+                await set_room(w, bucket, room)
+            # The first is asked about again, as its budget has changed, and is invalid still.
+            await answer(w, "False", "ValidationFailed")
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await claim_of(w, other)
+
+
+async def test_the_claim_of_one_that_runs_is_made_again_in_the_same_way() -> None:
+    async with world() as w:
+        await given(w)
+        known = await buckets(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await shows(w, GRANTED)
+            await w.project.delete(quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await answer(w, "False", "ValidationFailed")
+            await settle(600)
+            refused = await claim_of(w)
+            await settle(24 * 3600)
+            assert (await claim_of(w)).metadata.uid == refused.metadata.uid
+            await grants_change(w, known[0])
+            await settle(600)
+            assert (await claim_of(w)).metadata.uid != refused.metadata.uid
+            await shows(w, GRANTED)

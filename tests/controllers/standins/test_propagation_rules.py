@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datum_compute.api import karmada
 from datum_compute.platform.propagation import names, schedule
 from datum_compute.platform.propagation.health import Health, decide_health
 from datum_compute.platform.propagation.pace import BURST, PER_SECOND, Allowance
@@ -19,36 +20,53 @@ ALL_IN_DFW = schedule.parse_placement(
 )
 
 
-def member(name: str, city: str = "DFW", *, ready: bool = True, deleting: bool = False) -> Member:
-    return Member(name, {CITY: city}, ready, deleting)
+KIND = ("compute.datumapis.com/v1alpha", "WorkloadDeployment")
+
+
+def member(
+    name: str,
+    city: str = "DFW",
+    *,
+    ready: bool = True,
+    deleting: bool = False,
+    taints: tuple[karmada.Taint, ...] = (),
+    serves: frozenset[schedule.Kind] = frozenset({KIND}),
+) -> Member:
+    return Member(name, {CITY: city}, ready, deleting, taints, serves)
+
+
+def decide(
+    placement: karmada.PolicyPlacement, members: list[Member], current: tuple[str, ...]
+) -> tuple[str, ...]:
+    return decide_clusters(placement, KIND, members, current)
 
 
 def test_only_ready_members_with_the_label_fit() -> None:
     members = [member("dfw"), member("lhr", "LHR"), member("dfw2", ready=False)]
 
-    assert decide_clusters(ALL_IN_DFW, members, ()) == ("dfw",)
+    assert decide(ALL_IN_DFW, members, ()) == ("dfw",)
 
 
 def test_without_a_constraint_all_that_fit_are_taken() -> None:
-    assert decide_clusters(ALL_IN_DFW, [member("b"), member("a")], ()) == ("a", "b")
+    assert decide(ALL_IN_DFW, [member("b"), member("a")], ()) == ("a", "b")
 
 
 def test_a_constraint_of_one_takes_one_and_sticks_to_it() -> None:
     members = [member("a"), member("b")]
 
-    assert decide_clusters(ONE_IN_DFW, members, ()) == ("a",)
-    assert decide_clusters(ONE_IN_DFW, members, ("b",)) == ("b",)
+    assert decide(ONE_IN_DFW, members, ()) == ("a",)
+    assert decide(ONE_IN_DFW, members, ("b",)) == ("b",)
 
 
 def test_a_member_that_has_it_keeps_it_while_it_is_not_ready() -> None:
     members = [member("a"), member("b", ready=False)]
 
-    assert decide_clusters(ONE_IN_DFW, members, ("b",)) == ("b",)
+    assert decide(ONE_IN_DFW, members, ("b",)) == ("b",)
 
 
 def test_a_member_on_its_way_out_or_relabelled_loses_it() -> None:
-    assert decide_clusters(ONE_IN_DFW, [member("a", deleting=True)], ("a",)) == ()
-    assert decide_clusters(ONE_IN_DFW, [member("a", "LHR")], ("a",)) == ()
+    assert decide(ONE_IN_DFW, [member("a", deleting=True)], ("a",)) == ()
+    assert decide(ONE_IN_DFW, [member("a", "LHR")], ("a",)) == ()
 
 
 def test_fewer_members_than_asked_for_is_no_fit() -> None:
@@ -56,7 +74,40 @@ def test_fewer_members_than_asked_for_is_no_fit() -> None:
         {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]}
     )
 
-    assert decide_clusters(two, [member("a")], ()) == ()
+    assert decide(two, [member("a")], ()) == ()
+
+
+def test_a_member_must_serve_the_kind_unless_it_has_it_already() -> None:
+    bare = member("a", serves=frozenset({("v1", "ConfigMap")}))
+
+    assert decide(ONE_IN_DFW, [bare, member("b")], ()) == ("b",)
+    assert decide(ONE_IN_DFW, [bare], ()) == ()
+    assert decide(ONE_IN_DFW, [bare], ("a",)) == ("a",)
+
+
+def test_a_taint_keeps_new_things_off_unless_it_is_borne() -> None:
+    drained = karmada.Taint(key="maintenance", value="yes", effect="NoSchedule")
+    tainted = member("a", taints=(drained,))
+    mild = member("b", taints=(karmada.Taint(key="slow", effect="PreferNoSchedule"),))
+    bearing = {
+        "key": {"key": "maintenance", "operator": "Exists"},
+        "value": {"key": "maintenance", "value": "yes"},
+        "every": {"operator": "Exists", "effect": "NoSchedule"},
+    }
+    not_bearing = {
+        "value": {"key": "maintenance", "value": "no"},
+        "key": {"key": "other", "operator": "Exists"},
+        "effect": {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"},
+    }
+
+    assert decide(ALL_IN_DFW, [tainted, mild], ()) == ("b",)
+    assert decide(ALL_IN_DFW, [tainted], ("a",)) == ("a",)
+    for toleration in bearing.values():
+        placement = schedule.parse_placement({"clusterTolerations": [toleration]})
+        assert decide(placement, [tainted], ()) == ("a",)
+    for toleration in not_bearing.values():
+        placement = schedule.parse_placement({"clusterTolerations": [toleration]})
+        assert decide(placement, [tainted], ()) == ()
 
 
 def probes(*answers: tuple[float, bool]) -> Health:

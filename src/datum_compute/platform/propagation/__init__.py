@@ -42,7 +42,7 @@ def propagation_controllers(
 ) -> list[Controller]:
     """``members`` names its clusters as the hub's Cluster objects are named."""
     return [
-        cluster_controller(hub, members, env),
+        cluster_controller(hub, members, kinds, env),
         namespace_controller(hub, env),
         policy_controller(hub, kinds, env),
         *detector_controllers(hub, kinds, env),

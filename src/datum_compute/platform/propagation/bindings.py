@@ -134,8 +134,10 @@ class _Bindings:
         spec = patch.values(binding.spec)
         placement = spec.get("placement") or {}
         current = [target["name"] for target in spec.get("clusters", [])]
+        resource = binding.view(karmada.ResourceBinding).spec.resource
         targets = schedule.decide_clusters(
             schedule.parse_placement(placement),
+            (resource.api_version, resource.kind),
             map(schedule.member_of, hub.cache(karmada.CLUSTERS).list()),
             current,
         )
@@ -204,7 +206,7 @@ class _Bindings:
             karmada.REASON_SUCCESS if fits else karmada.REASON_NO_CLUSTER_FIT,
             "Binding has been scheduled successfully."
             if fits
-            else "no member cluster is ready and matches the placement",
+            else "no member cluster is ready, serves the kind and matches the placement",
             now=self._env.now(),
         )
 

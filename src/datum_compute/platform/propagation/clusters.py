@@ -2,24 +2,30 @@
 
 A new Cluster gets the finalizer and its execution namespace before it can become ready, so
 nothing is ever scheduled to a member that has no place for it. From then on it is probed
-every ten seconds; the condition is written only when it changes (:mod:`.health` says when).
+every ten seconds; the condition is written only when it changes (:mod:`.health` says when),
+together with the kinds the member serves (:mod:`.enablements`). While it is not ready it
+carries a taint that keeps new things off it; what is there already stays.
 
 A deleted Cluster gives up its execution namespace, and with it its Works, and goes when that
-is gone.
+is gone and no binding targets it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from datum_compute.api import conditions, karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names
 from datum_compute.platform.propagation.changes import is_content_changed
+from datum_compute.platform.propagation.enablements import Enablements, read_enablements
 from datum_compute.platform.propagation.health import (
     PROBE_SECONDS,
     Health,
@@ -27,7 +33,7 @@ from datum_compute.platform.propagation.health import (
 )
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
@@ -38,11 +44,16 @@ PROBE_TIMEOUT_SECONDS = 5.0
 NEW_MEMBER_SECONDS = 1.0
 """Until a member has been ready once, it is asked this often: somebody waits for it."""
 
+TARGETED_SECONDS = 1.0
+"""How often a leaving Cluster looks whether something is still bound to it. A guess."""
+
 _HEALTHY = "cluster is healthy and ready to accept workloads"
 
 
-def cluster_controller(hub: Fleet, members: Fleet, env: Environment) -> Controller:
-    reconciler = _Clusters(hub, members, env)
+def cluster_controller(
+    hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
+) -> Controller:
+    reconciler = _Clusters(hub, members, kinds, env)
     return Controller(
         "propagation-cluster",
         hub,
@@ -52,6 +63,7 @@ def cluster_controller(hub: Fleet, members: Fleet, env: Environment) -> Controll
             Watch(hub, karmada.CLUSTERS, itself, predicate=is_content_changed),
             Watch(hub, NAMESPACES, _cluster_of_namespace, predicate=is_content_changed),
         ],
+        reads=[Read(hub, karmada.RESOURCE_BINDINGS)],
     )
 
 
@@ -61,9 +73,12 @@ def _cluster_of_namespace(cluster: str, namespace: Object) -> list[Request]:
 
 
 class _Clusters:
-    def __init__(self, hub: Fleet, members: Fleet, env: Environment) -> None:
+    def __init__(
+        self, hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
+    ) -> None:
         self._hub = hub
         self._members = members
+        self._kinds = kinds
         self._env = env
         self._health: dict[str, Health] = {}
 
@@ -104,28 +119,73 @@ class _Clusters:
         health = decide_health(self._health.get(cluster.name), good=good, at=at)
         self._health[cluster.name] = health
         if health.ready == good:
-            await self._report(hub, cluster, good, reason, message)
+            condition = (conditions.TRUE if good else conditions.FALSE, reason, message)
+            await self._report(hub, cluster, condition, member.client if member else None)
         return after(PROBE_SECONDS if health.ever_ready else NEW_MEMBER_SECONDS)
 
     async def _report(
-        self, hub: Cluster, cluster: Object, ready: bool, reason: str, message: str
+        self,
+        hub: Cluster,
+        cluster: Object,
+        condition: tuple[str, str, str],
+        member_client: Client | None,
     ) -> None:
+        ready = condition[0] == conditions.TRUE
+        status = patch.values(cluster.status)
         current = cluster.view(karmada.Cluster).status.conditions
-        status = conditions.TRUE if ready else conditions.FALSE
         known = conditions.find(current, karmada.CONDITION_READY)
-        if known is not None and (known.status, known.reason) == (status, reason):
-            return  # the wording of an error may differ from probe to probe
-        wanted = conditions.with_condition(
-            current, karmada.CONDITION_READY, status, reason, message, now=self._env.now()
+        # The wording of an error may differ from probe to probe.
+        if known is None or (known.status, known.reason) != condition[:2]:
+            current = conditions.with_condition(
+                current, karmada.CONDITION_READY, *condition, now=self._env.now()
+            )
+        if ready and member_client is not None:
+            # A member that is not ready serves what it did, for all anybody knows.
+            enabled = await self._enablements(member_client, status)
+            status["apiEnablements"] = enabled.groups
+            current = self._with_complete(current, enabled)
+            # First the way is cleared, then it is said that the member is ready: whoever
+            # waits for the latter finds it open.
+            cluster = await self._ensure_taint(hub, cluster, tainted=False)
+        status["conditions"] = conditions.to_wire(current)
+        cluster = await patch.write_status(hub.client, karmada.CLUSTERS, cluster, status)
+        if not ready:
+            await self._ensure_taint(hub, cluster, tainted=True)
+
+    async def _enablements(self, member_client: Client, status: dict[str, Any]) -> Enablements:
+        known = status.get("apiEnablements", [])
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
+                return await read_enablements(member_client, self._kinds, known)
+        except TimeoutError:
+            return Enablements(known, complete=False)
+
+    def _with_complete(
+        self, current: conditions.Conditions, enabled: Enablements
+    ) -> conditions.Conditions:
+        return conditions.with_condition(
+            current,
+            karmada.CONDITION_COMPLETE_API_ENABLEMENTS,
+            conditions.TRUE if enabled.complete else conditions.FALSE,
+            karmada.REASON_COMPLETE if enabled.complete else karmada.REASON_PARTIAL,
+            "the kinds it serves are known"
+            if enabled.complete
+            else "some of the kinds it serves could not be listed",
+            now=self._env.now(),
         )
-        body = {**patch.values(cluster.status), "conditions": conditions.to_wire(wanted)}
-        await patch.write_status(hub.client, karmada.CLUSTERS, cluster, body)
+
+    async def _ensure_taint(self, hub: Cluster, cluster: Object, *, tainted: bool) -> Object:
+        return await patch.ensure_metadata(
+            hub.client, karmada.CLUSTERS, cluster, spec=_taint_change(cluster, tainted=tainted)
+        )
 
     async def _unjoin(self, hub: Cluster, cluster: Object) -> Result:
         name = karmada.execution_namespace(cluster.name)
         try:
             home = await hub.client.get(NAMESPACES, name)
         except errors.NotFound:
+            if _is_targeted(hub, cluster.name):
+                return after(TARGETED_SECONDS)
             self._health.pop(cluster.name, None)
             await patch.release_finalizer(
                 hub.client, karmada.CLUSTERS, cluster, karmada.FINALIZER_CLUSTER
@@ -134,6 +194,25 @@ class _Clusters:
         if not home.metadata.deleting:
             await patch.delete_if_present(hub.client, NAMESPACES, home)
         return DONE  # woken when the namespace is gone
+
+
+def _is_targeted(hub: Cluster, cluster: str) -> bool:
+    return any(
+        target.name == cluster
+        for binding in hub.cache(karmada.RESOURCE_BINDINGS).list()
+        if not binding.metadata.deleting
+        for target in binding.view(karmada.ResourceBinding).spec.clusters
+    )
+
+
+def _taint_change(cluster: Object, *, tainted: bool) -> dict[str, Any] | None:
+    """The change of the spec that puts the taint of members that are not ready on, or takes
+    it off; None where nothing changes."""
+    taints = patch.values(cluster.spec).get("taints", [])
+    others = [taint for taint in taints if taint["key"] != karmada.TAINT_NOT_READY]
+    taint = {"key": karmada.TAINT_NOT_READY, "effect": "NoSchedule"}
+    wanted = [*others, taint] if tainted else others
+    return {"taints": wanted} if len(wanted) != len(taints) else None
 
 
 _UNKNOWN_MEMBER = (

@@ -31,6 +31,8 @@ from datum_compute.runtime.patch import Values
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting
 
+PRESERVE = "preserveResourcesOnDeletion"
+
 
 def detector_controllers(
     hub: Fleet, kinds: Sequence[Resource], env: Environment
@@ -134,13 +136,14 @@ class _Detector:
             # A template deleted and made again: the old binding must be collected first.
             raise Waiting(f"binding {name} of a predecessor is not gone yet", 5.0)
         current = patch.values(binding.spec)
+        kept = {key: value for key, value in current.items() if key != PRESERVE}
         await patch.ensure_metadata(
             hub.client,
             karmada.RESOURCE_BINDINGS,
             binding,
             labels=_claim_labels(policy),
             annotations=_claim_annotations(policy),
-            spec=patch.difference(current, {**current, **_binding_spec(template, policy)}),
+            spec=patch.difference(current, {**kept, **_binding_spec(template, policy)}),
         )
 
     async def _create_binding(
@@ -150,7 +153,8 @@ class _Detector:
         annotations = _claim_annotations(policy)
         members = map(schedule.member_of, hub.cache(karmada.CLUSTERS).list())
         placement = schedule.parse_placement(spec["placement"])
-        if targets := schedule.decide_clusters(placement, members, ()):
+        kind = (template.api_version, template.kind)
+        if targets := schedule.decide_clusters(placement, kind, members, ()):
             spec["clusters"] = [{"name": target} for target in targets]
             annotations[karmada.ANNOTATION_APPLIED_PLACEMENT] = schedule.placement_text(
                 spec["placement"]
@@ -191,6 +195,8 @@ def _binding_spec(template: Object, policy: Object) -> Values:
         "schedulerName": spec.get("schedulerName", "default-scheduler"),
         "conflictResolution": spec.get("conflictResolution", "Abort"),
     }
+    if spec.get(PRESERVE):
+        wanted[PRESERVE] = True
     return wanted
 
 

@@ -6,8 +6,11 @@ objects tells. An object the member has of its own is left alone, and the Work s
 status of the member's object goes into the Work's status, in the same write as ``Applied``.
 
 A deleted Work asks the member to delete the object and lets go as soon as that was
-accepted; it does not wait until the object is gone. While the member is not ready the
-deletion waits for it, unless the Cluster itself is on its way out.
+accepted; it does not wait until the object is gone. One that says so leaves the object with
+the member and only takes Karmada's marks off. While the member is not ready the deletion
+waits for it, unless the Cluster itself is on its way out.
+
+A Work whose dispatching is suspended is not applied, and says so.
 """
 
 from __future__ import annotations
@@ -145,6 +148,9 @@ class _Execution:
         manifest = next(iter(_manifests_of(work)), None)
         if manifest is None:
             return DONE
+        if work.view(karmada.Work).spec.suspend_dispatching:
+            await self._report_suspended(hub, work)
+            return DONE  # woken when it is not
         outcome = await self._apply(request, self._member(cluster.name), manifest)
         if wait := await self._report(hub, work, request, manifest, outcome):
             return after(wait)
@@ -227,9 +233,32 @@ class _Execution:
         await patch.write_status(hub.client, karmada.WORKS, work, status)
         return 0.0
 
-    def _with_applied(self, work: Object, outcome: _Outcome) -> conditions.Conditions:
-        return conditions.with_condition(
+    async def _report_suspended(self, hub: Cluster, work: Object) -> None:
+        wanted = conditions.with_condition(
             work.view(karmada.Work).status.conditions,
+            karmada.CONDITION_DISPATCHING,
+            conditions.FALSE,
+            karmada.REASON_SUSPEND_DISPATCHING,
+            "Dispatching of the Work is suspended",
+            now=self._env.now(),
+        )
+        status = {**patch.values(work.status), "conditions": conditions.to_wire(wanted)}
+        await patch.write_status(hub.client, karmada.WORKS, work, status)
+
+    def _with_applied(self, work: Object, outcome: _Outcome) -> conditions.Conditions:
+        current = work.view(karmada.Work).status.conditions
+        if conditions.find(current, karmada.CONDITION_DISPATCHING) is not None:
+            # It was held back once: from then on it says that it is not.
+            current = conditions.with_condition(
+                current,
+                karmada.CONDITION_DISPATCHING,
+                conditions.TRUE,
+                karmada.REASON_DISPATCHING,
+                "The Work is being dispatched",
+                now=self._env.now(),
+            )
+        return conditions.with_condition(
+            current,
             karmada.CONDITION_APPLIED,
             conditions.TRUE if outcome.applied else conditions.FALSE,
             karmada.REASON_APPLIED_SUCCESSFUL if outcome.applied else karmada.REASON_APPLIED_FAILED,
@@ -255,15 +284,17 @@ class _Execution:
             return DONE
         if cluster is not None and schedule.is_ready(cluster):
             member = self._member(cluster.name)
+            keeps = work.view(karmada.Work).spec.preserve_resources_on_deletion
             for manifest in _manifests_of(work):
-                await self._delete_from(member, manifest)
+                await self._take_from(member, manifest, keeps=keeps)
         elif cluster is not None and not cluster.metadata.deleting:
             return DONE  # blocked until the member is back; woken by its Cluster
         self._env.fault("propagation.before-work-release")
         await patch.release_finalizer(hub.client, karmada.WORKS, work, karmada.FINALIZER_EXECUTION)
         return DONE
 
-    async def _delete_from(self, member: Cluster, manifest: Values) -> None:
+    async def _take_from(self, member: Cluster, manifest: Values, *, keeps: bool) -> None:
+        """Ask the member to delete the object, or leave it there as the member's own."""
         resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
         if resource is None:
             return
@@ -275,8 +306,15 @@ class _Execution:
             )
         except errors.NotFound:
             return
-        if manifests.is_managed(current) and not current.metadata.deleting:
+        if not manifests.is_managed(current) or current.metadata.deleting:
+            return
+        if not keeps:
             await patch.delete_if_present(member.client, resource, current)
+            return
+        labels, annotations = manifests.decide_release(current)
+        await patch.ensure_metadata(
+            member.client, resource, current, labels=labels, annotations=annotations
+        )
 
 
 def _reported_before(status: Values) -> Any:

@@ -23,6 +23,17 @@ from datum_compute.runtime.patch import Values, difference, values
 CONTENT = ("spec", "data")
 """What an object consists of besides metadata and status."""
 
+_MARKS = frozenset(
+    {
+        "karmada.io",
+        "propagationpolicy.karmada.io",
+        "resourcebinding.karmada.io",
+        "resourcetemplate.karmada.io",
+        "work.karmada.io",
+    }
+)
+"""Prefixes of the labels and annotations that Karmada puts on a member's object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -119,6 +130,15 @@ def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
             if content:
                 change[part] = content
     return change
+
+
+def decide_release(member: Object) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """The labels and annotations to take off an object that stays when Karmada goes."""
+
+    def marks(found: Iterable[str]) -> dict[str, str | None]:
+        return {key: None for key in found if key.split("/")[0] in _MARKS}
+
+    return marks(member.metadata.labels), marks(member.metadata.annotations)
 
 
 def _entries(

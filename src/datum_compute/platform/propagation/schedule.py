@@ -1,9 +1,10 @@
 """Which members a template goes to.
 
-A member comes into question when the placement's affinity selects it and it is ready; one
-that already has the template stays in question while it is not. A spread constraint by
-cluster limits how many are taken: those that have it first, then by name, so that nothing
-moves without need. Without a constraint all of them are taken.
+A member comes into question when the placement's affinity selects it, it is ready, it serves
+the template's kind, and the placement bears its taints; one that already has the template
+stays in question whatever becomes of the last three. A spread constraint by cluster limits
+how many are taken: those that have it first, then by name, so that nothing moves without
+need. Without a constraint all of them are taken.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from datum_compute.api.meta import Object
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.runtime.patch import Values
 
+Kind = tuple[str, str]
+"""Group with version, and kind."""
+
+KEEPING_OFF = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep new things off a member."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -27,11 +34,24 @@ class Member:
     labels: dict[str, str]
     ready: bool
     deleting: bool
+    taints: tuple[karmada.Taint, ...] = ()
+    serves: frozenset[Kind] = frozenset()
 
 
 def member_of(cluster: Object) -> Member:
+    view = cluster.view(karmada.Cluster)
+    serves = {
+        (enabled.group_version, resource.kind)
+        for enabled in view.status.api_enablements
+        for resource in enabled.resources
+    }
     return Member(
-        cluster.name, cluster.metadata.labels, is_ready(cluster), cluster.metadata.deleting
+        cluster.name,
+        cluster.metadata.labels,
+        is_ready(cluster),
+        cluster.metadata.deleting,
+        view.spec.taints,
+        frozenset(serves),
     )
 
 
@@ -41,15 +61,18 @@ def is_ready(cluster: Object) -> bool:
 
 
 def decide_clusters(
-    placement: karmada.PolicyPlacement, members: Iterable[Member], current: Collection[str]
+    placement: karmada.PolicyPlacement,
+    kind: Kind,
+    members: Iterable[Member],
+    current: Collection[str],
 ) -> tuple[str, ...]:
-    """The members to use, by name; none when none fits."""
+    """The members to use for a template of this kind, by name; none when none fits."""
     fitting = [
         member.name
         for member in members
         if _is_selected(placement.cluster_affinity, member)
         and not member.deleting
-        and (member.ready or member.name in current)
+        and (member.name in current or _is_open(placement, kind, member))
     ]
     fitting.sort(key=lambda name: (name not in current, name))
     for constraint in placement.spread_constraints:
@@ -69,6 +92,29 @@ def parse_placement(placement: Values) -> karmada.PolicyPlacement:
 def placement_text(placement: Values) -> str:
     """What is recorded as applied: equal placements give equal text."""
     return msgspec.json.encode(placement, order="sorted").decode()
+
+
+def _is_open(placement: karmada.PolicyPlacement, kind: Kind, member: Member) -> bool:
+    """Whether something new may go there."""
+    return (
+        member.ready
+        and kind in member.serves
+        and all(
+            any(_tolerates(toleration, taint) for toleration in placement.cluster_tolerations)
+            for taint in member.taints
+            if taint.effect in KEEPING_OFF
+        )
+    )
+
+
+def _tolerates(toleration: karmada.Toleration, taint: karmada.Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
 
 
 def _is_selected(affinity: karmada.ClusterAffinity | None, member: Member) -> bool:

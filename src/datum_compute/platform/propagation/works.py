@@ -42,14 +42,19 @@ async def ensure_work(
     manifest = build_manifest(template, origin)
     if current is None:
         return await _create(hub_client, template, origin, manifest, binding)
-    if _manifest_of(current) == manifest:
+    preserve = _is_preserved(binding)
+    is_preserved = current.view(karmada.Work).spec.preserve_resources_on_deletion
+    if _manifest_of(current) == manifest and is_preserved == preserve:
         return current
+    spec: dict[str, Any] = {"workload": {"manifests": [manifest]}}
+    if is_preserved != preserve:
+        spec["preserveResourcesOnDeletion"] = preserve or None
     body = {
         "metadata": {
             "uid": current.metadata.uid,
             "resourceVersion": current.metadata.resource_version,
         },
-        "spec": {"workload": {"manifests": [manifest]}},
+        "spec": spec,
     }
     return await hub_client.patch(karmada.WORKS, name, merge(body), namespace)
 
@@ -98,11 +103,14 @@ async def _create(
             karmada.ANNOTATION_BINDING_NAMESPACE: origin.binding_namespace,
             karmada.ANNOTATION_BINDING_NAME: origin.binding_name,
         }
+    spec: dict[str, Any] = {"workload": {"manifests": [manifest]}}
+    if _is_preserved(binding):
+        spec["preserveResourcesOnDeletion"] = True
     body = {
         "apiVersion": karmada.WORKS.api_version,
         "kind": karmada.WORKS.kind,
         "metadata": metadata,
-        "spec": {"workload": {"manifests": [manifest]}},
+        "spec": spec,
     }
     try:
         return await hub_client.create(karmada.WORKS, body, origin.work_namespace)
@@ -123,6 +131,13 @@ def _origin(namespace: str, name: str, permanent_id: str, binding: Object | None
         binding.metadata.labels.get(karmada.LABEL_BINDING_ID, ""),
         binding.view(karmada.ResourceBinding).spec.conflict_resolution == "Overwrite",
     )
+
+
+def _is_preserved(binding: Object | None) -> bool:
+    """Whether members keep the object when the template goes."""
+    if binding is None:
+        return False
+    return binding.view(karmada.ResourceBinding).spec.preserve_resources_on_deletion
 
 
 def _manifest_of(work: Object) -> Any:

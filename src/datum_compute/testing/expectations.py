@@ -12,7 +12,11 @@ LOOK_EVERY = 0.25
 
 
 async def eventually(
-    what: str, look: Callable[[], Awaitable[str]], *, within: float = PATIENCE
+    what: str,
+    look: Callable[[], Awaitable[str]],
+    *,
+    within: float = PATIENCE,
+    every: float = LOOK_EVERY,
 ) -> None:
     """Look until nothing is missing. ``look`` answers what still is, or an empty text."""
     missing = "nothing was looked at"
@@ -22,6 +26,6 @@ async def eventually(
                 missing = await look()
                 if not missing:
                     return
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(every)
     except TimeoutError:
         raise AssertionError(f"{what}: after {within:.0f}s still: {missing}") from None

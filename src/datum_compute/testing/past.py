@@ -42,7 +42,7 @@ class Past:
 
     def follow(self, cluster: Cluster, resource: Resource, **indexes: IndexKeys) -> None:
         """From now on. ``indexes`` are those that reconciles use, by name."""
-        self._kinds.setdefault(cluster.name, {})[resource] = indexes
+        self.know(cluster.name, resource, **indexes)
 
         def changed(old: Object | None, new: Object | None) -> None:
             if new is not None:
@@ -53,6 +53,10 @@ class Past:
                 self.events.append(Happened(cluster.name, resource, gone))
 
         cluster.cache(resource).subscribe(changed)
+
+    def know(self, cluster: str, resource: Resource, **indexes: IndexKeys) -> None:
+        """Views have a cache of this kind; what is in it is up to :attr:`events`."""
+        self._kinds.setdefault(cluster, {})[resource] = indexes
 
     def view(self, name: str, seen: int, client: Client, env: Environment) -> View:
         """One cluster as it was known after the first ``seen`` events."""

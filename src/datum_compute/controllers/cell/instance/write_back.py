@@ -15,7 +15,7 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.copies import SpecCopies
-from datum_compute.controllers.ownership import ensure_owner
+from datum_compute.controllers.ownership import ensure_owner, is_alive
 from datum_compute.decisions import names
 from datum_compute.decisions.contact import is_own_copy
 from datum_compute.runtime import patch
@@ -105,6 +105,8 @@ class WriteBack:
         return owner if owner is not None and not owner.metadata.deleting else None
 
     async def _create(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
+        if not await is_alive(hub.client, compute.WORKLOAD_DEPLOYMENTS, owner):
+            return None
         body = {
             "metadata": {
                 "name": instance.name,

@@ -1,0 +1,65 @@
+"""A cell's reports while what it knows of the hub is out of date."""
+
+from __future__ import annotations
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client.protocol import Client, EventType, WatchEvent
+from datum_compute.controllers.cell.instance.signals import InstanceSignals
+from datum_compute.controllers.cell.instance.write_back import WriteBack
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.past import Happened, Past
+from datum_compute.testing.server import embedded_server
+from tests.e2e.simulation import workload
+
+NAMESPACE = "ns-1"
+KNOWN = (core.NAMESPACES, compute.WORKLOAD_DEPLOYMENTS, compute.INSTANCES)
+
+
+async def deployment_on(hub_client: Client) -> Object:
+    await hub_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    spec = {
+        "cityCode": "DFW",
+        "placementName": "default",
+        "workloadRef": {"name": "web", "uid": "uid-of-web"},
+        "template": workload("acme/web:1", 1)["spec"]["template"],
+        "scaleSettings": {"minReplicas": 1},
+    }
+    body = {"metadata": {"name": "web-default-dfw"}, "spec": spec}
+    return await hub_client.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
+
+
+async def instance_in(cell_client: Client) -> Object:
+    await cell_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    labels = {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web-default-dfw"}
+    spec = workload("acme/web:1", 1)["spec"]["template"]["spec"]
+    body = {"metadata": {"name": "web-default-dfw-0", "labels": labels}, "spec": spec}
+    return await cell_client.create(compute.INSTANCES, body, NAMESPACE)
+
+
+async def copies_made(*, deployment_is_gone: bool) -> int:
+    """By a cell that has once seen the deployment on the hub, and nothing since."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client = embedded.client("hub")
+        owner = await deployment_on(hub_client)
+        instance = await instance_in(embedded.client("cell/dfw"))
+        past = Past()
+        for resource in KNOWN:
+            past.know("hub", resource)
+        seen = WatchEvent(EventType.ADDED, owner)
+        past.events.append(Happened("hub", compute.WORKLOAD_DEPLOYMENTS, seen))
+        if deployment_is_gone:
+            await hub_client.delete(compute.WORKLOAD_DEPLOYMENTS, owner.name, NAMESPACE)
+        hub = past.view("hub", 1, hub_client, env).get("hub")
+        assert hub is not None
+        signals = InstanceSignals(env, None, quota=False)
+        await WriteBack("dfw", signals).ensure_copy(hub, instance)
+        return len((await hub_client.list(compute.INSTANCES)).items)
+
+
+async def test_no_copy_is_made_for_a_deployment_that_is_gone() -> None:
+    """It would be collected, and made again, for as long as the watch is away."""
+    assert await copies_made(deployment_is_gone=True) == 0
+    assert await copies_made(deployment_is_gone=False) == 1

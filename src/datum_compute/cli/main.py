@@ -31,7 +31,8 @@ COMMANDS = {
     "workloads": "List workloads, or describe one",
     "instances": "List instances, or describe one",
     "logs": "Show what instances print",
-    "rollout": "Follow a rollout",
+    "rollout": "Follow a rollout, see what was changed, and go back",
+    "restart": "Replace every instance by a new one, one by one in each city",
     "scale": "Change how many instances run in each city",
     "destroy": "Delete a workload and everything it runs",
     "quota": "Show how much the project may use, and how much it does",
@@ -54,8 +55,8 @@ TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
 
 
 def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentParser:
-    """The whole tree by name, with the arguments of only the command that is asked for.
-    Help is ``width`` columns wide."""
+    """All commands by name, or the one that is asked for with its arguments: making the others
+    takes longer than they are worth. Help is ``width`` columns wide."""
     parser = Parser(
         prog=errors.PROGRAM,
         description="Run images in many cities, and see how they are.",
@@ -67,6 +68,8 @@ def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentPa
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
+        if command not in (None, name):
+            continue
         sub = subparsers.add_parser(
             name,
             help=summary,

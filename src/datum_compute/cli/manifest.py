@@ -45,10 +45,17 @@ class Flags:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     network: str | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def given(self) -> list[str]:
-        names = {"minimum": "min", "cities": "city", "ports": "port"}
+        names = {
+            "minimum": "min",
+            "cities": "city",
+            "ports": "port",
+            "args": "arg",
+            "labels": "label",
+        }
         return [
             "--" + names.get(name, name).replace("_", "-")
             for name, value in vars(self).items()
@@ -98,6 +105,8 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
         resources["instanceType"] = _full_type(flags.instance_type)
     if flags.network is not None:
         template["networkInterfaces"] = [{"network": {"name": flags.network}}]
+    for entry in flags.labels:
+        _change_label(changed["metadata"], entry)
     placements = changed["spec"]["placements"]
     if flags.cities is not None:
         if len(placements) > 1:
@@ -129,7 +138,7 @@ def _first_container(template: dict[str, Any], flags: Flags) -> dict[str, Any]:
     if containers:
         found: dict[str, Any] = containers[0]
         return found
-    about_containers = {"--image", "--env", "--port", "--command", "--args"} & set(flags.given)
+    about_containers = {"--image", "--env", "--port", "--command", "--arg"} & set(flags.given)
     if about_containers:
         flag = ", ".join(sorted(about_containers))
         raise usage(f"{flag}: this workload runs virtual machines, not containers", "-f FILE")
@@ -139,14 +148,14 @@ def _first_container(template: dict[str, Any], flags: Flags) -> dict[str, Any]:
 def _change_container(container: dict[str, Any], flags: Flags) -> None:
     if flags.image is not None:
         container["image"] = flags.image
-    if flags.command:
-        container["command"] = list(flags.command)
-    if flags.args:
-        container["args"] = list(flags.args)
+    for key, tokens in (("command", flags.command), ("args", flags.args)):
+        if tokens == ("-",):
+            container.pop(key, None)
+        elif tokens:
+            container[key] = list(tokens)
     for entry in flags.env:
         _change_variable(container, entry)
-    if flags.ports:
-        container["ports"] = _ports(flags.ports)
+    _change_ports(container, flags.ports)
 
 
 def _change_variable(container: dict[str, Any], entry: str) -> None:
@@ -166,6 +175,44 @@ def _change_variable(container: dict[str, Any], entry: str) -> None:
 def _position(variables: Sequence[dict[str, Any]], name: str) -> int:
     """Where a variable stands, so that a changed one keeps its place."""
     return next((i for i, v in enumerate(variables) if v["name"] == name), len(variables))
+
+
+def _change_label(metadata: dict[str, Any], entry: str) -> None:
+    name, assigned, value = entry.partition("=")
+    if not assigned and not name.endswith("-"):
+        raise usage(f'--label "{entry}": expected k=v, or k- to remove', "--label team=web")
+    labels = dict(metadata.get("labels") or {})
+    if assigned:
+        labels[name] = value
+    else:
+        labels.pop(name[:-1], None)
+    metadata["labels"] = labels
+
+
+def _change_ports(container: dict[str, Any], texts: Sequence[str]) -> None:
+    """``NAME=N`` and ``N`` set a port, ``NAME-`` and ``N-`` remove one; others stay."""
+    if not texts:
+        return
+    asked = _ports([text for text in texts if not text.endswith("-")])
+    removed = {text[:-1] for text in texts if text.endswith("-")}
+    there = container.get("ports") or []
+    known = {str(each) for port in there for each in (port["name"], port["port"])}
+    for name in sorted(removed - known):
+        raise usage(f'--port "{name}-": there is no such port to remove')
+    ports = [p for p in there if not removed & {p["name"], str(p["port"])}]
+    for port in asked:
+        same = next((i for i, p in enumerate(ports) if p["name"] == port["name"]), None)
+        taken = next((p for p in ports if p["port"] == port["port"]), None)
+        if same is not None:
+            ports[same] = {**ports[same], **port}
+        elif taken is None:
+            ports.append(port)
+        elif port["name"] != f"port-{port['port']}":  # a number alone is content with it
+            raise usage(
+                f'--port "{port["name"]}={port["port"]}": it is port "{taken["name"]}" already',
+                f"--port {taken['name']}-",
+            )
+    container["ports"] = ports
 
 
 def _ports(texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -193,6 +240,41 @@ def _is_port(text: str) -> bool:
 
 def _full_type(name: str) -> str:
     return name if "/" in name else f"datumcloud/{name}"
+
+
+SERVER_ANNOTATIONS = frozenset(
+    {
+        "compute.datumapis.com/last-change",
+        "kubectl.kubernetes.io/last-applied-configuration",
+    }
+)
+"""What programs note on a workload; a manifest of a person's has none of it."""
+
+
+def save(path: str, workloads: Sequence[Workload]) -> None:
+    """Write the workloads to a file, without what a server adds to them."""
+    import yaml
+
+    text = yaml.safe_dump_all(map(clean, workloads), sort_keys=False, allow_unicode=True)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise usage(f"--save {path}: {error.strerror}") from error
+
+
+def clean(workload: Workload) -> Workload:
+    metadata = {"name": workload["metadata"]["name"]}
+    for kind in ("labels", "annotations"):
+        found = workload["metadata"].get(kind) or {}
+        told = {key: value for key, value in found.items() if key not in SERVER_ANNOTATIONS}
+        if told:
+            metadata[kind] = told
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Workload",
+        "metadata": metadata,
+        "spec": workload["spec"],
+    }
 
 
 def load(path: str, stdin: TextIO) -> list[Workload]:

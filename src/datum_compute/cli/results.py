@@ -12,14 +12,21 @@ from datum_compute.cli.output import show, table
 Json = Mapping[str, Any]
 
 
-def result(workload: Json, action: str, instances: Sequence[Json] | None = None) -> dict[str, Any]:
+def result(
+    workload: Json,
+    action: str,
+    instances: Sequence[Json] | None = None,
+    revision: int | None = None,
+) -> dict[str, Any]:
     """A flat view of one workload after ``action``, with the raw object; ``instances`` where
-    the command has waited for them."""
+    the command has waited for them, ``revision`` where its history has one."""
     view: dict[str, Any] = {
         "name": workload["metadata"]["name"],
         "action": action,
         "image": words.image(workload),
     }
+    if revision is not None:
+        view["revision"] = revision
     if instances is not None:
         view["instances"] = [
             {"name": name, "city": city, "address": address}

@@ -19,9 +19,16 @@ from datum_compute.client.protocol import Client, json_patch
 
 
 async def change_spec(
-    client: Client, live: Mapping[str, Any], spec: Mapping[str, Any], *, dry_run: bool = False
+    client: Client,
+    live: Mapping[str, Any],
+    spec: Mapping[str, Any],
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    dry_run: bool = False,
 ) -> Object:
     """Make the spec this one, if it is still that of ``live``; only what differs is sent.
+    Labels and annotations are made these, where they are given.
 
     Raises ``Conflict`` when somebody else has changed or replaced it.
     """
@@ -31,7 +38,10 @@ async def change_spec(
         {"op": "test", "path": "/metadata/uid", "value": uid},
         {"op": "test", "path": "/metadata/generation", "value": generation},
         *operations(live["spec"], spec, "/spec"),
+        *_metadata_operations(live, "labels", labels),
+        *_metadata_operations(live, "annotations", annotations),
     ]
+    strict = any(each["path"] == "/metadata/resourceVersion" for each in patch)
     try:
         return await client.patch(
             compute.WORKLOADS, name, json_patch(patch), NAMESPACE, dry_run=dry_run
@@ -39,6 +49,27 @@ async def change_spec(
     except errors.Invalid:
         # A failed test and a bad value are told apart by looking: servers answer both alike.
         current = (await client.get(compute.WORKLOADS, name, NAMESPACE)).metadata
-        if (current.uid, current.generation) == (uid, generation):
+        unmoved = (current.uid, current.generation) == (uid, generation)
+        if unmoved and not (strict and current.resource_version != _version(live)):
             raise
         raise errors.Conflict(409, "Conflict", f'workload "{name}" was changed meanwhile') from None
+
+
+def _metadata_operations(
+    live: Mapping[str, Any], kind: str, wanted: Mapping[str, str] | None
+) -> list[dict[str, Any]]:
+    present = live["metadata"].get(kind)
+    if wanted is None or wanted == (present or {}):
+        return []
+    path = f"/metadata/{kind}"
+    if present:
+        return operations(present, wanted, path)
+    # Nothing to add to: that holds only while the object is the one that was read.
+    return [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": _version(live)},
+        {"op": "add", "path": path, "value": dict(wanted)},
+    ]
+
+
+def _version(live: Mapping[str, Any]) -> str:
+    return str(live["metadata"]["resourceVersion"])

@@ -51,6 +51,8 @@ ANNOTATION_INSTANCE_UID = "compute.datumapis.com/instance-uid"
 """On copies of an Instance: the cell's UID, so that a successor is told apart."""
 ANNOTATION_CURRENT_REVISION = "compute.datumapis.com/current-revision"
 """On a workload's revision history: the number of the active revision."""
+ANNOTATION_LAST_CHANGE = "compute.datumapis.com/last-change"
+"""On a Workload: who made its spec what it is, when and how, until its history says so."""
 
 # Finalizers.
 FINALIZER_WORKLOAD = "compute.datumapis.com/workload-controller"

@@ -29,7 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--instance-type", metavar="TYPE", help="size of each instance (default: d1-standard-2)"
     )
     parser.add_argument(
-        "--port", action="append", metavar="[NAME=]N", help="a port it serves; repeatable"
+        "--port",
+        action="append",
+        metavar="[NAME=]N|NAME-",
+        help="a port it serves, or remove it with NAME-; repeatable",
     )
     parser.add_argument(
         "--env",
@@ -42,17 +45,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="WORD",
         dest="container_command",
-        help="what to start instead of the image's own; repeat it for each word",
+        help="what to start instead of the image's own; repeat it for each word, - for the image's",
     )
     parser.add_argument(
         "--arg",
         action="append",
         metavar="WORD",
         dest="container_args",
-        help="an argument for it; repeatable",
+        help="an argument for it; repeatable, - for the image's own",
     )
     parser.add_argument("--network", help="the network it is on (default: default)")
+    parser.add_argument(
+        "--label",
+        action="append",
+        metavar="K=V|K-",
+        help="a label of the workload, or remove it with K-; repeatable",
+    )
+    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="with --dry-run: 0 no changes, 1 changes, 2 error"
+    )
+    parser.add_argument("--save", metavar="FILE", help="write the workload as a manifest")
     add_write_flags(parser)
     add_output_flags(parser)
 

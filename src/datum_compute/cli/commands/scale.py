@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--min", type=int, required=True, dest="minimum", metavar="N", help="instances per city"
     )
     parser.add_argument("--placement", help="only this placement (default: every one)")
+    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
     add_write_flags(parser)
     add_output_flags(parser)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, usage
+from datum_compute.cli.history.entries import Entry
 from datum_compute.cli.resources import NAMESPACE
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import is_rolled_out, outcome, plain, wait_rolled_out
 from datum_compute.cli.waiting import Detach
-from datum_compute.cli.writing import change_spec
+from datum_compute.cli.writes.recording import Recorder, numbers
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
+from datum_compute.decisions.changes import decide_changes, summarise
 
 CONFLICT_RETRIES = 5
 
@@ -29,16 +32,21 @@ def run(context: Context) -> int:
     detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
-        workload, changed = await _scale(context, client)
-        if changed:
+        recorder = Recorder(context, client)
+        change = await _scale(context, client, recorder)
+        workload, changed, revision = change.workload, change.entry is not None, None
+        if change.entry is None:
+            revision = await recorder.finish(workload)
+        else:
             detach.written.append(args.name)
+            revision = await recorder.record(change.before, workload, change.entry)
         instances = None
         if args.wait:
             if changed or not await is_rolled_out(client, args.name):
                 await wait_rolled_out(context, client, args.name, timeout=args.timeout)
-                context.say(f'"{args.name}" is at {args.minimum} per city.')
+                context.say(f'"{args.name}" is at {args.minimum} per city{_told(revision)}.')
             workload, instances = await outcome(client, args.name)
-        view = result(workload, "scaled" if changed else "unchanged", instances)
+        view = result(workload, "scaled" if changed else "unchanged", instances, revision)
         if args.output not in ("table", "wide"):
             show_results(context, [view])
         return 0
@@ -46,34 +54,41 @@ def run(context: Context) -> int:
     return detach.run(work)
 
 
-async def _scale(context: Context, client: ApiClient) -> tuple[dict[str, Any], bool]:
-    """Write the new minimum: the workload as it is then, and whether anything was written."""
-    name, wanted = context.args.name, context.args.placement
+def _told(revision: int | None) -> str:
+    return f", revision #{revision}" if revision else ""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The workload as it is now; what it was, and the entry of the change, if there was one."""
+
+    workload: dict[str, Any]
+    before: dict[str, Any] | None = None
+    entry: Entry | None = None
+
+
+async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Change:
+    name, minimum = context.args.name, context.args.minimum
     for _ in range(CONFLICT_RETRIES):
         try:
             workload = plain(await client.get(compute.WORKLOADS, name, NAMESPACE))
         except errors.NotFound:
             project = context.target.project
             raise not_found("workload", name, project, "datumctl-compute workloads") from None
-        spec = copy.deepcopy(workload["spec"])
-        placements = spec["placements"]
-        chosen = [p for p in placements if wanted in (None, p["name"])]
-        if not chosen:
-            known = ", ".join(p["name"] for p in placements)
-            raise usage(f'--placement "{wanted}": workload "{name}" has {known}')
-        old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
-        if old == [context.args.minimum]:
-            context.say(f'"{name}" is already at {context.args.minimum} per city.')
-            return workload, False
-        for placement in chosen:
-            placement["scaleSettings"]["minReplicas"] = context.args.minimum
+        spec, old = _scaled(context, workload)
+        if old == [minimum]:
+            context.say(f'"{name}" is already at {minimum} per city.')
+            return _Change(workload)
+        revisions = await recorder.revisions(workload)
+        changes = summarise(decide_changes(workload["spec"], spec))
+        entry = await recorder.entry(spec, changes)
         try:
-            scaled = plain(await change_spec(client, workload, spec))
+            scaled = await recorder.change(workload, spec, entry)
         except errors.Conflict:
             continue
-        before = ", ".join(map(str, old))
-        context.say(f'Scaling "{name}": min replicas {before} → {context.args.minimum}\n')
-        return scaled, True
+        moved = f"min replicas {', '.join(map(str, old))} → {minimum}"
+        context.say(f'Scaling "{name}": {moved} ({numbers(revisions, workload)})\n')
+        return _Change(scaled, workload, entry)
     raise CommandError(
         f'scaling "{name}": others keep changing it',
         exit_code=Exit.CONFLICT,
@@ -81,3 +96,18 @@ async def _scale(context: Context, client: ApiClient) -> tuple[dict[str, Any], b
         hint="run the command again",
         retryable=True,
     )
+
+
+def _scaled(context: Context, workload: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """The spec with the new minimum, and which there were."""
+    name, wanted = context.args.name, context.args.placement
+    spec = copy.deepcopy(workload["spec"])
+    placements = spec["placements"]
+    chosen = [p for p in placements if wanted in (None, p["name"])]
+    if not chosen:
+        known = ", ".join(p["name"] for p in placements)
+        raise usage(f'--placement "{wanted}": workload "{name}" has {known}')
+    old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
+    for placement in chosen:
+        placement["scaleSettings"]["minReplicas"] = context.args.minimum
+    return spec, old

@@ -1,0 +1,132 @@
+"""Histories in ConfigMaps: one beside each workload, which owns it.
+
+Each revision is a key, its number, with the entry as JSON; the annotation current-revision
+names the newest. Every write says which resourceVersion it has read, so of two writers one
+reads again and appends behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.vocabulary import ANNOTATION_CURRENT_REVISION
+from datum_compute.api.core import CONFIG_MAPS
+from datum_compute.cli.history.entries import Entry, Revisions, extended, parse, unrecorded
+from datum_compute.cli.resources import NAMESPACE
+from datum_compute.cli.rollout import plain
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, merge
+from datum_compute.env import Environment
+
+Json = Mapping[str, Any]
+
+PREFIX = "compute.datumapis.com-revision-history."
+TRIES = 20
+"""How often a write that another overtook is made again. A guess: each try is one writer
+further, and people are few."""
+
+
+class ConfigMapHistory:
+    def __init__(self, client: Client, env: Environment) -> None:
+        self._client = client
+        self._env = env
+
+    async def read(self, workload: Json) -> Revisions:
+        found = await self._found(workload)
+        return Revisions() if found is None or not _belongs(found, workload) else _revisions(found)
+
+    async def record(
+        self, workload: Json, entry: Entry | None, *, before: Json | None
+    ) -> Revisions:
+        for _ in range(TRIES):
+            try:
+                return await self._try(workload, entry, before)
+            except (errors.Conflict, errors.AlreadyExists, errors.NotFound) as error:
+                overtaken = error
+        raise overtaken
+
+    async def _try(self, workload: Json, entry: Entry | None, before: Json | None) -> Revisions:
+        found = await self._found(workload)
+        if found is not None and not _belongs(found, workload):
+            # Of a workload that is gone; its garbage has not been collected yet.
+            await self._client.delete(
+                CONFIG_MAPS, _name(workload), NAMESPACE, uid=found["metadata"]["uid"]
+            )
+            found = None
+        current = Revisions() if found is None else _revisions(found)
+        missing = None
+        if before is not None and not _knows(current, entry):
+            missing = unrecorded(current, before, self._env.now())
+        last = 0 if found is None else _last_number(found)
+        wanted = extended(current, [missing, entry], last=last)
+        if found is None:
+            await self._create(workload, wanted)
+        elif wanted != current:
+            await self._change(workload, found, wanted)
+        return wanted
+
+    async def _found(self, workload: Json) -> dict[str, Any] | None:
+        try:
+            return plain(await self._client.get(CONFIG_MAPS, _name(workload), NAMESPACE))
+        except errors.NotFound:
+            return None
+
+    async def _create(self, workload: Json, wanted: Revisions) -> None:
+        owner = {
+            "apiVersion": compute.WORKLOADS.api_version,
+            "kind": compute.WORKLOADS.kind,
+            "name": workload["metadata"]["name"],
+            "uid": workload["metadata"]["uid"],
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": _name(workload),
+                "ownerReferences": [owner],
+                "annotations": {ANNOTATION_CURRENT_REVISION: str(wanted.number)},
+            },
+            "data": {str(each.rev): each.stored() for each in wanted.entries},
+        }
+        await self._client.create(CONFIG_MAPS, body, NAMESPACE)
+
+    async def _change(self, workload: Json, found: Json, wanted: Revisions) -> None:
+        data: dict[str, str | None] = {str(each.rev): each.stored() for each in wanted.entries}
+        old = {str(each.rev): each.stored() for each in _revisions(found).entries}
+        changed = {key: value for key, value in data.items() if old.get(key) != value}
+        dropped: dict[str, None] = {key: None for key in old if key not in data}
+        body = {
+            "metadata": {
+                "resourceVersion": found["metadata"]["resourceVersion"],
+                "annotations": {ANNOTATION_CURRENT_REVISION: str(wanted.number)},
+            },
+            "data": {**changed, **dropped},
+        }
+        await self._client.patch(CONFIG_MAPS, _name(workload), merge(body), NAMESPACE)
+
+
+def _name(workload: Json) -> str:
+    return PREFIX + str(workload["metadata"]["name"])
+
+
+def _belongs(found: Json, workload: Json) -> bool:
+    owners = found["metadata"].get("ownerReferences") or []
+    return any(owner["uid"] == workload["metadata"]["uid"] for owner in owners)
+
+
+def _revisions(found: Json) -> Revisions:
+    entries = [parse(text) for text in (found.get("data") or {}).values()]
+    return Revisions(tuple(sorted((e for e in entries if e is not None), key=lambda e: e.rev)))
+
+
+def _last_number(found: Json) -> int:
+    """The highest number ever given, as far as the object tells."""
+    annotations = found["metadata"].get("annotations") or {}
+    numbers = [annotations.get(ANNOTATION_CURRENT_REVISION, ""), *(found.get("data") or {})]
+    return max((int(text) for text in numbers if text.isascii() and text.isdecimal()), default=0)
+
+
+def _knows(current: Revisions, entry: Entry | None) -> bool:
+    return entry is not None and any(entry.is_the_change(each) for each in current.entries)

@@ -1,0 +1,217 @@
+"""Entries of a revision history: their form, what they are made from, and which are kept.
+
+Pure: plain JSON values in, entries out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from datum_compute.api.compute.vocabulary import ANNOTATION_LAST_CHANGE
+from datum_compute.cli import words
+from datum_compute.decisions.changes import decide_changes, normalise, summarise
+from datum_compute.decisions.hashing import template_hash
+
+Json = Mapping[str, Any]
+
+MOST_ENTRIES = 20
+MOST_BYTES = 900_000
+"""Of all entries together: a server takes a ConfigMap of 1 MiB at the most."""
+
+CREATED = "created"
+EXTERNAL = "external change"
+"""How an entry begins whose change was made by something that keeps no history."""
+UNKNOWN_ACTOR = ""
+"""Of an external change: the server does not say who made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    rev: int
+    """0 while it has no place in a history."""
+    timestamp: str
+    image: str
+    changes: str
+    actor: str
+    template_hash: str
+    spec: dict[str, Any] | None
+    """None where it alone is larger than a history may be."""
+    message: str = ""
+
+    def stored(self) -> str:
+        value: dict[str, Any] = {
+            "rev": self.rev,
+            "timestamp": self.timestamp,
+            "image": self.image,
+            "changes": self.changes,
+            "actor": self.actor,
+            "templateHash": self.template_hash,
+            "spec": self.spec,
+        }
+        if self.message:
+            value["message"] = self.message
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def size(self) -> int:
+        return len(str(self.rev)) + len(self.stored().encode())
+
+    def describes(self, spec: Json) -> bool:
+        """Whether this spec is the one of the entry."""
+        if self.spec is None:
+            return self.template_hash == template_hash(spec.get("template") or {})
+        return not decide_changes(self.spec, spec)
+
+    def is_the_change(self, other: Entry) -> bool:
+        """Whether both tell of the same change, wherever they stand."""
+        if (self.timestamp, self.actor, self.changes) != (
+            other.timestamp,
+            other.actor,
+            other.changes,
+        ):
+            return False
+        return self.template_hash == other.template_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The entries of a workload, oldest first."""
+
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def active(self) -> Entry | None:
+        return self.entries[-1] if self.entries else None
+
+    @property
+    def number(self) -> int:
+        return self.entries[-1].rev if self.entries else 0
+
+    def find(self, rev: int) -> Entry | None:
+        return next((each for each in self.entries if each.rev == rev), None)
+
+
+def parse(text: str) -> Entry | None:
+    """None for what is no entry: others can write where histories are kept."""
+    try:
+        value = json.loads(text)
+        spec = value["spec"]
+        if not isinstance(spec, dict | None):
+            return None
+        return Entry(
+            rev=int(value["rev"]),
+            timestamp=str(value["timestamp"]),
+            image=str(value.get("image", "")),
+            changes=str(value.get("changes", "")),
+            actor=str(value.get("actor", "")),
+            template_hash=str(value.get("templateHash", "")),
+            spec=spec,
+            message=str(value.get("message", "")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def new_entry(
+    spec: Json, *, now: datetime, changes: str, actor: str, message: str = "", timestamp: str = ""
+) -> Entry:
+    return Entry(
+        rev=0,
+        timestamp=timestamp or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        image=words.image({"spec": spec}),
+        changes=changes,
+        actor=actor,
+        template_hash=template_hash(spec.get("template") or {}),
+        spec=dict(spec),
+        message=message,
+    )
+
+
+def spec_hash(spec: Json) -> str:
+    canonical = json.dumps(normalise(spec), sort_keys=True, ensure_ascii=False)
+    return sha256(canonical.encode()).hexdigest()[:16]
+
+
+def note(entry: Entry) -> dict[str, str]:
+    """The annotation that goes with a spec: what the entry says, but for the spec itself."""
+    value = {
+        "timestamp": entry.timestamp,
+        "changes": entry.changes,
+        "actor": entry.actor,
+        "spec": spec_hash(entry.spec or {}),
+    }
+    if entry.message:
+        value["message"] = entry.message
+    return {ANNOTATION_LAST_CHANGE: json.dumps(value, ensure_ascii=False)}
+
+
+def noted(workload: Json, now: datetime) -> Entry | None:
+    """The entry that the workload's note asks for, if the note is about its spec as it is."""
+    annotations = workload["metadata"].get("annotations") or {}
+    try:
+        value = json.loads(annotations[ANNOTATION_LAST_CHANGE])
+        if value["spec"] != spec_hash(workload["spec"]):
+            return None
+        return new_entry(
+            workload["spec"],
+            now=now,
+            timestamp=str(value["timestamp"]),
+            changes=str(value["changes"]),
+            actor=str(value["actor"]),
+            message=str(value.get("message", "")),
+        )
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def unrecorded(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
+    """The entry that is missing for the workload's spec as it is."""
+    active = revisions.active
+    if active is not None and active.describes(workload["spec"]):
+        return None
+    told = noted(workload, now)
+    if told is not None and not any(told.is_the_change(each) for each in revisions.entries):
+        return told
+    changes, timestamp = EXTERNAL, ""
+    if active is None:
+        timestamp = str(workload["metadata"].get("creationTimestamp", ""))
+    elif active.spec is not None:
+        changes = f"{EXTERNAL}: {summarise(decide_changes(active.spec, workload['spec']))}"
+    return new_entry(
+        workload["spec"], now=now, timestamp=timestamp, changes=changes, actor=UNKNOWN_ACTOR
+    )
+
+
+def extended(
+    revisions: Revisions, additions: Iterable[Entry | None], *, last: int = 0
+) -> Revisions:
+    """With these entries behind the others, but for those that are there already; ``last`` is
+    a number that is taken although no entry has it."""
+    entries = list(revisions.entries)
+    number = max(revisions.number, last)
+    for entry in additions:
+        if entry is None or any(entry.is_the_change(each) for each in entries):
+            continue
+        number += 1
+        entries.append(replace(entry, rev=number))
+    return Revisions(tuple(kept(entries)))
+
+
+def kept(entries: Sequence[Entry]) -> list[Entry]:
+    """The newest, as many as there is room for."""
+    found: list[Entry] = []
+    room = MOST_BYTES
+    for entry in reversed(entries[-MOST_ENTRIES:]):
+        fitting = entry
+        if not found and entry.size > room:
+            fitting = replace(entry, spec=None)
+        room -= fitting.size
+        if room < 0:
+            break
+        found.insert(0, fitting)
+    return found

@@ -1,0 +1,81 @@
+"""Somebody between a person's commands and the platform, who sees every request they make."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from datum_compute.cli.context import Destination, Streams
+from datum_compute.cli.main import main
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.client.transport import Request, Response
+from datum_compute.env import Environment
+from tests.golden.desk import PROGRAM, TOKEN, Desk, DeskDestination, DeskReach, Said
+
+Answer = Callable[[Request, int], Awaitable[Response | None]]
+"""What to answer to the n-th request, counted from 1; None lets it pass."""
+
+
+@dataclass
+class _Way(DeskDestination):
+    reach: _Reach | None = None
+
+    def client(self) -> ApiClient:
+        client = super().client()
+        reach = self.reach
+        assert reach is not None
+        return ApiClient(
+            InProcessTransport(reach.handle),
+            cluster=self.project,
+            prefix=client._prefix,
+            token=self.token,
+            user_agent=PROGRAM,
+            field_manager=PROGRAM,
+            field_validation="Strict",
+        )
+
+
+@dataclass
+class _Reach(DeskReach):
+    answer: Answer
+    after: Answer | None
+    seen: list[Request] = field(default_factory=list)
+
+    def find(self, env: Environment, args: Namespace) -> Destination:
+        project = args.project or self.desk.platform.settings.project
+        return _Way(self.desk, project, args.token or TOKEN, self)
+
+    async def handle(self, request: Request) -> Response:
+        self.seen.append(request)
+        number = len(self.seen)
+        answered = await self.answer(request, number)
+        if answered is not None:
+            return answered
+        response = await self.desk.platform.server.handle(request)
+        if self.after is not None:
+            answered = await self.after(request, number)
+            if answered is not None:
+                return answered
+        return response
+
+
+@dataclass
+class Interposed:
+    """A desk whose commands' requests are seen before they arrive, and after."""
+
+    desk: Desk
+    answer: Answer
+    after: Answer | None = None
+    requests: list[Request] = field(default_factory=list)
+
+    def run(self, line: str, stdin: str = "") -> Said:
+        out, err = io.StringIO(), io.StringIO()
+        reach = _Reach(self.desk, self.answer, self.after)
+        streams = Streams(io.StringIO(stdin), out, err)
+        code = main(shlex.split(line), self.desk.env, streams, reach=reach)
+        self.requests = reach.seen
+        return Said(code, out.getvalue(), err.getvalue(), "")

@@ -183,8 +183,22 @@ async def a_failure_is_told_with_a_declared_reason(bench: Bench) -> None:
     for number, (reason, how) in enumerate(sorted(bench.broken.items())):
         name = f"broken-{number}"
         _expect(reason in FAILURES, f"{reason} is not among {', '.join(FAILURES)}")
-        await create(bench, name, annotations=how)
+        await create(bench, name, template_hash="tried", annotations=how)
         await _wait_failure(bench, name, reason)
+        observed = (await read(bench, name)).view(compute.Instance).observed_template_hash
+        _expect(observed == "tried", f"observedTemplateHash of a failed one is {observed!r}")
+
+
+async def an_instance_whose_configuration_is_not_there_says_so(bench: Bench) -> None:
+    body = build_instance(bench, "needy-0")
+    body["spec"]["volumes"] = [{"name": "tls", "secret": {"secretName": "tls-keys"}}]
+    await bench.cell_client.create(compute.INSTANCES, body, bench.namespace)
+    await _wait_failure(bench, "needy-0", compute.REASON_CONFIGURATION_ERROR)
+    found = (await read(bench, "needy-0")).view(compute.Instance).status.conditions
+    available = conditions.find(found, compute.CONDITION_AVAILABLE)
+
+    message = available.message if available else ""
+    _expect('Secret "tls-keys"' in message, f"what is missing is not named: {message!r}")
 
 
 CHECKS: Sequence[Check] = (
@@ -199,6 +213,7 @@ CHECKS: Sequence[Check] = (
     an_instance_deleted_while_the_provider_was_away_goes,
     a_successor_of_the_same_name_runs_its_own_template,
     a_failure_is_told_with_a_declared_reason,
+    an_instance_whose_configuration_is_not_there_says_so,
 )
 
 

@@ -2,9 +2,10 @@
 
 The life of an Instance here: while a gate is left it is none of our business. When the last
 gate is gone the finalizer is stored, and only then is the provider asked to run it, so
-nothing can run that nobody would tear down. What the provider reports (both conditions, the
-observed template hash, addresses) goes out in a single status write. On deletion the
-provider tears down first; then the finalizer is released.
+nothing can run that nobody would tear down. What the provider reports (both conditions,
+addresses) goes out in a single status write, with the hash of the template it is about, also
+where that template cannot run. On deletion the provider tears down first; then the finalizer
+is released.
 
 ``Ready`` is never written here: it is the Instance controller's rollup of what is.
 """
@@ -20,9 +21,10 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
+from datum_compute.decisions import references
 from datum_compute.env import Environment
 from datum_compute.providers import errors
-from datum_compute.providers.protocol import Addresses, Provider, Report, State, Subject, failed
+from datum_compute.providers.protocol import Addresses, Provider, Report, Subject, failed
 from datum_compute.runtime import patch
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -64,6 +66,9 @@ class InstanceRunner:
         return result
 
     async def _ask(self, subject: Subject) -> tuple[Report, Result]:
+        if missing := references.undelivered(subject.instance.spec):
+            state = failed(compute.REASON_CONFIGURATION_ERROR, missing)
+            return Report(state, state), DONE
         try:
             report = await self._provider.ensure(subject)
         except errors.NotReady as error:
@@ -104,7 +109,8 @@ class InstanceRunner:
                 observed_generation=obj.metadata.generation,
             )
         status = {**patch.values(obj.status), "conditions": conditions.to_wire(current)}
-        if _is_programmed(report.programmed) and instance.template_hash:
+        if instance.template_hash:
+            # Also of a template that cannot run: it is what was tried.
             status["controller"] = {"observedTemplateHash": instance.template_hash}
         if report.interfaces:
             status["networkInterfaces"] = [_interface(one) for one in report.interfaces]
@@ -128,10 +134,6 @@ def _seen(obj: Object) -> tuple[object, ...]:
         status.controller,
         status.network_interfaces,
     )
-
-
-def _is_programmed(state: State) -> bool:
-    return state.status == conditions.TRUE
 
 
 def _interface(addresses: Addresses) -> dict[str, Any]:

@@ -41,8 +41,7 @@ class Report:
     """How an Instance is doing, as far as its provider can tell."""
 
     programmed: State
-    """True once the Instance as written has been handed to the runtime; from then on the
-    frame reports its template hash as observed."""
+    """True once the Instance as written has been handed to the runtime."""
     available: State
     """Ready to serve, also when scaled to zero."""
     interfaces: tuple[Addresses, ...] = ()

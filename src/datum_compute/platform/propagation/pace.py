@@ -17,6 +17,10 @@ PER_SECOND = 2.0
 """The steady rate. A guess: what a person who watches a rollout can follow."""
 
 
+_NEGLIGIBLE = 1e-6
+"""What sums of fractions leave over. A wait for that little may not move a clock at all."""
+
+
 @dataclass(slots=True)
 class Allowance:
     left: float
@@ -30,7 +34,8 @@ class Allowance:
         """Seconds until a change may go up; 0 when it may now."""
         self.left = min(BURST, self.left + (now - self.at) * PER_SECOND)
         self.at = now
-        return max(0.0, (1.0 - self.left) / PER_SECOND)
+        missing = 1.0 - self.left
+        return missing / PER_SECOND if missing > _NEGLIGIBLE else 0.0
 
     def spend(self) -> None:
         self.left -= 1.0

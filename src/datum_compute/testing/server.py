@@ -100,7 +100,7 @@ async def embedded_server(
     cells: Sequence[str] = CELLS,
     projects: Sequence[str] = (PROJECT,),
     authorizer: access.Authorizer | None = None,
-    admission: Admission | None = None,
+    admission: Admission | Sequence[Admission] | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
 

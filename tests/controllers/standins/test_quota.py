@@ -11,12 +11,14 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
 from datum_compute.platform.quota import quota_controllers
 from datum_compute.platform.quota.budget import Consumer
+from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.patch import values
 from tests.controllers.standins.world import (
     World,
     claim,
     condition,
     grant,
+    register,
     revisions,
     running,
     settle,
@@ -31,11 +33,16 @@ AVAILABLE = ("True", quota.REASON_QUOTA_AVAILABLE)
 EXCEEDED = ("False", quota.REASON_QUOTA_EXCEEDED)
 
 
+def controllers(found: World) -> list[Controller]:
+    return quota_controllers(found.project_fleet(), found.root_fleet(), found.env)
+
+
 @asynccontextmanager
 async def project(**granted: int) -> AsyncIterator[World]:
     async with world() as found:
         await found.set_project_ready()
-        async with running(found.env, quota_controllers(found.project_fleet(), found.env)):
+        await register(found.root)
+        async with running(found.env, controllers(found)):
             if granted:
                 await give(found, "given", **granted)
             yield found
@@ -148,15 +155,16 @@ async def test_a_claim_costs_one_write_beside_its_buckets() -> None:
 async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
     async with world() as found:
         await found.set_project_ready()
+        await register(found.root)
         await found.project.create(
             quota.RESOURCE_GRANTS, grant("given", {INSTANCES: 50}), "milo-system"
         )
-        async with running(found.env, quota_controllers(found.project_fleet(), found.env)):
+        async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, limit=50)
         for number in range(20):
             await ask(found, f"instance-{number}", instances=1)
         before = await found.project.get(quota.RESOURCE_CLAIMS, "instance-19", "default")
-        async with running(found.env, quota_controllers(found.project_fleet(), found.env)):
+        async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, allocated=20, claimCount=20)
             await settle()
         kinds = [quota.RESOURCE_CLAIMS, quota.ALLOWANCE_BUCKETS]
@@ -222,6 +230,7 @@ async def test_a_claim_held_by_a_finalizer_keeps_its_amount_until_it_is_gone() -
 async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once() -> None:
     async with world() as found:
         await found.set_project_ready()
+        await register(found.root)
         await found.project.create(
             quota.RESOURCE_GRANTS, grant("given", {INSTANCES: 1}), "milo-system"
         )
@@ -232,7 +241,7 @@ async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once()
                 deaths.append(1)
                 raise RuntimeError("killed here")
 
-        async with running(found.env, quota_controllers(found.project_fleet(), found.env)):
+        async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, limit=1)
             found.env.on_fault("quota.after-reservation", die)
             await ask(found, "instance-a", instances=1)
@@ -246,14 +255,15 @@ async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once()
 async def test_a_restart_writes_nothing_and_counts_what_was_there() -> None:
     async with world() as found:
         await found.set_project_ready()
+        await register(found.root)
         kinds = [quota.RESOURCE_CLAIMS, quota.ALLOWANCE_BUCKETS, quota.RESOURCE_GRANTS]
-        async with running(found.env, quota_controllers(found.project_fleet(), found.env)):
+        async with running(found.env, controllers(found)):
             await give(found, "given", instances=2)
             await ask(found, "instance-a", instances=1)
             await answer(found, "instance-a")
             await settle()
         before = await revisions([found.project], kinds)
-        async with running(found.env, quota_controllers(found.project_fleet(), found.env)):
+        async with running(found.env, controllers(found)):
             await settle()
             after = await revisions([found.project], kinds)
             await ask(found, "instance-b", instances=2)

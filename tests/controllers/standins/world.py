@@ -15,6 +15,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
+from datum_compute.assembly.local.admission import build_claim_admission
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -118,9 +119,13 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def world(*, judged: bool = False) -> AsyncIterator[World]:
+    """``judged``: new claims pass the admission a local platform has."""
     env = SimulatedEnvironment()
-    async with embedded_server(env) as embedded:
+    served: list[EmbeddedServer] = []
+    judge = build_claim_admission(lambda: served[0].client("root", "reviewer"))
+    async with embedded_server(env, admission=judge if judged else None) as embedded:
+        served.append(embedded)
         yield World(embedded, env)
 
 
@@ -355,6 +360,34 @@ def grant(name: str, amounts: Mapping[str, int], *, project: str = "demo") -> Va
             ],
         },
     )
+
+
+def registration(name: str, **spec: Any) -> Values:
+    """A registration of ``compute.datumapis.com/<name>``, as the platform has it."""
+    project = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
+    return build(
+        quota.RESOURCE_REGISTRATIONS,
+        f"compute-{name}",
+        spec={
+            "consumerType": project,
+            "type": "Allocation",
+            "resourceType": f"compute.datumapis.com/{name}",
+            "baseUnit": name,
+            "displayUnit": name,
+            "unitConversionFactor": 1,
+            "claimingResources": [
+                project,
+                {"apiGroup": "compute.datumapis.com", "kind": "Instance"},
+            ],
+            **spec,
+        },
+    )
+
+
+async def register(root: ApiClient, *names: str) -> None:
+    """Make known what quota counts."""
+    for name in names or ("instances", "vcpus", "memory"):
+        await root.create(quota.RESOURCE_REGISTRATIONS, registration(name))
 
 
 def location(city: str) -> Values:

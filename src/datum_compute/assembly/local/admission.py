@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client.protocol import Client
 from datum_compute.platform.apiserver.admission import Admission
+from datum_compute.platform.quota import ClaimReviews
 from datum_compute.webhooks.projects import ClientOf, Projects
 from datum_compute.webhooks.workload import WorkloadReviews
 
 NAME = "workloads.compute.datumapis.com"
+CLAIMS_NAME = "resourceclaims.quota.miloapis.com"
 USER = "compute-webhooks"
 """Who reads on behalf of the reviews."""
 
@@ -16,3 +22,12 @@ def build_admission(client_of: ClientOf) -> Admission:
     reviews = WorkloadReviews(Projects(client_of))
     resources = frozenset({compute.WORKLOADS.group_resource})
     return Admission(NAME, resources, reviews.mutate, reviews.validate)
+
+
+def build_claim_admission(root_client: Callable[[], Client]) -> Admission:
+    """New claims are judged by the registrations of the root plane."""
+    reviews = ClaimReviews(root_client)
+    resources = frozenset({quota.RESOURCE_CLAIMS.group_resource})
+    return Admission(
+        CLAIMS_NAME, resources, reviews.mutate, reviews.validate, frozenset({"create"})
+    )

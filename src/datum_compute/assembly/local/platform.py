@@ -149,7 +149,10 @@ class LocalPlatform:
                 crds_for=crds.crds_for,
                 local=verbs.handle,
                 metrics=self._metrics,
-                admission=admission.build_admission(self._reviewer),
+                admission=(
+                    admission.build_admission(lambda project: self._reviewer(f"project/{project}")),
+                    admission.build_claim_admission(lambda: self._reviewer("root")),
+                ),
             )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
@@ -195,12 +198,12 @@ class LocalPlatform:
             field_manager=user,
         )
 
-    def _reviewer(self, project: str) -> Client:
+    def _reviewer(self, plane: str) -> Client:
         """For the API server's own admission: part of it, so no network lies between."""
         return ApiClient(
             InProcessTransport(self.server.handle),
-            cluster=project,
-            prefix=routing.plane_prefix(f"project/{project}"),
+            cluster=plane.rpartition("/")[2],
+            prefix=routing.plane_prefix(plane),
             token=self._token(admission.USER),
             user_agent=admission.USER,
         )
@@ -296,8 +299,10 @@ class LocalPlatform:
         return manager
 
     def _quota_standin(self, env: Environment) -> Manager:
-        manager = self._manager("standin-quota", env)
-        manager.add(*quota_controllers(self._projects("standin-quota", env), env))
+        user = "standin-quota"
+        manager = self._manager(user, env)
+        root = SingleFleet("root", "root", self.client("root", user), env)
+        manager.add(*quota_controllers(self._projects(user, env), root, env))
         return manager
 
     def _network_standin(self, env: Environment) -> Manager:

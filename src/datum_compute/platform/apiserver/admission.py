@@ -52,10 +52,11 @@ class Admission:
     """Each as ``plural.group``."""
     mutate: Reviewer
     validate: Reviewer
+    verbs: frozenset[str] = VERBS
 
     def concerns(self, verb: str, call: Call) -> bool:
         return (
-            verb in VERBS
+            verb in self.verbs
             and call.kind.resource.group_resource in self.resources
             and not call.target.subresource
             and call.plane.name.startswith(f"{PROJECT}/")

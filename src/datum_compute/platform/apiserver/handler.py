@@ -9,7 +9,7 @@ refusals too: "already exists" said about an object that a crash then forgets wo
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from datum_compute.client.transport import Handler, Request, Response, close_stream
 from datum_compute.env import Environment
@@ -67,7 +67,7 @@ class RequestHandler:
         planes: Planes,
         authorizer: Authorizer,
         local: Handler | None,
-        admission: Admission | None = None,
+        admissions: Sequence[Admission] = (),
         metrics: Callable[[], str] | None = None,
     ) -> None:
         self._env = env
@@ -75,7 +75,7 @@ class RequestHandler:
         self._planes = planes
         self._authorizer = authorizer
         self._local = local
-        self._admission = admission
+        self._admissions = tuple(admissions)
         self._metrics = metrics
 
     async def handle(self, request: Request) -> Response:
@@ -171,8 +171,9 @@ class RequestHandler:
 
     def _run(self, verb: str, call: Call) -> Response | Awaitable[Response]:
         renderer = Renderer(call, self._env.now)
-        if self._admission is not None and self._admission.concerns(verb, call):
-            return self._admit(self._admission, verb, call, renderer)
+        for whom in self._admissions:
+            if whom.concerns(verb, call):  # one at most speaks for a kind
+                return self._admit(whom, verb, call, renderer)
         match verb:
             case "get":
                 return reading.get(call, renderer)

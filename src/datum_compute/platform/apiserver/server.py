@@ -39,7 +39,7 @@ class ApiServer:
         crds_for: Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]],
         authorizer: Authorizer | None = None,
         local: Handler | None = None,
-        admission: Admission | None = None,
+        admission: Admission | Sequence[Admission] | None = None,
         metrics: Callable[[], str] | None = None,
     ) -> None:
         self._store = store
@@ -49,8 +49,9 @@ class ApiServer:
         self._planes = Planes(env, store, types)
         self._collector = Collector(store, self._planes)
         self._expiry = EventExpiry(env, store, self._planes)
+        admissions = (admission,) if isinstance(admission, Admission) else admission or ()
         self._handler = RequestHandler(
-            env, store, self._planes, authorizer or MastersOnly(), local, admission, metrics
+            env, store, self._planes, authorizer or MastersOnly(), local, admissions, metrics
         )
 
     async def handle(self, request: Request) -> Response:

@@ -255,9 +255,22 @@ def network_not_found(here: Desk) -> Iterator[str]:
     body = manifest("api")
     body["spec"]["template"]["spec"]["networkInterfaces"] = [{"network": {"name": "private"}}]
     yield from deployed_from_file(here, body)
-    here.act(here.client().create(compute.WORKLOADS, body, "default"))
+    network = {"metadata": {"name": "private"}, "spec": {"ipam": {"mode": "Auto"}}}
+    here.act(here.client().create(networking.NETWORKS, network, "default"))
+    yield from deployed_from_file(here, body, " --no-wait")
     here.wait_until(20)
-    yield from typed(here, "status api", "why api", "rollout status api --timeout 45s")
+    here.act(here.client().delete(networking.NETWORKS, "private", "default"))
+    here.wait_until(40)
+    yield from typed(
+        here,
+        "workloads",
+        "status api",
+        "status api -o json",
+        "workloads describe api",
+        "why api",
+        "why api -o json",
+        "rollout status api",
+    )
 
 
 def no_cell_for_the_city(here: Desk) -> Iterator[str]:
@@ -284,32 +297,41 @@ async def _open_city(here: Desk, city: str) -> None:
             "spec": {"locationRef": {"name": name}, "topology": topology},
         },
     )
-    available = {
+    await _set_available(here, name, "True")
+
+
+async def _set_available(here: Desk, name: str, status: str) -> None:
+    condition = {
         "type": "Available",
-        "status": "True",
-        "reason": "Available",
+        "status": status,
+        "reason": "Available" if status == "True" else "Withdrawn",
         "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     await here.client().patch(
         networking.LOCATION_BINDINGS,
         name,
-        merge({"status": {"conditions": [available]}}),
+        merge({"status": {"conditions": [condition]}}),
         subresource="status",
     )
 
 
 def a_city_that_is_served_no_longer(here: Desk) -> Iterator[str]:
     here.wait_until(10)
-    body = manifest("api")
-    body["spec"]["placements"][0]["cityCodes"] = ["DFW", "XYZ"]
-    here.act(_open_city(here, "XYZ"))
-    here.act(here.client().create(compute.WORKLOADS, body, "default"))
-    here.act(here.client().delete(networking.LOCATION_BINDINGS, "xyz"))
+    yield from typed(here, f"{DEPLOY} --no-wait")
     here.wait_until(20)
-    here.act(here.client().delete(compute.WORKLOAD_DEPLOYMENTS, "api-default-xyz", "default"))
-    here.wait_until(30)
-    yield from typed(here, "status api", "why api", "rollout status api")
+    here.act(_set_available(here, "lhr", "False"))
+    yield from typed(here, "cities", "status api")
+    here.act(here.client().delete(compute.WORKLOAD_DEPLOYMENTS, "api-default-lhr", "default"))
+    here.wait_until(100)
+    yield from typed(
+        here,
+        "workloads",
+        "status api",
+        "why api",
+        "rollout status api",
+        "deploy api --city=DFW,LHR --min=3",
+    )
 
 
 def a_stale_cell(here: Desk) -> Iterator[str]:
@@ -383,18 +405,49 @@ def what_is_refused(here: Desk) -> Iterator[str]:
         "instances --token wrong -o json",
         "workloads --project nosuch",
     )
-    for text in (
-        "",
-        "just text",
-        "{",
-        "kind: Pod",
-        "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: A_B}",
-    ):
-        said = here.run("deploy -f -", stdin=text)
-        yield said.transcript.replace("$ ", f"$ echo {json.dumps(text)} | ", 1)
     typo = manifest("api")
     typo["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["imge"] = "x"
     yield from deployed_from_file(here, typo)
+
+
+HEAD = "apiVersion: compute.datumapis.com/v1alpha\nkind: Workload\nmetadata: {name: api}\n"
+
+FAULTY_FILES = {
+    "nothing": "",
+    "text": "just text",
+    "half of it": "{",
+    "another kind": "apiVersion: v1\nkind: Pod\nmetadata: {name: api}",
+    "no name": HEAD.replace("{name: api}", "{}") + "spec: {}",
+    "a bad name": HEAD.replace("name: api", "name: A_B") + "spec: {}",
+    "another namespace": HEAD.replace("name: api", "name: api, namespace: mine") + "spec: {}",
+    "no spec": HEAD,
+    "no placements": HEAD + "spec: {template: {}}",
+    "a placement that is text": HEAD + "spec: {placements: [x], template: {}}",
+    "a city that is a number": HEAD + "spec: {placements: [{cityCodes: [5]}], template: {}}",
+    "no template": HEAD + "spec: {placements: []}",
+    "a network without a name": HEAD
+    + "spec: {placements: [], template: {spec: {networkInterfaces: [{network: {}}]}}}",
+    "an interface that is text": HEAD
+    + "spec: {placements: [], template: {spec: {networkInterfaces: [x]}}}",
+    "a key that is a number": "1: 2",
+    "a number that is none": "a: .nan",
+    "a key that is a list": "? [a]\n: b",
+    "too deep": "[" * 100 + "]" * 100,
+    "too much": "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+    + "\n".join(
+        f"{n}: &{n} [{','.join([f'*{m}'] * 10)}]" for m, n in zip("abcde", "bcdef", strict=True)
+    ),
+}
+
+
+def files_that_are_refused(here: Desk) -> Iterator[str]:
+    """All of it before a server is asked."""
+    for what, text in FAULTY_FILES.items():
+        said = here.run("deploy -f -", stdin=text)
+        yield said.transcript.replace("-f -", f"-f {what.replace(' ', '-')}.yaml", 1)
+    good = json.dumps(manifest("api"))
+    said = here.run("deploy -f -", stdin=f"{good}\n---\n{good}")
+    yield said.transcript.replace("-f -", "-f the-same-twice.yaml", 1)
 
 
 SCENES: dict[str, Setting] = {
@@ -414,6 +467,7 @@ SCENES: dict[str, Setting] = {
     "city-not-served": Setting(a_city_that_is_served_no_longer),
     "stale-cell": Setting(a_stale_cell),
     "refused": Setting(what_is_refused),
+    "refused-files": Setting(files_that_are_refused),
     "two-placements": Setting(two_placements_in_one_city),
 }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from datum_compute.decisions.reasons import CATALOGUE
 from tests.golden.screens import FILES, SCENES
 
 
@@ -28,3 +31,13 @@ def test_no_screen_shows_what_only_machines_need(name: str) -> None:
     assert "Traceback" not in text
     assert "miloapis.com" not in text
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_every_reason_that_shows_up_is_explained() -> None:
+    """What the controllers really said, in the scenes, in every format that names reasons."""
+    text = "".join(file.read_text(encoding="utf-8") for file in FILES.glob("*.txt"))
+
+    found = set(re.findall(r'"?reason"?: "?(\w+)"?,?$', text, re.MULTILINE))
+
+    assert len(found) > 8
+    assert found - set(CATALOGUE) == set()

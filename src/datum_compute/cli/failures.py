@@ -82,6 +82,9 @@ _NOUNS = {
     "instances": "instance",
     "networks": "network",
     "locationbindings": "city",
+    "serviceentitlements": "access to",
+    "allowancebuckets": "quota",
+    "configmaps": "history",
 }
 
 
@@ -96,7 +99,14 @@ def _call_and_rest(text: str) -> tuple[str, str]:
 
 
 def _plural(kind: str) -> str:
-    return {"workloaddeployments": "deployments", "locationbindings": "cities"}.get(kind, kind)
+    plurals = {
+        "workloaddeployments": "deployments",
+        "locationbindings": "cities",
+        "serviceentitlements": "access",
+        "allowancebuckets": "quota",
+        "configmaps": "histories",
+    }
+    return plurals.get(kind, kind)
 
 
 def _one_line(text: str) -> str:

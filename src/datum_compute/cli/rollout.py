@@ -163,9 +163,8 @@ def _raise_if_hopeless(name: str, current: Sequence[Told], movement: Movement, n
 
 
 def _kept(row: Row) -> str:
-    """How many still serve although the rollout failed: at least those ready ones that are
-    more than there are new ones."""
-    kept = row.ready - row.updated
+    """How many still serve although the rollout failed."""
+    kept = min(row.old, row.ready)
     if kept <= 0:
         return ""
     serve = "still serves" if kept == 1 else "still serve"

@@ -29,10 +29,6 @@ from datum_compute.runtime.result import DONE, Result, after
 
 PLANE_NAMESPACES = ("default", NAMESPACE_MILO_SYSTEM)
 
-CONDITION_CLEANUP = "ResourceCleanup"
-REASON_AWAITING = "CleanupAwaitingCompletion"
-REASON_COMPLETE = "CleanupComplete"
-
 PURGE_SECONDS = 5.0
 """As the real system: what is left is looked for, and asked to go, this often."""
 
@@ -85,16 +81,20 @@ class _Projects:
     async def _remove(self, root: Cluster, project: Object) -> Result:
         if resourcemanager.FINALIZER_PROJECT not in project.metadata.finalizers:
             return DONE
+        cleanup = resourcemanager.CONDITION_RESOURCE_CLEANUP
+        told = project.view(resourcemanager.Project).status.conditions
+        if conditions.find(told, cleanup) is None:
+            started = resourcemanager.REASON_CLEANUP_STARTED
+            message = "Everything in the project is asked to go"
+            project = await self._report(root, project, cleanup, FALSE, started, message)
         left = await purge(self._client_for(project.name))
         if left:
+            waiting = resourcemanager.REASON_CLEANUP_AWAITING_COMPLETION
             message = ", ".join(f"{count} {kind}" for kind, count in left.items())
-            await self._report(
-                root, project, CONDITION_CLEANUP, FALSE, REASON_AWAITING, f"left: {message}"
-            )
+            await self._report(root, project, cleanup, FALSE, waiting, f"left: {message}")
             return after(PURGE_SECONDS)
-        project = await self._report(
-            root, project, CONDITION_CLEANUP, TRUE, REASON_COMPLETE, "The project is empty"
-        )
+        complete = resourcemanager.REASON_CLEANUP_COMPLETE
+        project = await self._report(root, project, cleanup, TRUE, complete, "Nothing is left")
         await patch.release_finalizer(
             root.client,
             resourcemanager.PROJECTS,

@@ -580,6 +580,28 @@ async def test_a_hub_that_is_away_blocks_neither_quota_nor_gates_nor_status() ->
             await on_hub(w, GRANTED)
 
 
+async def test_a_hub_that_stays_away_is_tried_ever_more_seldom_and_told_when_it_is_back() -> None:
+    async with world() as w:
+        await given(w)
+        client, link = w.linked("hub")
+        link.cut = True
+        running = controller(w, hub=client)
+        async with w.running(running):
+            await create(w)
+            await answer(w)
+            await shows(w, GRANTED)
+            await settle(600)
+            before = running.statistics()
+            await settle(3600)
+            after = running.statistics()
+            assert 60 < after.runs - before.runs < 600
+            assert after.errors == before.errors == 0
+
+            link.cut = False
+            await settle(60)
+            await on_hub(w, GRANTED)
+
+
 # The end.
 
 

@@ -20,6 +20,7 @@ from datum_compute.decisions import names
 from datum_compute.decisions.quota import Verdict, pending_requeue
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
+from datum_compute.runtime.backoff import Backoff
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
@@ -27,8 +28,11 @@ from datum_compute.runtime.result import DONE, Result, after
 
 log = logging.getLogger(__name__)
 
+HUB_RETRY = Backoff(base_seconds=2.0, cap_seconds=30.0)
+"""When a hub that was not to be had is tried again. The cap is that of a watch: whoever is
+back is heard of no sooner."""
 HUB_RETRY_SECONDS = 1.0
-"""How soon a hub that was not to be had is tried again."""
+"""The soonest."""
 
 
 class InstanceReconciler:
@@ -51,6 +55,7 @@ class InstanceReconciler:
         self._signals = signals
         self._removal = Removal(desk, write_back, signals)
         self._networking = networking
+        self._hub_failures: dict[str, int] = {}  # by uid of an Instance, since it was last told
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -138,18 +143,25 @@ class InstanceReconciler:
 
     async def _tell_hub(self, instance: Object) -> float | None:
         """The copy on the hub; seconds until another try when the hub was not to be had."""
-        hub = self._hub_cluster()
-        if hub is None:
-            return None if self._hub is None else HUB_RETRY_SECONDS
-        if not self._write_back.is_known(hub):
-            return HUB_RETRY_SECONDS
+        uid = instance.metadata.uid
+        if self._hub is None or await self._has_told(self._hub_cluster(), instance):
+            self._hub_failures.pop(uid, None)
+            return None
+        failures = self._hub_failures.get(uid, 0)
+        self._hub_failures[uid] = failures + 1
+        chance = self._env.random("controllers.instance.hub").random()
+        return max(HUB_RETRY_SECONDS, HUB_RETRY.delay(failures, chance))
+
+    async def _has_told(self, hub: Cluster | None, instance: Object) -> bool:
+        if hub is None or not self._write_back.is_known(hub):
+            return False
         try:
             await self._write_back.ensure_copy(hub, instance)
         except errors.TransportFailure as error:
             self._signals.not_reported()
             log.info("the hub is away", extra={"fields": {"reason": str(error)}})
-            return HUB_RETRY_SECONDS
-        return None
+            return False
+        return True
 
     async def _end(self, cell: Cluster, instance: Object) -> Result:
         if not any(name in FINALIZERS for name in instance.metadata.finalizers):
@@ -168,6 +180,7 @@ class InstanceReconciler:
         self._env.fault("instance.before-release")
         await self._removal.give_back(cell, self._hub_cluster(), instance)
         self._desk.forget(instance.metadata.uid)
+        self._hub_failures.pop(instance.metadata.uid, None)
         return DONE
 
     def _hub_cluster(self) -> Cluster | None:

@@ -1,0 +1,238 @@
+"""A cell that is cut off, for a second or for a month, and what becomes of it on return.
+
+While it is alone a cell keeps running what runs, removes what is no longer wanted there,
+replaces nothing and starts nothing new; the project shows since when it is silent. When it is
+back, everything is as the last wish says within a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from datum_compute.api import conditions
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.assembly.local.cut import Cuts
+from datum_compute.client.protocol import merge
+from datum_compute.runtime.patch import values
+from datum_compute.testing.environment import START
+from datum_compute.testing.expectations import eventually
+from tests.controllers.harness import condition, message
+from tests.e2e.simulation import NAMESPACE, Life, apply, everywhere, running_as, workload
+from tests.e2e.witness import Witness
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+BACK_WITHIN = 60.0
+"""Seconds after its return in which everything is as wanted; half of it is the longest pause
+of a watch between two tries."""
+NOTICED_AFTER = 2 * MINUTE
+DEPLOYMENT = "web-default-dfw"
+
+
+async def in_cell(life: Life) -> dict[str, Object]:
+    return {obj.name: obj for obj in await everywhere(life, compute.INSTANCES, "cell/dfw")}
+
+
+async def cell_deployment(life: Life) -> Object:
+    [found] = await everywhere(life, compute.WORKLOAD_DEPLOYMENTS, "cell/dfw")
+    return found
+
+
+async def order(life: Life, minimum: int, image: str) -> None:
+    """Given within the cell, as its operator does when the centre is away."""
+    found = await cell_deployment(life)
+    template = workload(image, minimum)["spec"]["template"]
+    body = {"spec": {"scaleSettings": {"minReplicas": minimum}, "template": template}}
+    await life.client("cell/dfw").patch(
+        compute.WORKLOAD_DEPLOYMENTS, found.name, merge(body), found.namespace
+    )
+
+
+async def begin(life: Life) -> dict[str, str]:
+    """Two cities serve, then the line to one breaks; both ends are told of new wishes."""
+    await apply(life, workload("acme/web:1", 2))
+    await eventually("deployed", lambda: running_as(life, "acme/web:1", 4))
+    uids = {name: obj.metadata.uid for name, obj in (await in_cell(life)).items()}
+    life.cuts.disconnect("dfw")
+    await apply(life, workload("acme/web:2", 3))
+    await order(life, 3, "acme/web:2")
+    return uids
+
+
+async def check_runs_on(life: Life, uids: dict[str, str]) -> None:
+    """Nothing that ran was deleted or changed, and nobody tells otherwise."""
+    found = await in_cell(life)
+    assert {name: found[name].metadata.uid for name in uids} == uids
+    for name in uids:
+        assert condition(found[name], "Ready") == ("True", "Available"), name
+        assert not found[name].metadata.deleting
+    shown = await everywhere(life, compute.INSTANCES, f"project/{life.settings.project}")
+    assert set(uids) <= {obj.name for obj in shown}
+    assert life.witness is not None
+    assert life.witness.broken == []
+
+
+async def check_held_back(life: Life, uids: dict[str, str]) -> None:
+    """Rolls wait and say why; what is new waits at its gate."""
+    told = await cell_deployment(life)
+    assert "CellDisconnected" in message(told, "ReplicasReady")
+    assert condition(told, "Available") == ("True", "StableInstanceFound")
+    found = await in_cell(life)
+    assert set(found) == {*uids, f"{DEPLOYMENT}-2"}
+    waits = found[f"{DEPLOYMENT}-2"]
+    assert waits.view(compute.Instance).gates == (compute.GATE_QUOTA,)
+    assert condition(waits, "Ready")[0] == "False"
+
+
+async def check_told(life: Life, cut_at: float) -> None:
+    """The project keeps the last report, and says how old it is."""
+    obj = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
+    reachable = conditions.find(
+        obj.view(compute.WorkloadDeployment).status.conditions, "CellReachable"
+    )
+    assert reachable is not None
+    assert reachable.status == "False"
+    since = reachable.last_transition_time
+    assert since is not None
+    assert 0 <= (since - START).total_seconds() - cut_at < NOTICED_AFTER
+    assert conditions.wire_time(since) in reachable.message
+    assert condition(obj, "Available") == ("True", "StableInstanceFound")
+    assert values(obj.status)["readyReplicas"] == 2
+    shown = await life.project.get(compute.WORKLOADS, "web", NAMESPACE)
+    assert condition(shown, "Available")[0] == "True"
+    assert re.search(
+        rf"DFW: .*since {re.escape(conditions.wire_time(since))}", message(shown, "Available")
+    )
+
+
+async def errors_of(life: Life) -> dict[str, float]:
+    """Failed passes so far, of the controllers of the cells."""
+    text = (await life.client("root").raw("/metrics")).decode()
+    found = re.findall(
+        r"^controller_runtime_reconcile_errors_total\{([^}]*)\} (\S+)", text, re.MULTILINE
+    )
+    counts = {labels: float(count) for labels, count in found}
+    return {name: counts[f'controller="{name}"'] for name in ("instance", "workload-deployment")}
+
+
+async def come_back(life: Life) -> None:
+    life.cuts.connect("dfw")
+    await eventually("as wanted", lambda: running_as(life, "acme/web:2", 6), within=BACK_WITHIN)
+    obj = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
+    assert condition(obj, "CellReachable")[0] == "True"
+    assert life.witness is not None
+    assert life.witness.broken == []
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        1.0,
+        MINUTE,
+        10 * MINUTE,
+        pytest.param(HOUR, marks=pytest.mark.long),
+        pytest.param(DAY, marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    ],
+)
+def test_a_cell_cut_off_lives_on_and_catches_up_in_seconds(seconds: float, tmp_path: Path) -> None:
+    async def story(life: Life) -> None:
+        uids = await begin(life)
+        cut_at = asyncio.get_running_loop().time()
+        before = await errors_of(life)
+        await asyncio.sleep(seconds)
+        await check_runs_on(life, uids)
+        if seconds >= MINUTE:
+            await check_held_back(life, uids)
+        if seconds >= NOTICED_AFTER:
+            await check_told(life, cut_at)
+            assert await errors_of(life) == before, "a pass failed because the centre is away"
+        await come_back(life)
+
+    assert Life(1, tmp_path / "state.db", witness=Witness()).run(story)
+
+
+@pytest.mark.parametrize("days", [pytest.param(1, marks=pytest.mark.long), 30])
+def test_a_cell_is_cut_off_for_days_and_its_manager_starts_anew_meanwhile(
+    days: int, tmp_path: Path
+) -> None:
+    """It wakes into the same silence, knowing nothing but what its own plane holds."""
+    uids: dict[str, str] = {}
+    cut_at: list[float] = []
+
+    async def first(life: Life) -> None:
+        uids.update(await begin(life))
+        cut_at.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(10 * MINUTE)
+        await check_told(life, cut_at[0])
+
+    async def second(life: Life) -> None:
+        await asyncio.sleep(10 * MINUTE)
+        await check_runs_on(life, uids)
+        await check_held_back(life, uids)
+        await check_told(life, cut_at[0])
+        await come_back(life)
+
+    witness = Witness()
+    assert Life(1, tmp_path / "state.db", witness=witness).run(first)
+    later = START + timedelta(days=days)
+    again = Life(2, tmp_path / "state.db", start=later, cuts=Cuts(["dfw"]), witness=witness)
+    assert again.run(second)
+
+
+@pytest.mark.parametrize("seconds", [10 * MINUTE, pytest.param(HOUR, marks=pytest.mark.long)])
+def test_a_cell_cut_off_scales_down_and_is_swept_on_contact(seconds: float, tmp_path: Path) -> None:
+    async def story(life: Life) -> None:
+        await apply(life, workload("acme/web:1", 3))
+        await eventually("deployed", lambda: running_as(life, "acme/web:1", 6))
+        life.cuts.disconnect("dfw")
+        await asyncio.sleep(MINUTE)
+        await order(life, 1, "acme/web:1")
+        await asyncio.sleep(seconds)
+        assert list(await in_cell(life)) == [f"{DEPLOYMENT}-0"], "the finalizers let go"
+        copies = {obj.name for obj in await everywhere(life, compute.INSTANCES, "hub")}
+        held = {obj.name for obj in (await life.project.list(quota.RESOURCE_CLAIMS)).items}
+        for gone in (f"{DEPLOYMENT}-1", f"{DEPLOYMENT}-2"):
+            assert gone in copies, "nobody could tell the hub"
+            assert f"instance-{gone}" in held, "nobody could tell the project"
+        await apply(life, workload("acme/web:1", 1))
+        life.cuts.connect("dfw")
+        await eventually("swept", lambda: running_as(life, "acme/web:1", 2), within=BACK_WITHIN)
+        assert life.witness is not None
+        assert life.witness.broken == []
+
+    assert Life(3, tmp_path / "state.db", witness=Witness()).run(story)
+
+
+def test_what_others_left_in_the_centre_is_not_swept(tmp_path: Path) -> None:
+    """A cell clears up what carries its own name, and no other's."""
+
+    async def story(life: Life) -> None:
+        await apply(life, workload("acme/web:1", 1))
+        await eventually("deployed", lambda: running_as(life, "acme/web:1", 2))
+        life.cuts.disconnect("dfw")
+        await asyncio.sleep(MINUTE)
+        [claim] = [
+            obj
+            for obj in (await life.project.list(quota.RESOURCE_CLAIMS)).items
+            if obj.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "lhr"
+        ]
+        [copy] = [
+            obj
+            for obj in await everywhere(life, compute.INSTANCES, "hub")
+            if obj.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "lhr"
+        ]
+        life.cuts.connect("dfw")
+        await asyncio.sleep(5 * MINUTE)
+        assert await running_as(life, "acme/web:1", 2) == ""
+        same = await life.project.get(quota.RESOURCE_CLAIMS, claim.name, claim.namespace)
+        assert same.metadata.uid == claim.metadata.uid
+        kept = await life.client("hub").get(compute.INSTANCES, copy.name, copy.namespace)
+        assert kept.metadata.uid == copy.metadata.uid
+
+    assert Life(4, tmp_path / "state.db").run(story)

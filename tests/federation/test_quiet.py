@@ -1,0 +1,186 @@
+"""After settling nobody writes anything but leases, however things stand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.assembly.local.state import DEFAULT_GRANT, LocalSettings
+from datum_compute.client.protocol import merge
+from datum_compute.providers.simulated.behaviour import (
+    CRASH_AFTER_SECONDS,
+    FAIL,
+    SLEEP_AFTER_SECONDS,
+)
+from tests.e2e.simulation import NAMESPACE, Life, apply, workload
+from tests.e2e.witness import EXPIRED_EVENTS, Witness
+
+HOUR = 3600.0
+SETTLED_AFTER = 1800.0
+"""Seconds in which a scenario comes to rest: past the tiers of ten minutes and the drain."""
+
+Act = Callable[[Life], Awaitable[None]]
+
+
+def wish(image: str, minimum: int) -> dict[str, Any]:
+    return workload(image, minimum, ("DFW",))
+
+
+def annotated(**annotations: str) -> dict[str, Any]:
+    body = wish("acme/web:1", 2)
+    body["spec"]["template"]["metadata"] = {"annotations": annotations}
+    return body
+
+
+async def nothing(life: Life) -> None:
+    """A platform that was only started."""
+
+
+async def serving(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 2))
+
+
+async def denied(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 3))
+
+
+async def failing_image(life: Life) -> None:
+    await apply(life, annotated(**{FAIL: "ImageUnavailable"}))
+
+
+async def crashing(life: Life) -> None:
+    await apply(life, annotated(**{CRASH_AFTER_SECONDS: "30"}))
+
+
+async def asleep(life: Life) -> None:
+    await apply(life, annotated(**{SLEEP_AFTER_SECONDS: "30"}))
+
+
+async def rolled(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 2))
+    await asyncio.sleep(30)
+    await apply(life, wish("acme/web:2", 2))
+
+
+async def destroyed(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 2))
+    await asyncio.sleep(30)
+    await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+
+
+async def cut_off(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 2))
+    await asyncio.sleep(30)
+    life.cuts.disconnect("dfw")
+    await apply(life, wish("acme/web:2", 3))
+
+
+async def destroyed_while_cut_off(life: Life) -> None:
+    await cut_off(life)
+    await asyncio.sleep(300)
+    await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+
+
+async def without_network(life: Life) -> None:
+    body = wish("acme/web:1", 2)
+    interface = {"network": {"name": "nowhere"}}
+    body["spec"]["template"]["spec"]["networkInterfaces"] = [interface]
+    await apply(life, body)
+
+
+async def network_gone(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 1))
+    await asyncio.sleep(30)
+    await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
+    await apply(life, wish("acme/web:1", 2))
+
+
+async def city_unavailable(life: Life) -> None:
+    await apply(life, wish("acme/web:1", 2))
+    await asyncio.sleep(30)
+    status = {
+        "conditions": [
+            {
+                "type": "Available",
+                "status": "False",
+                "reason": "Maintenance",
+                "message": "said by the test",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ]
+    }
+    await life.project.patch(
+        networking.LOCATION_BINDINGS, "dfw", merge({"status": status}), subresource="status"
+    )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    act: Act
+    instances: int = 100
+    """How many the project may have."""
+
+
+SCENARIOS = [
+    Scenario(nothing),
+    Scenario(serving),
+    Scenario(denied, instances=2),
+    Scenario(failing_image),
+    Scenario(crashing),
+    Scenario(asleep),
+    Scenario(rolled),
+    Scenario(destroyed),
+    Scenario(cut_off),
+    Scenario(destroyed_while_cut_off),
+    Scenario(without_network),
+    Scenario(network_gone),
+    Scenario(city_unavailable),
+]
+
+
+LONG = [pytest.mark.long, pytest.mark.timeout(300)]
+QUICK = (serving, denied)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "scenario"),
+    [
+        *(
+            pytest.param(HOUR, each, id=f"hour-{each.act.__name__}")
+            for each in SCENARIOS
+            if each.act in QUICK
+        ),
+        *(
+            pytest.param(24 * HOUR, each, id=f"day-{each.act.__name__}", marks=LONG)
+            for each in SCENARIOS
+        ),
+    ],
+)
+def test_nothing_is_written_once_it_is_settled(
+    seconds: float, scenario: Scenario, tmp_path: Path
+) -> None:
+    witness = Witness()
+
+    def writes() -> dict[str, int]:
+        quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
+        return {kind: count for kind, count in witness.changes.items() if kind not in quiet}
+
+    async def story(life: Life) -> None:
+        await scenario.act(life)
+        await asyncio.sleep(SETTLED_AFTER)
+        before = writes()
+        await asyncio.sleep(seconds)
+        assert writes() == before, witness.recent[-5:]
+
+    settings = LocalSettings(
+        cities=("DFW",), grant={**DEFAULT_GRANT, "instances": scenario.instances}
+    )
+    assert Life(5, tmp_path / "state.db", settings=settings, witness=witness).run(story)

@@ -1,0 +1,147 @@
+"""Another release of the managers over planes that an earlier one has written: nothing rolls."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import owner_reference
+from datum_compute.client import errors
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.decisions.copies import is_subset
+from datum_compute.runtime.patch import values
+from datum_compute.testing.expectations import eventually
+from tests.controllers.harness import (
+    World,
+    counters,
+    deployment,
+    given_namespace,
+    runs,
+    settle,
+    world,
+)
+from tests.decisions import test_template_hash
+from tests.e2e.simulation import Life, apply, everywhere, running_as, workload
+from tests.e2e.witness import EXPIRED_EVENTS, Witness
+from tests.federation.stage import stage
+
+GOLDEN: list[dict[str, Any]] = test_template_hash.GOLDEN
+
+
+def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
+    witness = Witness()
+    before: dict[str, int] = {}
+    uids: set[str] = set()
+
+    def writes() -> dict[str, int]:
+        quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
+        return {kind: count for kind, count in witness.changes.items() if kind not in quiet}
+
+    async def deployed(life: Life) -> None:
+        await apply(life, workload("acme/web:1", 2))
+        await eventually("deployed", lambda: running_as(life, "acme/web:1", 4))
+        await asyncio.sleep(120)
+        before.update(writes())
+        found = await everywhere(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        uids.update(obj.metadata.uid for obj in found)
+
+    async def started_again(life: Life) -> None:
+        await asyncio.sleep(600)
+        assert await running_as(life, "acme/web:1", 4) == ""
+        found = await everywhere(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        assert {obj.metadata.uid for obj in found} == uids
+
+    assert Life(1, tmp_path / "state.db", witness=witness).run(deployed)
+    for number in (1, 2):
+        life = Life(1 + number, tmp_path / "state.db", number=number, witness=witness)
+        assert life.run(started_again)
+    assert writes() == before
+
+
+@pytest.mark.parametrize("part", ["compute-management", "compute-cell-dfw", "all"])
+async def test_managers_are_replaced_one_by_one_or_together_and_nothing_rolls(part: str) -> None:
+    async with stage() as on:
+        await apply(on, workload("acme/web:1", 2))
+        await eventually("deployed", lambda: running_as(on, "acme/web:1", 4))
+        await asyncio.sleep(60)
+        found = await everywhere(on, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        before = on.writes()
+        await on.restart(*(on.controllers if part == "all" else [part]))
+        await asyncio.sleep(600)
+        same = await everywhere(on, compute.INSTANCES, "cell/dfw", "cell/lhr")
+
+        assert {obj.metadata.uid for obj in same} == {obj.metadata.uid for obj in found}
+        assert on.writes() == before
+
+
+# What an older release has stored.
+
+
+class NotKept(Exception):
+    """The API drops part of this template, so no Instance of it can be on record."""
+
+
+async def given_old(w: World, name: str, template: dict[str, Any], template_hash: str) -> str:
+    """A deployment with an Instance that serves, under the hash it got at the time; with the
+    labels of that time alone. Its uid."""
+    body = deployment(name)
+    body["spec"]["template"] = template
+    owner = await w.cell.create(compute.WORKLOAD_DEPLOYMENTS, body, w.hub_namespace)
+    if not is_subset(template, values(owner.spec)["template"]):
+        await w.cell.delete(compute.WORKLOAD_DEPLOYMENTS, name, w.hub_namespace)
+        raise NotKept
+    instance = {
+        "metadata": {
+            "name": f"{name}-0",
+            "labels": {compute.LABEL_WORKLOAD_DEPLOYMENT_UID: owner.metadata.uid},
+            "finalizers": [compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM],
+            "ownerReferences": [owner_reference(owner, controller=True)],
+        },
+        "spec": {
+            **(template.get("spec") or {}),
+            "controller": {"templateHash": template_hash, "schedulingGates": []},
+        },
+    }
+    made = await w.cell.create(compute.INSTANCES, instance, w.hub_namespace)
+    await runs(w, made.name)
+    return made.metadata.uid
+
+
+async def given_record(w: World) -> dict[str, str]:
+    """An Instance of each template on record that the API takes: name of its deployment, uid."""
+    await given_namespace(w.cell, w.hub_namespace)
+    kept: dict[str, str] = {}
+    for number, case in enumerate(GOLDEN):
+        name = f"old-{number}"
+        try:
+            kept[name] = await given_old(w, name, case["template"], case["hash"])
+        except (errors.Invalid, NotKept):
+            continue
+    return kept
+
+
+async def test_instances_of_every_template_on_record_stay() -> None:
+    async with world() as w:
+        kept = await given_record(w)
+        assert len(kept) >= len(GOLDEN) // 2, f"the API takes only {sorted(kept)}"
+        stranger = await given_old(w, "stranger", GOLDEN[0]["template"], "0" * 16)
+        async with w.running(
+            workload_deployment_controller(w.cell_fleet(), w.env, networking=False)
+        ):
+            await settle(60)
+            for name, uid in kept.items():
+                told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, name, w.hub_namespace)
+                assert counters(told) == (1, 1, 1, 1), name
+                found = await w.cell.get(compute.INSTANCES, f"{name}-0", w.hub_namespace)
+                assert (found.metadata.uid, found.metadata.deleting) == (uid, False), name
+                # What a later release added to the labels has been put on, and nothing else.
+                assert found.metadata.labels[compute.LABEL_CITY_CODE] == "DFW"
+                assert found.metadata.generation == 1
+            rolled = await w.cell.get(compute.INSTANCES, "stranger-0", w.hub_namespace)
+            assert rolled.metadata.uid == stranger
+            assert rolled.metadata.deleting, "a hash that is not on record is another template"

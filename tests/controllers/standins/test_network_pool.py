@@ -34,6 +34,7 @@ def test_ranges_handed_out_one_after_the_other_never_overlap_until_the_pool_is_e
     taken.append(IPv4Network("10.192.0.0/10"))
     taken.append(IPv4Network("10.160.0.0/11"))
     taken.append(IPv4Network("10.144.0.0/12"))
+    taken.append(IPv4Network("10.136.0.0/13"))
 
     while (chosen := pool.decide_range("ORD", taken)) is not None:
         assert not any(chosen.overlaps(other) for other in taken)

@@ -18,7 +18,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -195,13 +195,16 @@ def desk(
     *cities: str,
     grant: dict[str, int] | None = None,
     variables: dict[str, str] | None = None,
+    **settings_: Any,
 ) -> Iterator[Desk]:
+    """``settings_`` are further settings of the platform."""
     loop = VirtualLoop(0)
     env = DeskEnvironment(1, variables=variables)
     env.loop = loop
     settings = LocalSettings(cities=cities or ("DFW", "LHR"))
     if grant is not None:
         settings = LocalSettings(cities=settings.cities, grant={**settings.grant, **grant})
+    settings = replace(settings, **settings_)
     platform = LocalPlatform(env, ":memory:", settings)
     ready, leave = loop.create_future(), asyncio.Event()
 

@@ -15,6 +15,7 @@ from datum_compute.cli import errors
 DEFAULT_ACTIONS = {
     "workloads": ("list", frozenset({"list", "describe"})),
     "instances": ("list", frozenset({"list", "describe"})),
+    "access": ("status", frozenset({"status", "request"})),
     "rollout": ("status", frozenset({"status", "history", "undo", "restart"})),
 }
 """Command -> what it does when no action is named, and the actions it has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, TypeVar
 
@@ -70,13 +70,26 @@ class Context:
         self.streams = streams
         self.args = args
         self.reach = reach or Reach()
+        self.gate: Callable[[Context], None] | None = None
+        """What is asked before the platform is first talked to: the command line is judged
+        without it."""
 
     @cached_property
     def target(self) -> Destination:
         return self.reach.find(self.env, self.args)
 
-    @cached_property
+    def pass_gate(self) -> None:
+        gate, self.gate = self.gate, None
+        if gate is not None:
+            gate(self)
+
+    @property
     def reader(self) -> Reader:
+        self.pass_gate()
+        return self._reader
+
+    @cached_property
+    def _reader(self) -> Reader:
         return self.target.reader()
 
     @property

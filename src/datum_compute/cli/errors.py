@@ -12,6 +12,9 @@ code   meaning
 6      conflict
 7      blocked by quota or placement
 9      declined at a prompt
+10     access was not requested
+11     access was denied or revoked
+12     access was requested and is not active yet
 13     not available on this platform
 130    interrupted
 =====  ==========================================================
@@ -43,6 +46,9 @@ class Exit(IntEnum):
     CONFLICT = 6
     BLOCKED = 7
     DECLINED = 9
+    ACCESS_NOT_REQUESTED = 10
+    ACCESS_DENIED = 11
+    ACCESS_PENDING = 12
     UNAVAILABLE = 13
     INTERRUPTED = 130
 
@@ -58,8 +64,11 @@ class CommandError(Exception):
         code: str = "Failed",
         hint: str = "",
         retryable: bool = False,
+        calm: bool = False,
     ) -> None:
+        """``calm`` where nothing has failed: it is only not the time yet."""
         super().__init__(message)
+        self.calm = calm
         self.message = message
         self.exit_code = exit_code
         self.code = code
@@ -100,6 +109,6 @@ def render(error: CommandError, stream: TextIO, *, as_json: bool, program: str =
         }
         print(json.dumps({"error": body}, indent=2), file=stream)
         return
-    print(f"Error: {error.message}", file=stream)
+    print(error.message if error.calm else f"Error: {error.message}", file=stream)
     if hint:
         print(f"Try:  {hint}", file=stream)

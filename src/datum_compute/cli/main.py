@@ -38,11 +38,15 @@ COMMANDS = {
     "quota": "Show how much the project may use, and how much it does",
     "cities": "List the cities the project can use",
     "instance-types": "List the sizes an instance can have",
+    "access": "Show whether the project may use compute, or ask for it",
     "local": "Start, stop and look at a local platform",
     "completion": "Print a script that completes commands in a shell",
     "version": "Print the version",
 }
 """What each verb does; its module says how, under the same name with _ for -."""
+
+WITHOUT_ACCESS = frozenset({"access", "local", "completion", "version"})
+"""Commands that a project may run before compute is enabled for it."""
 
 COMPLETE = "__complete"
 """What a shell asks for candidates with; no command of people."""
@@ -160,7 +164,15 @@ def _dispatch(
         parser.print_help(streams.stderr)
         return int(Exit.USAGE)
     context = Context(env, streams, args, program, reach)
+    if args.command not in WITHOUT_ACCESS:
+        context.gate = _check_access
     return int(_module(args.command).run(context))
+
+
+def _check_access(context: Context) -> None:
+    from datum_compute.cli.access import check_access
+
+    check_access(context)
 
 
 def _columns(env: Environment, stream: TextIO) -> int:

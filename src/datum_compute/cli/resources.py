@@ -22,6 +22,13 @@ LOCATION_BINDINGS = Resource(
 ALLOWANCE_BUCKETS = Resource(
     "quota.miloapis.com", "v1alpha1", "allowancebuckets", "AllowanceBucket"
 )
+SERVICE_ENTITLEMENTS = Resource(
+    "services.miloapis.com",
+    "v1alpha1",
+    "serviceentitlements",
+    "ServiceEntitlement",
+    namespaced=False,
+)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("", "v1", "events", "Event")
 

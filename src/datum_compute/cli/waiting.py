@@ -51,6 +51,8 @@ def add_wait_flags(parser: argparse.ArgumentParser) -> None:
 def with_client(context: Context, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     """Enter the event loop once, with a client that is closed behind it."""
 
+    context.pass_gate()
+
     async def session() -> T:
         client = context.target.client()
         try:

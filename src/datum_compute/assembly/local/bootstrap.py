@@ -1,10 +1,10 @@
 """The objects a local platform starts with, made sure of at every start.
 
 Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the
-project and what quota counts; in the project a network, a grant, and per city a Location
-with an available LocationBinding. What is there already is left as it is: a person may
-have changed it. Only what a later start was told otherwise is changed: another grant, and
-cities that are served no longer or again.
+project, what quota counts and the service compute; in the project a network, a grant, an
+active entitlement, and per city a Location with an available LocationBinding. What is there
+already is left as it is: a person may have changed it. Only what a later start was told
+otherwise is changed: another grant, and cities that are served no longer or again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
+from datum_compute.api.services import v1alpha1 as services
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
@@ -80,9 +81,29 @@ async def ensure_root(root_client: Client, settings: LocalSettings) -> None:
         }
         body = _object(quota.RESOURCE_REGISTRATIONS, f"compute-{resource_type}", spec)
         await ensure(root_client, quota.RESOURCE_REGISTRATIONS, body)
+    await _ensure_service(root_client, settings)
     owner = {"kind": "Organization", "name": "local"}
     project = _object(resourcemanager.PROJECTS, settings.project, {"ownerRef": owner})
     await ensure(root_client, resourcemanager.PROJECTS, project)
+
+
+async def _ensure_service(root_client: Client, settings: LocalSettings) -> None:
+    """Compute in the catalogue: what a project's entitlement asks for, and what it measures."""
+    service = {
+        "serviceName": services.SERVICE_COMPUTE,
+        "phase": services.PHASE_PUBLISHED,
+        "displayName": "Compute",
+        "description": "Runs images in many cities",
+        "owner": {"producerProjectRef": {"name": settings.project}},
+    }
+    body = _object(services.SERVICES, services.SERVICE_COMPUTE, service)
+    await ensure(root_client, services.SERVICES, body)
+    configuration = {
+        "serviceRef": {"name": services.SERVICE_COMPUTE},
+        "phase": services.PHASE_PUBLISHED,
+    }
+    body = _object(services.SERVICE_CONFIGURATIONS, services.SERVICE_COMPUTE, configuration)
+    await ensure(root_client, services.SERVICE_CONFIGURATIONS, body)
 
 
 async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
@@ -132,10 +153,38 @@ async def ensure_project(project_client: Client, env: Environment, settings: Loc
     network = _object(networking.NETWORKS, "default", {"ipam": {"mode": "Auto"}})
     await ensure(project_client, networking.NETWORKS, network, "default")
     await _ensure_grant(project_client, settings)
+    await _ensure_entitlement(project_client, env)
     for city in settings.cities:
         await ensure_location(project_client, city)
         await _ensure_location_binding(project_client, env, city)
     await _withdraw_left_out(project_client, env, settings)
+
+
+async def _ensure_entitlement(project_client: Client, env: Environment) -> None:
+    """The platform's own project does not wait for an answer, whatever others do."""
+    spec = {"serviceRef": {"name": services.SERVICE_COMPUTE}}
+    body = _object(services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE, spec)
+    try:
+        await project_client.get(services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE)
+        return
+    except errors.NotFound:
+        pass
+    await ensure(project_client, services.SERVICE_ENTITLEMENTS, body)
+    status = {
+        "phase": services.PHASE_ACTIVE,
+        "origin": services.ORIGIN_DIRECT,
+        "entitledAt": _moment(env),
+    }
+    await project_client.patch(
+        services.SERVICE_ENTITLEMENTS,
+        services.ENTITLEMENT_COMPUTE,
+        merge({"status": status}),
+        subresource="status",
+    )
+
+
+def _moment(env: Environment) -> str:
+    return env.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def _ensure_grant(project_client: Client, settings: LocalSettings) -> None:
@@ -200,7 +249,7 @@ async def _set_available(
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": env.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": _moment(env),
     }
     await project_client.patch(
         networking.LOCATION_BINDINGS,

@@ -41,6 +41,7 @@ from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.platform.apiserver import access, routing
 from datum_compute.platform.apiserver.server import ApiServer
 from datum_compute.platform.apiserver.storage import Listener, Store
+from datum_compute.platform.entitlements import Approval, entitlement_controllers
 from datum_compute.platform.network import network_controllers, network_mirror_controllers
 from datum_compute.platform.projects import project_controllers
 from datum_compute.platform.propagation import propagation_controllers
@@ -222,6 +223,7 @@ class LocalPlatform:
             ("standin-projects", self._project_standin),
             ("standin-propagation", self._propagation_standin),
             ("standin-quota", self._quota_standin),
+            ("standin-entitlements", self._entitlement_standin),
             ("standin-network", self._network_standin),
             (MIRROR, self._network_mirror),
             *self.controllers(),
@@ -303,6 +305,14 @@ class LocalPlatform:
         manager = self._manager(user, env)
         root = SingleFleet("root", "root", self.client("root", user), env)
         manager.add(*quota_controllers(self._projects(user, env), root, env))
+        return manager
+
+    def _entitlement_standin(self, env: Environment) -> Manager:
+        user = "standin-entitlements"
+        manager = self._manager(user, env)
+        root = SingleFleet("root", "root", self.client("root", user), env)
+        approval = Approval(self.settings.approval_by_hand, self.settings.activation_seconds)
+        manager.add(*entitlement_controllers(self._projects(user, env), root, env, approval))
         return manager
 
     def _network_standin(self, env: Environment) -> Manager:

@@ -43,6 +43,10 @@ class LocalSettings:
     port: int = 0
     """The port of the API; 0 until the first start has found a free one."""
     grant: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_GRANT))
+    approval_by_hand: bool = False
+    """Whether a person decides on requests for access; otherwise every one is approved."""
+    activation_seconds: float = 0.0
+    """How long after a request it is approved."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -230,4 +234,8 @@ def _checked_settings(values: dict[str, Any]) -> LocalSettings:
         raise ValueError("port is not a number, or project not a name")
     if not all(isinstance(amount, int) for amount in settings.grant.values()):
         raise ValueError("grant does not hold numbers")
+    if not isinstance(settings.activation_seconds, int | float):
+        raise ValueError("activation_seconds is not a number")
+    if not isinstance(settings.approval_by_hand, bool):
+        raise ValueError("approval_by_hand is neither true nor false")
     return replace(settings, cities=cities, grant={**DEFAULT_GRANT, **settings.grant})

@@ -1,0 +1,119 @@
+"""``access``: whether the project may use compute; ``access request`` asks for it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from datum_compute.cli.access import EXITS, Access, State, look, refusal, request, settled
+from datum_compute.cli.arguments import add_action
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.output import add_output_flags, age, duration, show
+from datum_compute.cli.waiting import DEFAULT_TIMEOUT, seconds, with_client
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
+
+LONGEST_MESSAGE = 1024
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    status = add_action(
+        actions,
+        "status",
+        "Show whether the project may use compute",
+        ("access", "access status -o json"),
+    )
+    asking = add_action(
+        actions,
+        "request",
+        "Ask for compute to be enabled for the project",
+        ("access request", 'access request --message "for the shop" --wait'),
+    )
+    asking.add_argument("--message", metavar="TEXT", help="what whoever decides should know")
+    asking.add_argument("--wait", action="store_true", help="wait until it is active")
+    asking.add_argument(
+        "--timeout",
+        type=seconds,
+        default=seconds(DEFAULT_TIMEOUT),
+        metavar="DURATION",
+        help=f"how long to wait (default {DEFAULT_TIMEOUT})",
+    )
+    asking.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    for action in (status, asking):
+        add_output_flags(action)
+
+
+def run(context: Context) -> int:
+    if context.args.action == "request":
+        return _request(context)
+    access = look(context)
+    _show(context, access)
+    return int(EXITS[access.state])
+
+
+def _show(context: Context, access: Access) -> None:
+    now = context.env.now()
+    status = (access.entitlement or {}).get("status") or {}
+    view = {
+        "project": context.target.project,
+        "state": access.state.value,
+        "requested": access.requested or None,
+        "active": status.get("entitledAt") if access.state is State.ACTIVE else None,
+        "message": access.said,
+        "object": access.entitlement,
+    }
+    told = access.state.value
+    if view["active"]:
+        told += f" for {age(str(view['active']), now)}"
+    elif access.requested:
+        told += f", requested {age(access.requested, now)} ago"
+    lines = [f"Project   {view['project']}", f"Access    {told}"]
+    show(context, view, as_table=lambda _: "\n".join(lines), names=[f"access/{told.split()[0]}"])
+
+
+def _request(context: Context) -> int:
+    args = context.args
+    if args.message and len(args.message) > LONGEST_MESSAGE:
+        raise usage(f"--message: {LONGEST_MESSAGE} letters are the most")
+    before = look(context)
+    if before.state is State.UNGOVERNED:
+        context.say("This platform enables compute for everybody.")
+        return 0
+    if before.state not in (State.NOT_REQUESTED, State.PENDING, State.ACTIVE):
+        raise refusal(context, before)
+
+    async def ask(client: ApiClient) -> Access:
+        if before.state is State.NOT_REQUESTED:
+            await request(client, args.message or "")
+        return await settled(client, args.timeout if args.wait else 1.0)
+
+    access = with_client(context, ask)
+    return _told(context, before, access)
+
+
+def _told(context: Context, before: Access, access: Access) -> int:
+    project = context.target.project
+    if access.state is State.PENDING and not context.args.wait:
+        if before.state is State.PENDING:
+            since = age(access.requested, context.env.now())
+            context.say(f"Access was requested {since} ago and is being activated.")
+        else:
+            context.say("Requested. Activation usually takes a few minutes.")
+    elif access.state is State.PENDING:
+        raise CommandError(
+            f"access to compute is not active after {duration(context.args.timeout)}",
+            exit_code=Exit.TIMED_OUT,
+            code="TimedOut",
+            hint="datumctl-compute access",
+            retryable=True,
+        )
+    elif access.state is State.ACTIVE:
+        context.say(f'Compute is enabled for project "{project}".')
+    else:
+        raise refusal(context, access)
+    if not context.tables:
+        _show(context, access)
+    return 0

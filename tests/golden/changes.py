@@ -1,0 +1,183 @@
+"""What people see of commands that write, scene by scene, as :mod:`tests.golden.screens` has
+those that read. After a change that is meant::
+
+    python -m tests.golden.changes
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.client.protocol import merge
+from tests.golden.desk import Desk, desk
+from tests.golden.screens import DEPLOY, IMAGE, in_every_format, manifest, typed
+
+FILES = Path(__file__).parent / "cli-changes"
+
+NEWER = "registry.example/acme/api:1.5.0"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A scene, and the desk it needs."""
+
+    play: Callable[[Desk], Iterator[str]]
+    settings: tuple[tuple[str, Any], ...] = ()
+    grant: tuple[tuple[str, int], ...] = ()
+
+    def transcript(self) -> str:
+        with desk("DFW", "LHR", grant=dict(self.grant) or None, **dict(self.settings)) as here:
+            return "\n".join(self.play(here))
+
+
+def history(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, f"{DEPLOY} --message 'the first one'", "rollout history api")
+    here.wait_until(3600)
+    yield from typed(here, f"deploy api --image={NEWER} --env=LOG_LEVEL=debug", "scale api --min 3")
+    here.wait_until(7200)
+    placement = {
+        "name": "default",
+        "cityCodes": ["DFW"],
+        "scaleSettings": {"minReplicas": 1},
+    }
+    patch = merge({"spec": {"placements": [placement]}})
+    here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
+    here.wait_until(7300)
+    yield from typed(here, "rollout history api", "restart api --message 'it is slow'")
+    here.wait_until(7400)
+    yield from typed(here, "rollout restart api --city DFW", "restart api --city LHR")
+    yield from in_every_format(here, "rollout history api")
+    yield from in_every_format(here, "rollout history api --revision 2")
+    yield from typed(
+        here,
+        "rollout history api --revision 1",
+        "rollout history api --limit 2",
+        "rollout history api --revision 9",
+        "rollout history api --revision first",
+        "rollout history api --limit 0",
+        "rollout history nosuch",
+    )
+
+
+def undo(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, DEPLOY, "rollout undo api --yes")
+    here.wait_until(20)
+    yield from typed(
+        here, f"deploy api --image={NEWER}", "rollout undo api", "rollout undo api --yes"
+    )
+    here.wait_until(60)
+    yield from typed(
+        here,
+        "rollout history api",
+        "rollout undo api --to-revision 3 --yes",
+        "rollout undo api --to-revision 2 --yes --message 'it was not that'",
+        "status api",
+        "rollout undo api --to-revision 9 --yes",
+        "rollout undo nosuch --yes",
+    )
+    for wanted in ("json", "yaml", "name"):
+        yield from typed(here, f"rollout undo api --yes -o {wanted}")
+    yield from typed(here, "rollout undo api --yes --no-wait")
+
+
+def access(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from in_every_format(here, "access")
+    here.act(here.client().delete(services.SERVICE_ENTITLEMENTS, "compute"))
+    yield from typed(
+        here,
+        "access",
+        "instances",
+        "instances -o json",
+        "access request --message 'for the shop'",
+        "instances",
+        "instances -o json",
+    )
+    here.wait_until(60)
+    yield from typed(here, "access", "access -o json", "access request")
+    yield from typed(here, "access request --wait --timeout 20s", "access request --wait")
+    yield from typed(here, "instances", "access request -o json")
+    patch = merge({"status": {"phase": "Rejected"}})
+    entitlements = services.SERVICE_ENTITLEMENTS
+    here.act(here.client().patch(entitlements, "compute", patch, subresource="status"))
+    here.wait(1)
+    yield from typed(here, "access", "instances", "access request")
+
+
+def deploying(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    image = f"--image={IMAGE}"
+    yield from typed(
+        here,
+        f"deploy api {image} --city=DFW --dry-run --exit-code",
+        f"deploy api {image} --city=DFW --dry-run -o json",
+        f"deploy api {image} --city=DFW --exit-code",
+        f"deploy api {image} --city=DFW --instance-type=huge",
+        f"deploy api {image} --city=XYZ --dry-run --exit-code",
+        f"deploy api {image} --city=DFW --env=A=1 --port=http=8080 --label=team=web",
+    )
+    here.wait_until(20)
+    yield from typed(
+        here,
+        f"deploy api {image} --dry-run --exit-code",
+        "deploy api --env=A=2 --port=9090 --command=/bin/app --arg=-v --arg=serve",
+        "deploy api --env=A- --port=http- --command=- --arg=- --label=team- --label=tier=1",
+        "deploy api --label=tier=1",
+        "deploy api --port=http-",
+        "deploy api --port=web=9090",
+        "deploy api --label=tier",
+        "deploy api --min=4 --dry-run",
+    )
+    yield from typed(
+        here,
+        f"deploy web {image} --city=DFW --network=private",
+        f"deploy web {image} --city=DFW --network=private --dry-run",
+        f"deploy web {image} --city=XYZ --network=private --yes",
+        f"deploy web {image} --city=DFW --network=private --yes",
+    )
+    body = manifest("web")
+    body["metadata"]["labels"] = {"team": "web"}
+    said = here.run("deploy -f - --no-wait", stdin=json.dumps(body))
+    yield said.transcript.replace("-f -", "-f workload.yaml", 1)
+
+
+def destroying(here: Desk) -> Iterator[str]:
+    here.wait_until(10)
+    yield from typed(here, DEPLOY)
+    here.platform.cuts.disconnect("lhr")
+    here.wait_until(120)
+    yield from typed(here, "destroy api --yes --timeout 20s")
+    here.platform.cuts.connect("lhr")
+    here.wait_until(300)
+    yield from typed(here, "workloads")
+
+
+SCENES: dict[str, Setting] = {
+    "history": Setting(history),
+    "undo": Setting(undo),
+    "access": Setting(access, settings=(("activation_seconds", 120.0),)),
+    "deploying": Setting(deploying, grant=(("instances", 3),)),
+    "destroying": Setting(destroying),
+}
+
+
+def regenerate(names: Sequence[str] = ()) -> None:
+    FILES.mkdir(exist_ok=True)
+    for name, setting in SCENES.items():
+        if not names or name in names:
+            (FILES / f"{name}.txt").write_text(setting.transcript(), encoding="utf-8")
+            print(f"{name}.txt")
+
+
+if __name__ == "__main__":
+    import sys
+
+    regenerate(sys.argv[1:])

@@ -1,0 +1,246 @@
+"""Before compute is enabled for a project, and while it is being: calm words, and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.cli.access import State, access_of
+from datum_compute.cli.context import Streams
+from datum_compute.cli.main import WITHOUT_ACCESS, main
+from datum_compute.client.protocol import merge
+from datum_compute.client.transport import Request, Response
+from tests.golden.desk import TOKEN, Desk, DeskDestination, DeskReach, DeskReader, desk
+from tests.unit.cli.interposed import Interposed
+from tests.unit.cli.terminal import Terminal
+
+ENTITLEMENTS = services.SERVICE_ENTITLEMENTS
+
+
+def withdraw(here: Desk) -> None:
+    here.act(here.client().delete(ENTITLEMENTS, "compute"))
+
+
+def answer(here: Desk, **status: Any) -> None:
+    patch = merge({"status": status})
+    here.act(here.client().patch(ENTITLEMENTS, "compute", patch, subresource="status"))
+    here.wait(1)
+
+
+class Person(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def at_a_terminal(here: Desk, line: str, typed: str) -> tuple[int, str, str]:
+    out, err = Terminal(), Terminal()
+    streams = Streams(Person(typed), out, err)
+    code = main(line.split(), here.env, streams, reach=DeskReach(here))
+    return code, "\n".join(out.screen), "\n".join(err.screen)
+
+
+@pytest.mark.parametrize(
+    "line", ["workloads", "deploy api --image=a:1 --city=DFW --yes", "why api", "quota", "logs"]
+)
+def test_not_requested_is_refused_without_a_terminal_even_with_yes(line: str) -> None:
+    with desk() as here:
+        withdraw(here)
+
+        said = here.run(line)
+
+        assert said.code == 10
+        assert "Try:  datumctl-compute access request" in said.err
+        assert here.run("access -o json").json["object"] is None, "nobody asked for us"
+
+
+@pytest.mark.parametrize("command", sorted(WITHOUT_ACCESS - {"local", "access"}))
+def test_some_commands_need_no_access(command: str) -> None:
+    with desk() as here:
+        withdraw(here)
+
+        assert here.run(f"{command} bash" if command == "completion" else command).code == 0
+        with pytest.raises(SystemExit) as shown:
+            here.run("deploy --help")
+        assert shown.value.code == 0
+
+
+def test_the_offer_is_explained_and_no_is_no() -> None:
+    with desk() as here:
+        withdraw(here)
+        for typed in ("n\n", "\n", ""):
+            code, out, err = at_a_terminal(here, "instances", typed)
+
+            assert code == 9
+            assert out == ""
+            assert 'Compute is not enabled for project "demo".' in err
+        assert here.run("access").code == 10
+
+
+def test_a_request_that_becomes_active_soon_runs_the_command() -> None:
+    with desk(activation_seconds=20) as here:
+        withdraw(here)
+
+        code, _, err = at_a_terminal(here, "instances", "y\n")
+
+        assert code == 0
+        assert "Would you like to request access? [y/N]" in err
+        assert "Compute is enabled." in err
+        assert "No instances in project demo." in err
+
+
+def test_one_that_takes_longer_says_so_calmly_and_is_not_offered_again() -> None:
+    with desk(activation_seconds=120) as here:
+        withdraw(here)
+
+        code, _, err = at_a_terminal(here, "instances", "y\n")
+        assert code == 12
+        assert "Requested. Activation usually takes a few minutes." in err
+        assert "Error" not in err
+
+        here.wait(30)
+        code, _, err = at_a_terminal(here, "instances", "y\n")
+        assert code == 12
+        assert err.startswith("Access to compute was requested 1m ago and is being activated.")
+        assert "Would you like" not in err
+
+        said = here.run("access request --wait")
+        assert said.code == 0
+        assert 'Compute is enabled for project "demo".' in said.err
+        assert here.run("instances").code == 0
+
+
+def test_already_exists_is_activating() -> None:
+    with desk(activation_seconds=120) as here:
+        withdraw(here)
+        made: list[bool] = []
+
+        async def both(request: Request, number: int) -> Response | None:
+            if request.method == "POST" and "/serviceentitlements" in request.path and not made:
+                made.append(True)
+                await here.platform.server.handle(request)  # theirs, and then ours
+            return None
+
+        said = Interposed(here, both).run("access request")
+
+        assert made
+        assert said.code == 0
+        assert said.err == "Requested. Activation usually takes a few minutes.\n"
+        assert here.run("instances").code == 12
+        again = here.run("access request")
+        assert (again.code, again.err) == (
+            0,
+            "Access was requested 2s ago and is being activated.\n",
+        )
+
+
+def test_a_request_can_run_out_of_time() -> None:
+    with desk(approval_by_hand=True) as here:
+        withdraw(here)
+
+        said = here.run("access request --wait --timeout 45s")
+
+        assert said.code == 4
+        assert "access to compute is not active after 45s" in said.err
+
+
+def test_a_person_decides_where_that_is_wanted() -> None:
+    with desk(approval_by_hand=True) as here:
+        assert here.run("workloads").code == 0, "the platform's own project does not wait"
+        withdraw(here)
+        here.run("access request")
+        here.wait(3600)
+        assert here.run("workloads").code == 12
+
+        answer(here, phase="Rejected")
+        denied = here.run("workloads")
+        assert denied.code == 11
+        assert 'access to compute was denied for project "demo"' in denied.err
+        assert here.run("access request").code == 11
+
+        answer(here, phase="Active")
+        assert here.run("workloads").code == 0
+
+        answer(here, phase="Rejected")
+        revoked = here.run("workloads")
+        assert revoked.code == 11
+        assert 'access to compute was revoked for project "demo"' in revoked.err
+
+
+def test_a_service_that_is_not_published_is_not_offered() -> None:
+    with desk() as here:
+        withdraw(here)
+        root = here.client("root")
+        here.act(root.delete(services.SERVICES, services.SERVICE_COMPUTE))
+        here.wait(1)
+        here.run("access request")
+        here.wait(1)
+
+        said = here.run("workloads")
+
+        assert said.code == 13
+        assert "compute is not offered" in said.err
+
+
+def test_a_platform_without_entitlements_enables_compute_for_everybody() -> None:
+    """A single cluster without Milo does not serve the kind."""
+    with desk() as here:
+        withdraw(here)
+        hub = DeskReach(here)
+        streams = Streams(io.StringIO(), io.StringIO(), io.StringIO())
+
+        class Elsewhere(DeskDestination):
+            def reader(self) -> Any:
+                reader = DeskReader(
+                    "http://desk", cluster="dfw", prefix="/clusters/dfw", token=TOKEN
+                )
+                reader.desk = self.desk
+                return reader
+
+        class OnAClusterWithoutIt(DeskReach):
+            def find(self, env: Any, args: Any) -> Any:
+                found: Any = hub.find(env, args)
+                return Elsewhere(found.desk, found.project, found.token)
+
+        reach = OnAClusterWithoutIt(here)
+        code = main(["access", "-o", "json"], here.env, streams, reach=reach)
+
+        assert code == 0
+        assert json.loads(streams.stdout.getvalue())["state"] == "not needed"  # type: ignore[attr-defined]
+        assert main(["workloads"], here.env, streams, reach=reach) == 0
+
+
+def entitlement(ready: tuple[str, str] | None = None, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready[0], "reason": ready[1]}] if ready else []
+    return {"metadata": {"name": "compute"}, "status": {**status, "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (entitlement(), State.PENDING),
+        (entitlement(phase="PendingApproval"), State.PENDING),
+        (entitlement(("False", "EntitlementPendingApproval")), State.PENDING),
+        (entitlement(("Unknown", "Whatever"), phase="Active"), State.PENDING),
+        (entitlement(("True", "EntitlementActive"), phase="Active"), State.ACTIVE),
+        (entitlement(phase="Active"), State.ACTIVE),
+        (entitlement(("False", "EntitlementRejected")), State.DENIED),
+        (entitlement(phase="Rejected", entitledAt="2026-01-01T00:00:00Z"), State.REVOKED),
+        (entitlement(("False", "ServiceNotPublished")), State.NOT_OFFERED),
+        (
+            {
+                "metadata": {"name": "compute"},
+                "status": {
+                    "phase": "Active",
+                    "conditions": [{"type": "Suspended", "status": "True", "reason": "x"}],
+                },
+            },
+            State.SUSPENDED,
+        ),
+    ],
+)
+def test_what_an_entitlement_says(found: dict[str, Any], state: State) -> None:
+    assert access_of(found).state is state

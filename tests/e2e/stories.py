@@ -124,6 +124,7 @@ class Story:
 
 DEEDS = ("deploy", "change", "destroy", "recreate", "network", "lose", "drift")
 WEIGHTS = (2, 7, 1, 1, 1, 5, 2)
+LENGTHS = (4, 6, 9, 16)
 
 
 class Author:
@@ -133,12 +134,14 @@ class Author:
         *,
         cities: Sequence[tuple[str, ...]] = CITIES,
         weights: Sequence[int] = WEIGHTS,
+        lengths: Sequence[int] = LENGTHS,
     ) -> None:
-        """``weights`` are those of :data:`DEEDS`."""
+        """``weights`` are those of :data:`DEEDS`; a story has one of these ``lengths``."""
         self._chance = Random(seed)
         self._story = Story(seed)
         self._cities = cities
         self._weights = weights
+        self._lengths = lengths
         self._images = 0
         self._granted = 100
 
@@ -156,7 +159,7 @@ class Author:
             "lose": self._lose,
             "drift": self._drift,
         }
-        for _ in range(chance.choice((4, 6, 9, 16))):
+        for _ in range(chance.choice(self._lengths)):
             deeds[chance.choices(DEEDS, self._weights)[0]]()
         self._end()
         return story

@@ -80,6 +80,8 @@ class Network:
         self.lags: dict[tuple[str, str], float] = {}
         """Seconds by which all watches of a kind (by its plural) of a process are behind, on
         top of what the weather has drawn. Holds for messages that arrive from then on."""
+        self.late_methods = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+        """What may arrive after its caller gave it up."""
         self._partitions: dict[int, Partition] = {}
         self._cuts = 0
         self._requests = 0
@@ -191,7 +193,8 @@ class Network:
         if cut is not None or fate < weather.lose_request:
             self._lose(link, number, answer, cut, "request")
             return
-        if fate < weather.lose_request + weather.late_request:
+        late = fate < weather.lose_request + weather.late_request
+        if late and request.method in self.late_methods:
             self._note("late", number)
             _fail(answer, errors.Disconnected("the connection broke"))
             await asyncio.sleep(chance.uniform(0.0, LATE_SECONDS))

@@ -1,0 +1,250 @@
+"""A federation under faults: every process apart, a network between them, three projects.
+
+:func:`boot` makes the beginning all seeds share: the planes, four cells and three projects.
+A :class:`Federation` is one seed: it draws its weather, its wrong clocks and its accidents,
+lets the users of all projects tell their stories at once, and then, when all faults have
+ended, looks whether every plane is as the last wishes say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from datum_compute.api import core
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.platform import ADMIN, Build, LocalPlatform, in_process
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.client.protocol import Client
+from datum_compute.client.transport import Handler, Transport
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing import loop
+from datum_compute.testing.environment import START, SimulatedEnvironment, SkewedEnvironment
+from datum_compute.testing.expectations import eventually
+from datum_compute.testing.network import Direction, Network
+from datum_compute.testing.processes import Process
+from datum_compute.testing.trace import Trace
+from datum_compute.testing.weather import CALM, draw_weather
+from tests.e2e.settled import unsettled
+from tests.e2e.stories import Author, Step, Story, do
+from tests.e2e.witness import EXPIRED_EVENTS, Witness
+
+CITIES = ("DFW", "IAD", "LHR", "SIN")
+PROJECTS = ("acme", "demo", "zulu")
+SETTINGS = LocalSettings(cities=CITIES)
+CHOICES = (("DFW",), ("LHR",), ("SIN",), ("DFW", "LHR"), ("IAD", "SIN"), CITIES)
+LENGTHS = (2, 4, 7)
+USERS_DO = (3, 7, 1, 1, 0, 0, 0)
+"""Weights of the deeds: people use what they have; accidents are the network's business."""
+
+SETTLED_WITHIN = 300.0
+QUIET_FOR = 1800.0
+CONDITIONAL = frozenset({"PUT", "PATCH", "DELETE"})
+"""What may arrive late: it finds that the world has moved on. A create finds nothing to be
+wrong about; one that arrives in a cell when its Work is gone is an orphan to Karmada too."""
+LEAST_DELAY = 0.005
+"""No way takes no time. Otherwise whoever answers each event with a write while another watch
+lags would do so for ever in one moment."""
+GRACE = 90_000
+"""Milliseconds: two slow ways, and the patience of a caller between them."""
+
+
+def boot(path: Path) -> None:
+    loop.run(_boot(path))
+
+
+async def _boot(path: Path) -> None:
+    env = SimulatedEnvironment()
+    async with LocalPlatform(env, path, SETTINGS).run(admin_token="simulated-admin") as platform:
+        root_client = platform.client("root", ADMIN)
+        for project in PROJECTS:
+            settings = replace(SETTINGS, project=project)
+            await bootstrap.ensure_root(root_client, settings)
+            await eventually("plane", partial(_missing_plane, platform, project))
+            await bootstrap.ensure_project(
+                platform.client(f"project/{project}", ADMIN), env, settings
+            )
+        await asyncio.sleep(60)
+
+
+async def _missing_plane(platform: LocalPlatform, project: str) -> str:
+    root_client = platform.client("root", ADMIN)
+    obj = await root_client.get(resourcemanager.PROJECTS, project)
+    ready = b'"Ready"' in bytes(obj.status) and b'"True"' in bytes(obj.status)
+    return "" if ready else f"project {project} is not ready"
+
+
+@dataclass
+class Stage:
+    """The federation as one project's users see it."""
+
+    federation: Federation
+    settings: LocalSettings
+    tenant: str = ""
+    witness: Witness | None = None
+
+    @property
+    def project(self) -> Client:
+        return self.client(f"project/{self.settings.project}")
+
+    def client(self, plane: str) -> Client:
+        return self.federation.platform.client(plane, ADMIN)
+
+
+@dataclass
+class Federation:
+    seed: int
+    database: Path
+    trace: Trace = field(default_factory=Trace)
+    witness: Witness = field(default_factory=lambda: Witness(grace=GRACE))
+    stories: dict[str, Story] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)
+    weather: str = ""
+    platform: LocalPlatform = field(init=False)
+    env: SimulatedEnvironment = field(init=False)
+    network: Network = field(init=False)
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    def run(self) -> str:
+        """The digest of the run."""
+        loop.run(self._run(), seed=self.seed)
+        assert not self.witness.broken, "\n".join(self.witness.broken)
+        return self.trace.digest
+
+    async def _run(self) -> None:
+        env = self.env = SimulatedEnvironment(self.seed, START + timedelta(hours=1))
+        env.on_fault("store.after-commit", self.witness.committed)
+        async with Network(env, self.trace) as network:
+            self.network = network
+            network.late_methods = CONDITIONAL
+            self.platform = LocalPlatform(
+                env,
+                self.database,
+                SETTINGS,
+                carrier=self._carrier,
+                supervise=self._supervise,
+                listeners=[self.witness.changed],
+            )
+            async with self.platform.run(admin_token="simulated-admin"):
+                self.trace.follow_commits(self.platform.store, env)
+                await self._live()
+
+    def _carrier(self, handler: Handler, process: str, plane: str) -> Transport:
+        transport = in_process(handler, process, plane)
+        return transport if process == ADMIN else self.network.transport(process, plane, transport)
+
+    def _supervise(self, name: str, build: Build) -> Process:
+        chance = self.env.random(f"clock of {name}")
+        skewed = chance.random() < 0.3
+        offset = chance.uniform(-300, 300) if skewed else 0.0
+        rate = chance.uniform(0.9, 1.1) if skewed else 1.0
+        clock = SkewedEnvironment(self.env, offset=offset, rate=rate)
+        process = self.processes[name] = Process(name, build, clock, self.network)
+        return process
+
+    async def _live(self) -> None:
+        stages = [await self._stage(project) for project in PROJECTS]
+        for number, stage in enumerate(stages):
+            author = Author(
+                self.seed * 10 + number, cities=CHOICES, weights=USERS_DO, lengths=LENGTHS
+            )
+            story = self.stories[stage.settings.project] = author.write()
+            await do(stage, Step(0.0, "grant", amount=story.grant))
+        await asyncio.sleep(5)  # budgets are there before anybody spends them
+        async with TaskGroup("users") as tasks:
+            for stage in stages:
+                project = stage.settings.project
+                telling = self._tell(stage, self.stories[project])
+                tasks.start(telling, name=f"users of {project}")
+            tasks.start(self._accidents(), name="accidents")
+        await self._settle(stages)
+
+    async def _stage(self, project: str) -> Stage:
+        stage = Stage(self, replace(SETTINGS, project=project))
+        namespace = await stage.project.get(core.NAMESPACES, "default")
+        return replace(stage, tenant=f"ns-{namespace.metadata.uid}", witness=self.witness)
+
+    async def _tell(self, stage: Stage, story: Story) -> None:
+        project = stage.settings.project
+        for step in story.steps:
+            await asyncio.sleep(step.pause)
+            await do(stage, step)
+            self.told[project] += 1
+
+    # What goes wrong, all within the same few minutes as the users' deeds.
+
+    async def _accidents(self) -> None:
+        chance, network = self.env.random("accidents"), self.network
+        drawn = draw_weather(self.env)
+        network.weather = replace(drawn, delay=max(drawn.delay, LEAST_DELAY))
+        self.weather = str(network.weather)
+        every = (self._crash, self._cut_site, self._cut_pair, self._heal, self._lag)
+        kinds = [kind for kind in every if chance.random() < 0.5]
+        for _ in range(chance.choice((2, 5, 10))):
+            await asyncio.sleep(chance.choice((0.1, 1.0, 5.0, 20.0)))
+            if kinds:
+                chance.choice(kinds)()
+        await asyncio.sleep(chance.choice((1.0, 10.0, 60.0)))
+        network.weather = CALM
+        network.lags.clear()
+        network.heal()
+
+    def _crash(self) -> None:
+        chance = self.env.random("accidents")
+        name = chance.choice(sorted(self.processes))
+        self.processes[name].crash(chance.choice((0.0, 0.0, 2.0, 40.0)))
+
+    def _cut_site(self) -> None:
+        """A cell from the centre, as a broken line would."""
+        chance = self.env.random("accidents")
+        cell = chance.choice(SETTINGS.cells)
+        within = {f"compute-cell-{cell}", f"provider-{cell}", f"cell/{cell}", "standin-network"}
+        beyond = {"root", "hub", *(f"project/{name}" for name in PROJECTS)}
+        beyond |= {name for name in self.processes if name not in within}
+        self._cut(within, beyond)
+
+    def _cut_pair(self) -> None:
+        chance = self.env.random("accidents")
+        planes = ["root", "hub", *(f"project/{name}" for name in PROJECTS)]
+        planes += [f"cell/{cell}" for cell in SETTINGS.cells]
+        self._cut({chance.choice(sorted(self.processes))}, {chance.choice(planes)})
+
+    def _cut(self, left: set[str], right: set[str]) -> None:
+        chance = self.env.random("accidents")
+        direction = chance.choice((*Direction, Direction.BOTH))
+        self.network.partition(left, right, direction=direction, silent=chance.random() < 0.5)
+
+    def _heal(self) -> None:
+        self.network.heal()
+
+    def _lag(self) -> None:
+        chance = self.env.random("accidents")
+        name = chance.choice(sorted(self.processes))
+        plural = chance.choice(("instances", "workloaddeployments", "resourceclaims", "works"))
+        self.network.lags[name, plural] = chance.choice((0.5, 3.0, 15.0))
+
+    async def _settle(self, stages: list[Stage]) -> None:
+        ended = asyncio.get_running_loop().time()
+
+        async def missing() -> str:
+            for stage in stages:
+                project = stage.settings.project
+                if problem := await unsettled(stage, self.stories[project].wanted):
+                    return f"{project}: {problem}"
+            return ""
+
+        await eventually("settled", missing, within=SETTLED_WITHIN, every=2.0)
+        await asyncio.sleep(max(0.0, ended + SETTLED_WITHIN - asyncio.get_running_loop().time()))
+        assert await missing() == "", "it was settled, and is not any more"
+        before = self._writes()
+        await asyncio.sleep(QUIET_FOR)
+        assert self._writes() == before, "somebody wrote without a reason"
+
+    def _writes(self) -> dict[str, int]:
+        unasked = (core.LEASES.group_resource, EXPIRED_EVENTS)
+        return {kind: count for kind, count in self.witness.changes.items() if kind not in unasked}

@@ -53,6 +53,7 @@ class Copy:
     available: bool = False
     programmed: bool = False
 
+
 EXPIRED_EVENTS = "events that went"
 """Nobody of ours deletes Events: they go with time, or with their namespace."""
 

@@ -1,16 +1,20 @@
 """The stand-in for network services: networks, their presence in cells, and address ranges.
 
-:mod:`.mirror` brings a project's networks into the cells that need them; :mod:`.bindings`
-makes a network present at a location; :mod:`.subnets` gives it ranges from the :mod:`.pool`.
-It also plays the infrastructure provider that programs contexts and subnets. What it keeps
-of the real system and what it leaves out is told in ``docs/concepts/stand-ins.md``.
+:mod:`.locations` binds the platform's locations in every project; :mod:`.mirror` brings a
+project's networks into the cells that need them; :mod:`.networks` says that networks and
+locations are ready; :mod:`.bindings` makes a network present at a location; :mod:`.subnets`
+gives it ranges from the :mod:`.pool`. It also plays the infrastructure provider that programs
+contexts and subnets. What it keeps of the real system and what it leaves out is told in
+``docs/concepts/stand-ins.md``.
 """
 
 from __future__ import annotations
 
 from datum_compute.env import Environment
 from datum_compute.platform.network.bindings import binding_controller, context_controller
+from datum_compute.platform.network.locations import location_binding_controller
 from datum_compute.platform.network.mirror import mirror_controller
+from datum_compute.platform.network.networks import location_controller, network_controller
 from datum_compute.platform.network.subnets import claim_controller, subnet_controller
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.fleet import Fleet
@@ -23,11 +27,18 @@ def network_controllers(cells: Fleet, env: Environment) -> list[Controller]:
         context_controller(cells, env),
         claim_controller(cells, env),
         subnet_controller(cells, env),
+        network_controller(cells, env, "network"),
+        location_controller(cells, env),
     ]
 
 
 def network_mirror_controllers(projects: Fleet, cells: Fleet, env: Environment) -> list[Controller]:
-    return [mirror_controller(projects, cells, env)]
+    """What a project and its cells have in common: networks and locations."""
+    return [
+        mirror_controller(projects, cells, env),
+        network_controller(projects, env, "network-project"),
+        location_binding_controller(projects, cells, env),
+    ]
 
 
 __all__ = ["network_controllers", "network_mirror_controllers"]

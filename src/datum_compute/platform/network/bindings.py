@@ -29,6 +29,8 @@ from datum_compute.runtime.result import DONE, Result, Waiting, after
 BINDINGS_BY_NETWORK = "network/network"
 BINDINGS_BY_CONTEXT = "network/context"
 
+REFUSED_SECONDS = 60.0
+"""Until a context that the cell would not take is tried again. A guess."""
 RETRY_SECONDS = 5.0
 """As the real operator does while a context is not ready."""
 
@@ -140,7 +142,12 @@ class _Bindings:
             message = f'network "{name}" is not in namespace "{namespace}" of this cell'
             await self._report(cell, binding, FALSE, networking.REASON_NETWORK_NOT_FOUND, message)
             return DONE  # woken when the network comes
-        context = await self._ensure_context(cell, network, view)
+        try:
+            context = await self._ensure_context(cell, network, view)
+        except errors.Invalid as error:
+            reason = networking.REASON_NETWORK_FAILED_TO_CREATE
+            await self._report(cell, binding, FALSE, reason, str(error))
+            return after(REFUSED_SECONDS)
         if not _is_ready(context):
             reason = networking.REASON_NETWORK_CONTEXT_NOT_READY
             message = f'network context "{context.name}" is not ready'

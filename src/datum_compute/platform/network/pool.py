@@ -13,6 +13,9 @@ from ipaddress import IPv4Address, IPv4Network
 POOL = IPv4Network("10.128.0.0/9")
 PREFIX_LENGTH = 20
 
+_SLOT_SIZE = 2 ** (32 - PREFIX_LENGTH)
+_SLOTS = POOL.num_addresses // _SLOT_SIZE
+
 FIXED = {
     "DFW": IPv4Network("10.128.0.0/20"),
     "DLS": IPv4Network("10.130.0.0/20"),
@@ -22,15 +25,24 @@ FIXED = {
 
 def decide_range(city: str, taken: Iterable[IPv4Network]) -> IPv4Network | None:
     """The range for one more subnet in this city, or None when the pool is exhausted."""
-    used = sorted(set(taken))
+    used = set(taken)
     fixed = FIXED.get(city.upper())
-    if fixed is not None and not _overlaps(fixed, used):
+    if fixed is not None and not any(fixed.overlaps(other) for other in used):
         return fixed
-    blocked = [*used, *FIXED.values()]
-    return next(
-        (free for free in POOL.subnets(new_prefix=PREFIX_LENGTH) if not _overlaps(free, blocked)),
-        None,
-    )
+    blocked = {slot for other in (*used, *FIXED.values()) for slot in _slots(other)}
+    free = next((slot for slot in range(_SLOTS) if slot not in blocked), None)
+    if free is None:
+        return None
+    start = int(POOL.network_address) + free * _SLOT_SIZE
+    return IPv4Network((start, PREFIX_LENGTH))
+
+
+def _slots(other: IPv4Network) -> range:
+    """The places of the pool, counted from its start, that a range touches."""
+    base = int(POOL.network_address)
+    first = (int(other.network_address) - base) // _SLOT_SIZE
+    last = (int(other.broadcast_address) - base) // _SLOT_SIZE
+    return range(max(first, 0), min(last, _SLOTS - 1) + 1)
 
 
 def parse_range(start_address: str, prefix_length: int) -> IPv4Network | None:
@@ -40,7 +52,3 @@ def parse_range(start_address: str, prefix_length: int) -> IPv4Network | None:
         return IPv4Network((start, prefix_length))
     except ValueError:
         return None
-
-
-def _overlaps(candidate: IPv4Network, used: Iterable[IPv4Network]) -> bool:
-    return any(candidate.overlaps(other) for other in used)

@@ -35,7 +35,7 @@ REASON_RANGE_OCCUPIED = "RangeOccupied"
 REASON_RANGE_UNSUPPORTED = "RangeUnsupported"
 
 RETRY_SECONDS = 60.0
-"""Until a refused claim is looked at again. A guess."""
+"""Until a refused claim is looked at again even if no subnet went. A guess."""
 
 NetworkKey = tuple[str, str]
 """Namespace and name of a network, the same in every cell."""
@@ -58,6 +58,12 @@ def claim_controller(cells: Fleet, env: Environment) -> Controller:
                 indexes={CLAIMS_BY_CONTEXT: _context_key_of},
             ),
             Watch(cells, networking.SUBNETS, itself),  # of the same name as the claim
+            Watch(
+                cells,
+                networking.SUBNETS,
+                reconciler.refused,
+                predicate=lambda _, new: new is None,  # its range is free again
+            ),
             Watch(cells, networking.NETWORK_CONTEXTS, reconciler.claims_of_context),
         ],
         reads=[Read(cells, networking.LOCATIONS)],
@@ -111,6 +117,11 @@ class _Claims:
         self._given: dict[SubnetKey, tuple[NetworkKey, IPv4Network]] = {}
         """Ranges of subnets we asked for and no cache has shown yet, by cell, namespace, name.
         One whose answer was lost may have been made, so its range stays with its claim."""
+        self._refused: set[Request] = set()
+
+    def refused(self, _: str, __: Object) -> Iterable[Request]:
+        """The claims that wait for a range to become free, in any cell."""
+        yield from sorted(self._refused)
 
     def claims_of_context(self, cluster: str, context: Object) -> Iterable[Request]:
         cell = self._cells.get(cluster)
@@ -127,6 +138,7 @@ class _Claims:
         claim = cell.cache(networking.SUBNET_CLAIMS).get(request.name, request.namespace)
         if claim is None or claim.metadata.deleting:
             self._given.pop((request.cluster, request.namespace, request.name), None)
+            self._refused.discard(request)
             return DONE
         subnet = cell.cache(networking.SUBNETS).get(claim.name, claim.namespace)
         if subnet is None:
@@ -135,7 +147,9 @@ class _Claims:
                 return DONE  # woken when it comes
             subnet = await self._make_subnet(cell, claim, context)
             if subnet is None:
-                return after(RETRY_SECONDS)  # no event tells that a range has become free
+                self._refused.add(request)
+                return after(RETRY_SECONDS)
+        self._refused.discard(request)
         await self._report_subnet(cell, claim, subnet)
         return DONE
 

@@ -8,7 +8,17 @@ and without an owner nothing is shown.
 from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
-from tests.controllers.harness import NAMESPACE, find, given_namespace, settle, until_gone, world
+from datum_compute.platform.apiserver.storage import PlaneStore
+from datum_compute.platform.apiserver.storage_table import Event, Table
+from tests.controllers.harness import (
+    NAMESPACE,
+    World,
+    find,
+    given_namespace,
+    settle,
+    until_gone,
+    world,
+)
 from tests.controllers.test_projection import (
     DEPLOYMENT,
     NAME,
@@ -19,10 +29,24 @@ from tests.controllers.test_projection import (
 )
 
 
+def _ownerless(w: World) -> list[str]:
+    """Projections that are stored without an owner, from now on."""
+    found: list[str] = []
+
+    def changed(plane: PlaneStore, table: Table, event: Event) -> None:
+        shown = plane.name == "project/demo" and table.resource == compute.INSTANCES.group_resource
+        if shown and not event.deleted and not event.after.owners:
+            found.append(event.after.name)
+
+    w.embedded.store.listeners.append(changed)
+    return found
+
+
 async def test_lesson_13_the_owner_is_the_live_object_of_that_name_in_the_project() -> None:
     async with world() as w:
         await given_namespace(w.hub, w.hub_namespace)
         owner = await given_owner(w)
+        ownerless = _ownerless(w)
         async with w.running(controller(w)):
             source = await given_hub_instance(w)
             shown = await projection(w)
@@ -35,6 +59,7 @@ async def test_lesson_13_the_owner_is_the_live_object_of_that_name_in_the_projec
             # What is owned goes with its owner, by collection alone.
             await w.project.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
             await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
+        assert ownerless == []
 
 
 async def test_lesson_13_nothing_is_shown_without_an_owner_however_long_it_takes() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import datum_compute
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
+from datum_compute.runtime.patch import values
 from tests.golden.desk import Desk, desk
 
 SOURCE = Path(datum_compute.__file__).parent
@@ -41,6 +42,23 @@ def test_lesson_27_the_annotation_restarts_all_cities_or_the_one_it_is_on() -> N
         third = {cell: _uids(at, cell) for cell in ("dfw", "lhr")}
         assert second["dfw"].isdisjoint(third["dfw"])
         assert second["lhr"].isdisjoint(third["lhr"])
+
+
+def test_lesson_27_the_command_writes_it_and_the_instances_are_new() -> None:
+    with desk("DFW", "LHR") as at:
+        assert at.run("deploy web --image acme/web:1 --city DFW,LHR --min 2 --yes").code == 0
+        first = {cell: _uids(at, cell) for cell in ("dfw", "lhr")}
+        assert at.run("restart web --city LHR").code == 0
+        second = {cell: _uids(at, cell) for cell in ("dfw", "lhr")}
+        assert first["lhr"].isdisjoint(second["lhr"])
+        assert first["dfw"] == second["dfw"]
+        assert at.run("restart web").code == 0
+        third = {cell: _uids(at, cell) for cell in ("dfw", "lhr")}
+        assert second["dfw"].isdisjoint(third["dfw"])
+
+        found = at.act(at.client().get(compute.WORKLOADS, "web", "default"))
+        noted = values(found.spec)["template"]["metadata"]["annotations"]
+        assert list(noted) == [compute.ANNOTATION_RESTARTED_AT]
 
 
 def test_lesson_27_nothing_of_ours_knows_another_annotation_for_it() -> None:

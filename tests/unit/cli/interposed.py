@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shlex
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from datum_compute.cli.context import Destination, Streams
 from datum_compute.cli.main import main
@@ -15,6 +17,8 @@ from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.transport import Request, Response
 from datum_compute.env import Environment
 from tests.golden.desk import PROGRAM, TOKEN, Desk, DeskDestination, DeskReach, Said
+
+T = TypeVar("T")
 
 Answer = Callable[[Request, int], Awaitable[Response | None]]
 """What to answer to the n-th request, counted from 1; None lets it pass."""
@@ -44,6 +48,21 @@ class _Reach(DeskReach):
     answer: Answer
     after: Answer | None
     seen: list[Request] = field(default_factory=list)
+    task: asyncio.Task[Any] | None = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """As asyncio's own runner does it: Ctrl-C cancels what runs, and is raised then."""
+        self.task = self.desk.loop.create_task(work)
+        try:
+            found: T = self.desk.loop.run_until_complete(self.task)
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+        return found
+
+    async def interrupt(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.sleep(3600)  # until the cancellation arrives here
 
     def find(self, env: Environment, args: Namespace) -> Destination:
         project = args.project or self.desk.platform.settings.project
@@ -71,10 +90,16 @@ class Interposed:
     answer: Answer
     after: Answer | None = None
     requests: list[Request] = field(default_factory=list)
+    _reach: _Reach | None = None
+
+    async def interrupt(self) -> None:
+        """Ctrl-C, from within a request."""
+        assert self._reach is not None
+        await self._reach.interrupt()
 
     def run(self, line: str, stdin: str = "") -> Said:
         out, err = io.StringIO(), io.StringIO()
-        reach = _Reach(self.desk, self.answer, self.after)
+        reach = self._reach = _Reach(self.desk, self.answer, self.after)
         streams = Streams(io.StringIO(stdin), out, err)
         code = main(shlex.split(line), self.desk.env, streams, reach=reach)
         self.requests = reach.seen

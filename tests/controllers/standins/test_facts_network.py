@@ -308,7 +308,9 @@ async def located() -> AsyncIterator[World]:
         await found.set_project_ready()
         controllers = [
             *network_controllers(found.cell_fleet(), found.env),
-            *network_mirror_controllers(found.project_fleet(), found.cell_fleet(), found.env),
+            *network_mirror_controllers(
+                found.project_fleet(), found.cell_fleet(), found.root_fleet(), found.env
+            ),
         ]
         async with running(found.env, controllers):
             yield found
@@ -417,7 +419,7 @@ async def test_a_cell_that_does_not_answer_takes_no_location_away() -> None:
         for cut in (False, True):
             found.ways["dfw"].cut = cut
             controllers = network_mirror_controllers(
-                found.project_fleet(), found.member_fleet(), found.env
+                found.project_fleet(), found.member_fleet(), found.root_fleet(), found.env
             )
             # The mirror itself waits for its cells, as it should.
             bindings = [one for one in controllers if one.name == "network-location-binding"]
@@ -486,7 +488,9 @@ async def test_network_services_at_rest_write_nothing() -> None:
         for _ in range(2):
             controllers = [
                 *network_controllers(found.cell_fleet(), found.env),
-                *network_mirror_controllers(found.project_fleet(), found.cell_fleet(), found.env),
+                *network_mirror_controllers(
+                    found.project_fleet(), found.cell_fleet(), found.root_fleet(), found.env
+                ),
             ]
             async with running(found.env, controllers):
                 await settle()

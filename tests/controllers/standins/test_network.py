@@ -230,7 +230,7 @@ async def mirrored() -> AsyncIterator[World]:
             await create_namespace(cell, NS, upstream_labels())
             await create_namespace(cell, "ns-2", upstream_labels(namespace="other"))
         controllers = network_mirror_controllers(
-            found.project_fleet(), found.cell_fleet(), found.env
+            found.project_fleet(), found.cell_fleet(), found.root_fleet(), found.env
         )
         async with running(found.env, controllers):
             yield found

@@ -1,16 +1,19 @@
 """The objects a local platform starts with, made sure of at every start.
 
 Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the
-project, what quota counts and the service compute; in the project a network, a grant, an
-active entitlement, and per city a Location with an available LocationBinding. What is there
-already is left as it is: a person may have changed it. Only what a later start was told
-otherwise is changed: another grant, and cities that are served no longer or again.
+project, what quota counts, what each further project is granted, and the service compute; in
+the project a network, a grant, an active entitlement, and per city a Location with an
+available LocationBinding. What is there already is left as it is: a person may have changed
+it. Only what a later start was told otherwise is changed: another grant, and cities that are
+served no longer or again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from datum_compute.api import conditions, karmada
 from datum_compute.api.meta import Object
@@ -30,6 +33,10 @@ GRANT_TOLD = "local.datumapis.com/grant"
 """Annotation of the grant: what ``local up`` was told when it wrote it last."""
 SERVED, NOT_SERVED = "Available", "LeftOut"
 """Reasons of a LocationBinding's condition that are ours; with any other, somebody else's."""
+
+FIRST_GRANTS = "first-grant"
+FIRST_GRANT = {"instances": 10, "vcpus": 40_000, "memory": 81_920}
+"""What a project other than the platform's own may use, unless it is granted more."""
 
 REGISTRATIONS: Mapping[str, tuple[str, str, str, int]] = {
     "instances": ("Entity", "instance", "instance", 1),
@@ -81,10 +88,48 @@ async def ensure_root(root_client: Client, settings: LocalSettings) -> None:
         }
         body = _object(quota.RESOURCE_REGISTRATIONS, f"compute-{resource_type}", spec)
         await ensure(root_client, quota.RESOURCE_REGISTRATIONS, body)
+    await _ensure_first_grants(root_client, settings)
     await _ensure_service(root_client, settings)
     owner = {"kind": "Organization", "name": "local"}
     project = _object(resourcemanager.PROJECTS, settings.project, {"ownerRef": owner})
     await ensure(root_client, resourcemanager.PROJECTS, project)
+
+
+async def _ensure_first_grants(root_client: Client, settings: LocalSettings) -> None:
+    """What every project gets that people make beside the platform's own."""
+    project = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
+    others = {"expression": f'trigger.metadata.name != "{settings.project}"'}
+    allowances = [
+        {"resourceType": f"compute.datumapis.com/{name}", "buckets": [{"amount": amount}]}
+        for name, amount in sorted(FIRST_GRANT.items())
+    ]
+    spec = {
+        "trigger": {
+            "resource": {
+                "apiVersion": resourcemanager.PROJECTS.api_version,
+                "kind": resourcemanager.PROJECTS.kind,
+            },
+            "constraints": [others],
+        },
+        "target": {
+            "parentContext": {**project, "nameExpression": "trigger.metadata.name"},
+            "resourceGrantTemplate": {
+                "metadata": {"name": FIRST_GRANTS, "namespace": quota.NAMESPACE_MILO_SYSTEM},
+                "spec": {
+                    "consumerRef": {**project, "name": "{{ trigger.metadata.name }}"},
+                    "allowances": allowances,
+                },
+            },
+        },
+    }
+    body = _object(quota.GRANT_CREATION_POLICIES, FIRST_GRANTS, spec)
+    policy = await ensure(root_client, quota.GRANT_CREATION_POLICIES, body)
+    constraints = msgspec.to_builtins(
+        policy.view(quota.GrantCreationPolicy).spec.trigger.constraints
+    )
+    if others["expression"] not in [one["expression"] for one in constraints]:
+        patch = merge({"spec": {"trigger": {"constraints": [*constraints, others]}}})
+        await root_client.patch(quota.GRANT_CREATION_POLICIES, FIRST_GRANTS, patch)
 
 
 async def _ensure_service(root_client: Client, settings: LocalSettings) -> None:

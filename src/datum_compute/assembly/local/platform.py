@@ -328,7 +328,8 @@ class LocalPlatform:
         user = "standin-network"
         manager = self._manager(MIRROR, env)
         projects, cells = self._projects(user, env, MIRROR), self._cells(user, env, MIRROR)
-        manager.add(*network_mirror_controllers(projects, cells, env))
+        root = SingleFleet("root", "root", self.client("root", user, process=MIRROR), env)
+        manager.add(*network_mirror_controllers(projects, cells, root, env))
         return manager
 
     def _management(self, env: Environment) -> Manager:

@@ -32,12 +32,14 @@ def network_controllers(cells: Fleet, env: Environment) -> list[Controller]:
     ]
 
 
-def network_mirror_controllers(projects: Fleet, cells: Fleet, env: Environment) -> list[Controller]:
+def network_mirror_controllers(
+    projects: Fleet, cells: Fleet, root: Fleet, env: Environment
+) -> list[Controller]:
     """What a project and its cells have in common: networks and locations."""
     return [
         mirror_controller(projects, cells, env),
         network_controller(projects, env, "network-project"),
-        location_binding_controller(projects, cells, env),
+        location_binding_controller(projects, cells, root, env),
     ]
 
 

@@ -4,7 +4,8 @@ The platform's locations are those of its cells. A project gets each of them, wi
 LocationBinding of the same name that says whether it is available: the location is there,
 and nobody has said that it is not ready. A binding that somebody deletes is not made again
 while the project still has the Location: that project is then not to use the place. A
-condition with a reason that is not ours was set by somebody else, and stays.
+condition with a reason that is not ours was set by somebody else, and stays. A project that
+is on its way out gets nothing more.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from datum_compute.api.conditions import FALSE, TRUE
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.patch import Values
@@ -45,8 +47,10 @@ class Availability:
     message: str
 
 
-def location_binding_controller(projects: Fleet, cells: Fleet, env: Environment) -> Controller:
-    reconciler = _LocationBindings(projects, cells, env)
+def location_binding_controller(
+    projects: Fleet, cells: Fleet, root: Fleet, env: Environment
+) -> Controller:
+    reconciler = _LocationBindings(projects, cells, root, env)
     return Controller(
         "network-location-binding",
         projects,
@@ -62,6 +66,7 @@ def location_binding_controller(projects: Fleet, cells: Fleet, env: Environment)
             ),
             Watch(cells, networking.LOCATIONS, reconciler.in_all_projects, required=False),
         ],
+        reads=[Read(root, resourcemanager.PROJECTS)],
     )
 
 
@@ -75,9 +80,10 @@ def decide_availability(location: Object) -> Availability:
 
 
 class _LocationBindings:
-    def __init__(self, projects: Fleet, cells: Fleet, env: Environment) -> None:
+    def __init__(self, projects: Fleet, cells: Fleet, root: Fleet, env: Environment) -> None:
         self._projects = projects
         self._cells = cells
+        self._root = root
         self._env = env
 
     def all_locations(self, project: str, _: Object) -> Iterable[Request]:
@@ -95,7 +101,7 @@ class _LocationBindings:
 
     async def reconcile(self, request: Request) -> Result:
         project = self._projects.get(request.cluster)
-        if project is None:
+        if project is None or self._is_leaving(request.cluster):
             return DONE
         binding = project.cache(networking.LOCATION_BINDINGS).get(request.name)
         if binding is not None and binding.metadata.deleting:
@@ -107,6 +113,11 @@ class _LocationBindings:
             gone = Availability(FALSE, REASON_GONE, "No cell has this location")
             await self._report(project, binding, gone)
         return DONE
+
+    def _is_leaving(self, name: str) -> bool:
+        """Whether somebody empties the project: what is made there would keep it alive."""
+        found = [root.cache(resourcemanager.PROJECTS).get(name) for root in self._root.clusters()]
+        return any(project is None or project.metadata.deleting for project in found)
 
     def _source(self, name: str) -> Object | None:
         for cell in self._cells.clusters():

@@ -29,9 +29,14 @@ FIRST: tuple[Resource, ...] = (
     compute.WORKLOAD_DEPLOYMENTS,
     compute.INSTANCES,
     quota.RESOURCE_CLAIMS,
+    quota.RESOURCE_GRANTS,
+    quota.ALLOWANCE_BUCKETS,
     networking.NETWORKS,
+    networking.LOCATION_BINDINGS,
+    networking.LOCATIONS,
 )
-"""Owners before what they own, so that less is asked for twice; the others follow by name."""
+"""What others are made for before those, so that less is asked for twice; the others follow by
+name."""
 
 FURNITURE = frozenset(
     {

@@ -1,0 +1,143 @@
+"""A project that somebody makes on a platform that runs: with the stand-ins together it has
+all it needs, and when it goes nothing of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.core import NAMESPACES
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.client.client import ApiClient
+from datum_compute.platform.network import network_controllers, network_mirror_controllers
+from datum_compute.platform.projects import project_controllers
+from datum_compute.platform.quota import quota_controllers
+from datum_compute.platform.quota.budget import Consumer
+from datum_compute.runtime.patch import values
+from tests.controllers.standins.world import (
+    World,
+    claim,
+    condition,
+    create_namespace,
+    deployment,
+    exists,
+    location,
+    running,
+    settle,
+    until,
+    until_gone,
+    upstream_labels,
+    world,
+)
+
+INSTANCES = "compute.datumapis.com/instances"
+
+
+@asynccontextmanager
+async def platform() -> AsyncIterator[World]:
+    """The stand-ins together, on planes as a local platform begins with them."""
+    async with world(judged=True) as found:
+        await bootstrap.ensure_root(found.root, LocalSettings())
+        for name, cell in found.cells.items():
+            await cell.create(networking.LOCATIONS, location(name.upper()))
+        root, env = found.root_fleet, found.env
+        controllers = [
+            *project_controllers(root(), lambda p: found.embedded.client(f"project/{p}"), env),
+            *quota_controllers(found.project_fleet(), root(), env),
+            *network_controllers(found.cell_fleet(), env),
+            *network_mirror_controllers(found.project_fleet(), found.cell_fleet(), root(), env),
+        ]
+        async with running(env, controllers):
+            yield found
+
+
+async def limit(client: ApiClient, project: str, expected: int) -> None:
+    await until(
+        client,
+        quota.ALLOWANCE_BUCKETS,
+        Consumer("Project", project).bucket_name(INSTANCES),
+        "milo-system",
+        lambda one: values(one.status).get("limit") == expected,
+    )
+
+
+async def test_a_project_made_later_can_claim_and_be_deployed_to() -> None:
+    async with platform() as found:
+        await found.embedded.create_project("late")
+        late = found.embedded.client("project/late")
+        await limit(late, "late", bootstrap.FIRST_GRANT["instances"])
+        for name in ("dfw", "lhr"):
+            await until(
+                late,
+                networking.LOCATION_BINDINGS,
+                name,
+                "",
+                lambda one: condition(one, "Available")[0] == "True",
+            )
+        wish = claim("instance-a", {INSTANCES: 1})
+        for reference in ("consumerRef", "resourceRef"):
+            wish["spec"][reference] = {**wish["spec"][reference], "name": "late"}
+        await late.create(quota.RESOURCE_CLAIMS, wish, "default")
+
+        await until(
+            late,
+            quota.RESOURCE_CLAIMS,
+            "instance-a",
+            "default",
+            lambda one: condition(one, "Granted") == ("True", "QuotaAvailable"),
+        )
+
+
+async def test_the_platforms_own_project_gets_no_second_grant() -> None:
+    async with platform() as found:
+        await bootstrap.ensure_root(found.root, LocalSettings())
+        await settle()
+
+        assert (await found.project.list(quota.RESOURCE_GRANTS)).items == []
+
+
+async def test_another_own_project_is_left_out_before_it_is_made() -> None:
+    async with platform() as found:
+        await bootstrap.ensure_root(found.root, LocalSettings(project="acme"))
+        acme = found.embedded.client("project/acme")
+        await until(
+            found.root,
+            resourcemanager.PROJECTS,
+            "acme",
+            "",
+            lambda one: condition(one, "Ready")[0] == "True",
+        )
+        await settle()
+
+        assert (await acme.list(quota.RESOURCE_GRANTS)).items == []
+        policy = await found.root.get(quota.GRANT_CREATION_POLICIES, bootstrap.FIRST_GRANTS)
+        assert len(values(policy.spec)["trigger"]["constraints"]) == 2
+
+
+async def test_a_project_goes_and_takes_its_networks_from_the_cells() -> None:
+    async with platform() as found:
+        await found.embedded.create_project("late")
+        late, dfw = found.embedded.client("project/late"), found.cells["dfw"]
+        await limit(late, "late", bootstrap.FIRST_GRANT["instances"])
+        network = {
+            "apiVersion": networking.NETWORKS.api_version,
+            "kind": networking.NETWORKS.kind,
+            "metadata": {"name": "default"},
+            "spec": {"ipam": {"mode": "Auto"}},
+        }
+        await late.create(networking.NETWORKS, network, "default")
+        await create_namespace(dfw, "ns-late", upstream_labels("late"))
+        carried = deployment("app", "ns-late", "DFW")
+        await dfw.create(compute.WORKLOAD_DEPLOYMENTS, carried, "ns-late")
+        await until(dfw, networking.NETWORKS, "default", "ns-late", lambda _: True)
+        await found.root.delete(resourcemanager.PROJECTS, "late")
+
+        await until_gone(found.root, resourcemanager.PROJECTS, "late", within=15.0)
+        await until_gone(dfw, networking.NETWORKS, "default", "ns-late")
+        assert "project/late" not in found.embedded.store.planes
+        assert await exists(dfw, NAMESPACES, "ns-late")

@@ -131,10 +131,12 @@ async def stage(
     seed: int = 0,
     wrap: Wrap = lambda transport, process, plane: transport,
     env: SimulatedEnvironment | None = None,
+    witness: Witness | None = None,
 ) -> AsyncIterator[Stage]:
-    """``grant`` is what the project may use, ``held`` are processes that do not start yet."""
+    """``grant`` is what the project may use, ``held`` are processes that do not start yet, and
+    ``witness`` one who has seen what is in the store already."""
     env = env or SimulatedEnvironment(seed)
-    witness = Witness()
+    witness = witness or Witness()
     env.on_fault("store.after-commit", witness.committed)
     settings = LocalSettings(cities=cities, grant={**DEFAULT_GRANT, **(grant or {})})
     async with Network(env) as network:

@@ -182,8 +182,8 @@ async def test_a_grant_that_arrives_while_every_watch_is_down_is_found_within_th
         await asyncio.sleep(age)
         ears.deaf = True
         await set_grant(on, 1)
-        # One tier to see that there is room and to ask, and one to hear the answer.
-        await serving_gate(on, 2 * tier + 10)
+        # The tier to see that there is room and to ask, and a moment to look at the answer.
+        await serving_gate(on, tier + 10)
 
 
 async def serving_gate(on: Stage, within: float) -> None:

@@ -30,6 +30,8 @@ async def test_lesson_25_nothing_desired_yet_is_not_done() -> None:
         seconds, _ = await asyncio.gather(on.watch(), controllers())
 
         assert seconds == pytest.approx(20, abs=0.5)
+        assert any("0/2" in line for line in on.lines)
+        assert not any("/0" in line for line in on.lines), "nobody wants none"
 
 
 async def test_lesson_25_an_old_replica_that_is_left_is_not_done() -> None:

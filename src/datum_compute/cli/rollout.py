@@ -208,9 +208,10 @@ async def wait_gone(
             return
         raise
     except TimeoutError:
-        cities = ", ".join(sorted({row.city for row in latest})) or "no city"
+        cities = sorted({row.city for row in latest}) or ["the platform"]
+        has = "has" if len(cities) == 1 else "have"
         raise CommandError(
-            f'"{name}" is not gone yet: {cities} has not confirmed',
+            f'"{name}" is not gone yet: {", ".join(cities)} {has} not confirmed',
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
             hint=f"{PROGRAM} destroy {name} --yes",

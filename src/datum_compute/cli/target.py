@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from datum_compute.assembly.local.state import StateDirectory, Unusable, default_directory
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.helper import HelperCredential
 from datum_compute.client import kubeconfig
+from datum_compute.client.credentials import TokenSource
 from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.retry import RetryPolicy, retries_for
 from datum_compute.env import Environment
@@ -90,7 +92,7 @@ def _through_proxy(env: Environment, target: Target) -> Target:
     return replace(target, connection=replace(connection, proxy=proxy))
 
 
-def _target(project: str, origin: str, token: Callable[[], str] | str, ca_pem: bytes) -> Target:
+def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Target:
     connection = Connection(
         name=project,
         origin=origin,
@@ -141,26 +143,8 @@ def _from_plugin(env: Environment, args: Namespace) -> Target:
     project = args.project or env.variable("DATUM_PROJECT") or ""
     if not project:
         raise usage("no project is chosen", "--project NAME, or choose one with datumctl")
-    token = args.token or _token_from_helper(env)
+    token = args.token or HelperCredential(env)
     return _target(project, f"https://{env.variable('DATUM_API_HOST')}", token, b"")
-
-
-def _token_from_helper(env: Environment) -> str:
-    helper = env.variable("DATUM_CREDENTIALS_HELPER")
-    if not helper:
-        raise usage("no credentials: DATUM_CREDENTIALS_HELPER is not set", "--token TOKEN")
-    command = [helper, "auth", "get-token"]
-    if session := env.variable("DATUM_SESSION"):
-        command += ["--session", session]
-    import subprocess  # not before it is needed: most reads are without
-
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise CommandError(f"asking for a token: {error}", hint="datumctl login") from error
-    if not done.stdout.strip().isprintable() or not done.stdout.strip():
-        raise CommandError(f"asking for a token: {helper} gave none", hint="datumctl login")
-    return done.stdout.strip()
 
 
 def local_state(env: Environment, args: Namespace) -> StateDirectory:

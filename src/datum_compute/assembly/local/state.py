@@ -33,6 +33,23 @@ DEFAULT_GRANT = {"instances": 100, "vcpus": 400_000, "memory": 819_200}
 """What the demo project may use, in base units: instances, millicores, MiB."""
 
 
+_FILES = (
+    "state.db",
+    "state.db-wal",
+    "state.db-shm",
+    "settings.json",
+    "disconnected.json",
+    "platform.json",
+    "platform.log",
+    "token",
+    "ca.crt",
+    "ca.key",
+    "server.crt",
+    "server.key",
+)
+"""All a platform keeps, but for the lock."""
+
+
 @dataclass(frozen=True)
 class LocalSettings:
     """What a person chose at the first ``local up``."""
@@ -187,6 +204,17 @@ class StateDirectory:
             self._remove("platform.json")
         finally:
             os.close(handle)
+
+    def has_state(self) -> bool:
+        return any((self.path / name).exists() for name in _FILES)
+
+    def reset(self) -> None:
+        """Forget everything, while nobody holds the directory. What else lies in it stays: it
+        may be a directory that somebody has named by mistake."""
+        with self.hold():
+            for name in _FILES:
+                self._remove(name)
+                self._remove(f".{name}.new")
 
     def announce(self, running: RunningPlatform) -> None:
         self._write("platform.json", asdict(running))

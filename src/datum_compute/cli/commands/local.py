@@ -1,4 +1,4 @@
-"""``local up|down|status|cell|kubeconfig``: the whole platform on this machine."""
+"""``local up|down|status|reset|cell|kubeconfig``: the whole platform on this machine."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from datum_compute.cli.target import PROJECT_PATH, local_state
 from datum_compute.client import errors, kubeconfig
 from datum_compute.env import Environment
 
+RUNTIMES = ("auto", "simulated")
 RESERVED = frozenset({"HUB"})
 _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
 
@@ -39,6 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     up.add_argument("--cities", metavar="DFW,IAD,LHR", help="one cell for each")
     up.add_argument("--grant", metavar="instances=100,…", help="quota in base units")
     up.add_argument("--port", type=int, metavar="N", help="default: the last one, 7443, or any")
+    up.add_argument(
+        "--runtime",
+        type=_runtime,
+        metavar="|".join(RUNTIMES),
+        help="what instances run as (default: auto, which is simulated here)",
+    )
     up.add_argument("--detach", action="store_true", help="return when it is ready")
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     down = add_action(
@@ -48,6 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         actions, "status", "Whether it runs, and where", ("local status", "local status -o json")
     )
     add_output_flags(status)
+    reset = add_action(
+        actions,
+        "reset",
+        "Stop it and forget everything it holds",
+        ("local reset", "local reset --yes"),
+    )
+    reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
     cell = add_action(
         actions,
         "cell",
@@ -70,9 +84,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     kubeconfig.add_argument(
         "--plane", metavar="PLANE", help="project/NAME (default), hub, cell/CITY or root"
     )
-    for action in (up, down, status, cell, kubeconfig):
+    for action in (up, down, status, reset, cell, kubeconfig):
         action.add_argument("--data-dir", metavar="DIR", help="state directory")
         action.add_argument("--project", help="the project (default: demo)")
+
+
+def _runtime(text: str) -> str:
+    if text not in RUNTIMES:
+        known = " and ".join(RUNTIMES)
+        raise argparse.ArgumentTypeError(f'there is no runtime "{text}"; there are {known}')
+    return text
 
 
 def run(context: Context) -> int:
@@ -80,6 +101,7 @@ def run(context: Context) -> int:
         "up": _up,
         "down": _down,
         "status": _status,
+        "reset": _reset,
         "cell": _cell,
         "kubeconfig": _kubeconfig,
     }
@@ -236,6 +258,39 @@ def _down(context: Context, state: StateDirectory) -> int:
             f"process {pid} does not stop", code="StopFailed", hint=f"see {state.log}"
         )
     context.say("The local platform is stopped; its state stays.")
+    return 0
+
+
+def _reset(context: Context, state: StateDirectory) -> int:
+    from datum_compute.assembly.local import process
+
+    where = _from_home(state.path, context.env)
+    if not state.is_held() and not state.has_state():
+        context.say(f"There is nothing to reset in {where}.")
+        return 0
+    settings = state.settings() or LocalSettings()
+    running = " It is running, and will be stopped." if state.is_held() else ""
+    context.say(
+        f"This will forget everything the local platform in {where} holds: project "
+        f"{settings.project}, cities {', '.join(settings.cities)}, its certificates and its "
+        f"token.{running}\n"
+    )
+    context.confirm("Reset the local platform?")
+    pid = state.holder()
+    if pid is not None and not process.stop(state, pid):
+        raise CommandError(
+            f"process {pid} does not stop", code="StopFailed", hint=f"see {state.log}"
+        )
+    try:
+        state.reset()
+    except AlreadyRunning:
+        raise CommandError(
+            "another local platform was started meanwhile",
+            exit_code=Exit.CONFLICT,
+            code="Conflict",
+            hint="datumctl-compute local reset --yes",
+        ) from None
+    context.say("The local platform is reset.")
     return 0
 
 

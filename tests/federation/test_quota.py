@@ -363,6 +363,9 @@ async def test_quota_that_is_away_changes_no_condition_of_what_runs(
         await deploy(on, "api", 1)
         await asyncio.sleep(seconds)
         assert await shown() == before
+        await on.restart(CELL)  # which then knows of no claim at all
+        await asyncio.sleep(HOUR)
+        assert await shown() == before
         [waits] = [
             obj
             for obj in await everywhere(on, compute.INSTANCES, "cell/dfw")

@@ -631,6 +631,52 @@ async def test_a_member_is_asked_for_readyz_and_where_that_is_missing_for_health
         assert transport.asked[:2] == ["readyz", "healthz"]
 
 
+class Moody:
+    """A member that sometimes cannot list what it serves."""
+
+    def __init__(self, inner: InProcessTransport) -> None:
+        self._inner = inner
+        self.lists = True
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if not self.lists and request.path.endswith(f"/apis/{WDS.api_version}"):
+            return Response(503, {"content-type": "text/plain"}, b"not now")
+        return await self._inner.send(request, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def test_kinds_that_could_not_be_listed_stay_as_they_were_known() -> None:
+    async with world() as found:
+        transport = Moody(InProcessTransport(found.embedded.server.handle))
+        moody = ApiClient(
+            transport,
+            cluster="dfw",
+            prefix=routing.plane_prefix("cell/dfw"),
+            token=found.embedded.token(),
+        )
+        members = StaticFleet("members", {"dfw": moody}, found.env)
+        async with running(
+            found.env, propagation_controllers(found.hub_fleet(), members, found.env)
+        ):
+            await create_cluster(found.hub, "dfw", "DFW")
+            known = await until_ready(found, "True")
+            transport.lists = False
+            partial = await until(
+                found.hub,
+                CLUSTERS,
+                "dfw",
+                "",
+                lambda one: condition(one, "CompleteAPIEnablements") == ("False", "Partial"),
+            )
+
+        assert condition(known, "CompleteAPIEnablements") == ("True", "Complete")
+        served = values(known.status)["apiEnablements"]
+        assert WDS.kind in [one["kind"] for one in served[0]["resources"]]
+        assert values(partial.status)["apiEnablements"] == served
+
+
 # 1.6 Deletion
 
 
@@ -681,6 +727,25 @@ async def test_a_template_that_lived_for_an_instant_leaves_nothing_behind() -> N
         works = (await found.hub.list(WORKS)).items
         assert not [work for work in works if work.name.startswith(NAME)]
         assert not await exists(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_deletion_while_nobody_looked_is_made_up_for() -> None:
+    async with world() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_namespace(found.hub, NS)
+        await create_policy(found.hub, NS, "DFW")
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+        controllers = propagation_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        async with running(found.env, controllers):
+            await until(found.cells["dfw"], WDS, NAME, NS, lambda _: True)
+        await found.hub.delete(WDS, NAME, NS)
+        held = await until(found.hub, BINDINGS, BINDING, NS, lambda one: one.metadata.deleting)
+        controllers = propagation_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        async with running(found.env, controllers):
+            await until_gone(found.cells["dfw"], WDS, NAME, NS)
+            await until_gone(found.hub, BINDINGS, BINDING, NS)
+
+        assert held.metadata.finalizers == ("karmada.io/binding-controller",)
 
 
 # 1.7 Loss of a member

@@ -175,7 +175,11 @@ async def test_federation_ownership() -> None:
     async with stage() as on:
         order: list[str] = []
 
+        ownerless: list[str] = []
+
         def changed(plane: PlaneStore, table: Table, event: Event) -> None:
+            if plane.name == "hub" and table.resource == compute.INSTANCES.group_resource:
+                ownerless.extend([event.after.name] if not event.after.owners else [])
             if plane.name == "hub" and event.after.namespace == on.hub_namespace:
                 order.append("hub")
             elif table.resource == DEPLOYMENTS.group_resource and plane.name == "project/demo":
@@ -194,6 +198,7 @@ async def test_federation_ownership() -> None:
         owner = await hub_copy(on)
         copies = (await on.hub.list(compute.INSTANCES, on.hub_namespace)).items
         assert len(copies) == 2
+        assert ownerless == [], "at no time"
         for copy in copies:
             reference = copy.metadata.controller()
             assert reference is not None

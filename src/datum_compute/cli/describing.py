@@ -118,7 +118,7 @@ def describe_workload(context: Context) -> int:
     found = looking.workload(context, name)
     rows = standings(found, looking.deployments_of(context, found), context.env.now())
     instances = looking.instances_of(context, name)
-    revision = looking.active_revision(context, name)
+    revision = looking.active_revision(context, found)
     happened = looking.newest_first(
         [
             *looking.events(context, "Workload", [name]),
@@ -135,7 +135,7 @@ def describe_workload(context: Context) -> int:
         "project": context.target.project,
         "image": words.image(found),
         "instanceType": words.instance_type(found["spec"]["template"]["spec"]),
-        "revision": int(revision.number) if revision and revision.number.isdecimal() else None,
+        "revision": revision.value if revision else None,
         "health": health,
         "healthDetail": in_full,
         "placements": [each.view() for each in rows],

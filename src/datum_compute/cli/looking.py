@@ -91,26 +91,46 @@ class Revision(NamedTuple):
     number: str
     when: str
     actor: str
+    drifted: bool = False
+    """Whether something that keeps no history has changed the workload since."""
+
+    @property
+    def value(self) -> int | None:
+        """For programs: the revision the workload is at, if it is at one."""
+        return int(self.number) if self.number.isdecimal() and not self.drifted else None
 
     def told(self, now: datetime) -> str:
+        if self.drifted:
+            return f"changed by something else since revision #{self.number}"
         by = f" by {self.actor}" if self.actor else ""
         return f"revision #{self.number}, {age(self.when, now)} ago{by}"
 
 
-def active_revision(context: Context, name: str) -> Revision | None:
+def active_revision(context: Context, workload: Mapping[str, Any]) -> Revision | None:
     """None where no history was kept, or none that can be read."""
     import json
 
+    metadata = workload["metadata"]
     try:
-        found = context.reader.get(CONFIG_MAPS, HISTORY + name, NAMESPACE)
+        found = context.reader.get(CONFIG_MAPS, HISTORY + metadata["name"], NAMESPACE)
     except errors.StatusError:
         return None
+    owners = found["metadata"].get("ownerReferences") or []
+    if metadata["uid"] not in [owner["uid"] for owner in owners]:
+        return None  # of an earlier workload of the name
     number = str((found["metadata"].get("annotations") or {}).get(CURRENT_REVISION, ""))
     try:
         entry = json.loads((found.get("data") or {})[number])
-        return Revision(number, str(entry.get("timestamp", "")), str(entry.get("actor", "")))
+        when, actor = str(entry.get("timestamp", "")), str(entry.get("actor", ""))
+        return Revision(number, when, actor, _differs(entry.get("spec"), workload["spec"]))
     except (KeyError, ValueError, AttributeError):
         return None
+
+
+def _differs(recorded: Any, spec: Mapping[str, Any]) -> bool:
+    from datum_compute.decisions.changes import decide_changes
+
+    return isinstance(recorded, dict) and bool(decide_changes(recorded, spec))
 
 
 def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:

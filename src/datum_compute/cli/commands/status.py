@@ -47,13 +47,13 @@ def run(context: Context) -> int:
 
 def picture(context: Context, workload: dict[str, Any], found: list[Standing]) -> Picture:
     name = workload["metadata"]["name"]
-    revision = looking.active_revision(context, name)
+    revision = looking.active_revision(context, workload)
     health, in_full = health_of(workload, found)
     view: dict[str, Any] = {
         "name": name,
         "project": context.target.project,
         "image": words.image(workload),
-        "revision": int(revision.number) if revision and revision.number.isdecimal() else None,
+        "revision": revision.value if revision else None,
         "health": health,
         "healthDetail": in_full,
         "placements": [each.view() for each in found],

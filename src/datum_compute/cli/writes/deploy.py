@@ -94,14 +94,22 @@ def flags_of(args: argparse.Namespace) -> Flags:
 
 
 def _deploy(context: Context, wishes: Sequence[Wish], *, ask: bool = False) -> int:
-    absent = with_client(context, lambda client: _absent_networks(client, wishes))
+    async def look(client: ApiClient) -> tuple[list[str], list[Plan]]:
+        """All of them are judged before any is written: a file is done whole, or not begun."""
+        absent = await _absent_networks(context, client, wishes)
+        if absent and not context.args.dry_run:
+            return absent, []  # a server could not judge what needs them
+        return absent, [await make_plan(context, client, wish, absent=absent) for wish in wishes]
+
+    absent, plans = with_client(context, look)
     if context.args.dry_run:
-        return _dry_run(context, wishes, absent)
+        return _dry_run(context, plans, absent)
     # Questions are asked outside the event loop, which would keep Ctrl-C from whoever reads.
     for name in absent:
         project = context.target.project
         context.confirm(f'Network "{name}" does not exist in project {project}. Create it?')
-    plans = with_client(context, lambda client: _plans(context, client, wishes, absent))
+    if absent:
+        plans = with_client(context, lambda client: _with_networks(context, client, wishes, absent))
     if ask and any(plan.writes for plan in plans):
         context.confirm("Deploy it?")
     detach = Detach(context)
@@ -125,32 +133,33 @@ def _deploy(context: Context, wishes: Sequence[Wish], *, ask: bool = False) -> i
     return detach.run(work)
 
 
-async def _absent_networks(client: ApiClient, wishes: Sequence[Wish]) -> list[str]:
-    wanted = [wish.describe(await live_workload(client, wish.name)) for wish in wishes]
-    return await preflight.missing_networks(client, wanted)
+async def _absent_networks(
+    context: Context, client: ApiClient, wishes: Sequence[Wish]
+) -> list[str]:
+    """The networks that would have to be made; what can be known without them is judged."""
+    wanted = []
+    for wish in wishes:
+        live = await live_workload(client, wish.name)
+        wanted.append(wish.describe(live))
+        await preflight.check_cities(context, client, wanted[-1])
+        preflight.check_type(wanted[-1], live)
+    absent = await preflight.missing_networks(client, wanted)
+    if context.args.dry_run:
+        for name in absent:
+            context.say(f'Network "{name}" does not exist; it would be created.\n')
+    return absent
 
 
-async def _plans(
+async def _with_networks(
     context: Context, client: ApiClient, wishes: Sequence[Wish], absent: Sequence[str]
 ) -> list[Plan]:
-    """All of them are judged before any is written: a file is done whole, or not begun."""
-    for wish in wishes:  # what can be known without the networks, before any is made
-        wanted = wish.describe(await live_workload(client, wish.name))
-        await preflight.check_cities(context, client, wanted)
     for name in absent:
         await preflight.create_network(client, name)
         context.say(f'Network "{name}" is created.\n')
     return [await make_plan(context, client, wish) for wish in wishes]
 
 
-def _dry_run(context: Context, wishes: Sequence[Wish], absent: Sequence[str]) -> int:
-    for name in absent:
-        context.say(f'Network "{name}" does not exist; it would be created.\n')
-
-    async def look(client: ApiClient) -> list[Plan]:
-        return [await make_plan(context, client, wish, absent=absent) for wish in wishes]
-
-    plans = with_client(context, look)
+def _dry_run(context: Context, plans: Sequence[Plan], absent: Sequence[str]) -> int:
     if context.args.save:
         manifest.save(context.args.save, [plan.outcome for plan in plans])
     show_results(context, [result(plan.outcome, plan.action) for plan in plans])

@@ -13,7 +13,7 @@ from datum_compute.cli import words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.history.entries import CREATED
-from datum_compute.cli.manifest import Workload
+from datum_compute.cli.manifest import SERVER_ANNOTATIONS, Workload
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.output import NONE, count
 from datum_compute.cli.resources import INSTANCE_TYPES, NAMESPACE
@@ -67,8 +67,6 @@ async def make_plan(
     to be made: without them a server could not judge."""
     live = await live_workload(client, wish.name)
     wanted = wish.describe(live)
-    await preflight.check_cities(context, client, wanted)
-    preflight.check_type(wanted, live)
     if live is None:
         return await _plan_create(context, client, wish, wanted, judged=not absent)
     return await _plan_update(context, client, wish, live, wanted, judged=not absent)
@@ -209,10 +207,14 @@ def say_lines(context: Context, pairs: Sequence[tuple[str, str]]) -> None:
 
 def with_metadata_of(live: Workload | None, wanted: Workload) -> Workload:
     """A manifest whose labels and annotations stand beside those that are there."""
-    if live is None:
-        return wanted
     merged = copy.deepcopy(wanted)
     for kind in ("labels", "annotations"):
-        there = live["metadata"].get(kind) or {}
-        merged["metadata"][kind] = {**there, **(wanted["metadata"].get(kind) or {})}
+        there = live["metadata"].get(kind) or {} if live is not None else {}
+        told = wanted["metadata"].get(kind) or {}
+        # A file may be a copy of what a server gave, with what programs have noted on it.
+        new = {key: value for key, value in told.items() if key not in SERVER_ANNOTATIONS}
+        if there or new:
+            merged["metadata"][kind] = {**there, **new}
+        else:
+            merged["metadata"].pop(kind, None)
     return merged

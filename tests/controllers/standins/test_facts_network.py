@@ -122,6 +122,18 @@ async def test_a_reference_to_a_location_keeps_its_empty_namespace() -> None:
         assert values(context.spec)["location"] == {"name": "dfw", "namespace": ""}
 
 
+@pytest.mark.parametrize("change", [{"network": {"name": "other"}}, {"location": {"name": "lhr"}}])
+async def test_network_and_location_of_a_binding_do_not_change(change: Values) -> None:
+    async with world() as found:
+        await create_namespace(found.cells["dfw"], NS)
+        await bind(found.cells["dfw"], "dfw")
+
+        with pytest.raises(errors.Invalid, match="is immutable"):
+            await found.cells["dfw"].patch(
+                BINDINGS, "app-default-net-0", merge({"spec": change}), NS
+            )
+
+
 async def test_a_new_claim_and_its_subnet_say_pending() -> None:
     async with world() as found:
         await create_namespace(found.cells["dfw"], NS)

@@ -85,6 +85,24 @@ async def test_a_registration_becomes_active() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"resourceType": "compute.datumapis.com/other"},
+        {"type": "Entity"},
+        {"consumerType": {"kind": "Organization"}},
+    ],
+)
+async def test_what_a_registration_counts_does_not_change(change: Values) -> None:
+    async with world() as found:
+        await register(found.root, "instances")
+
+        with pytest.raises(errors.Invalid, match="is immutable"):
+            await found.root.patch(REGISTRATIONS, "compute-instances", merge({"spec": change}))
+        other = {"spec": {"displayUnit": "piece"}}
+        await found.root.patch(REGISTRATIONS, "compute-instances", merge(other))
+
+
 async def test_a_second_registration_of_a_resource_type_does_not_count() -> None:
     async with judged() as found:
         again = registration("instances")

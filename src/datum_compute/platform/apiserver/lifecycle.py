@@ -19,6 +19,7 @@ from datum_compute.platform.apiserver import objects, registry, rules, status
 from datum_compute.platform.apiserver.decoding import decode_json, encode_json
 from datum_compute.platform.apiserver.kinds import ServedKind
 from datum_compute.platform.apiserver.patching import json_equal
+from datum_compute.platform.apiserver.schema.transitions import changed_faults
 from datum_compute.platform.apiserver.storage import PlaneStore
 from datum_compute.platform.apiserver.storage_table import Stored, Table
 
@@ -140,6 +141,8 @@ class Writer:
         if strict and unknown:
             raise StrictFault(unknown)
         errors += outcome.errors
+        if kind.schema.rules and not subresource and not errors:
+            errors += changed_faults(kind.schema.rules, old, new)
         if resource.group_resource == rules.CRDS and not errors:
             errors += registry.establish(new, objects.timestamp(self._env.now()))
         if errors:

@@ -8,8 +8,8 @@ a definition may be served at all is asked before that, of ``structural``.
 Per write, :meth:`Schema.process` sends the decoded object through that tree: nulls that
 mean "not set" and unknown fields go, defaults come, and what remains is judged, children
 before their parents. Value rules in CEL (``x-kubernetes-validations``) are collected as
-:attr:`Schema.rules` and are not run: they need the previous object too, and belong after
-this walk, when it found no fault.
+:attr:`Schema.rules`. Those that forbid a change are run by ``transitions`` after this walk,
+when it found no fault, since they need the previous object too; others are not run.
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ async def _set_available(here: Desk, name: str, status: str) -> None:
     condition = {
         "type": "Available",
         "status": status,
-        "reason": "Available" if status == "True" else "Withdrawn",
+        "reason": "Opened" if status == "True" else "Withdrawn",
         "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }

@@ -11,6 +11,7 @@ from tests.controllers.harness import (
     World,
     condition,
     find,
+    let_go,
     message,
     settle,
     template,
@@ -132,3 +133,30 @@ async def test_a_project_that_refuses_to_show_its_claims_is_not_away() -> None:
             await deployments.deleting(w, deployments.ZERO)
             told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
             assert "CellDisconnected" not in message(told, "ReplicasReady")
+
+
+async def test_a_roll_under_way_is_told_as_held_back_although_contact_ends_without_a_word() -> None:
+    """Nothing of the cell changes any more, and the watches end only when their time is up."""
+    async with world() as w:
+        await deployments.given(w, 2)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO, deployments.ONE)
+            await deployments.change(w, template=template("acme/web:2"))
+            await deployments.deleting(w, deployments.ONE)
+            await let_go(w.cell, compute.INSTANCES, deployments.ONE, w.hub_namespace)
+            await settle()
+            link.cut = True
+            await settle(900)
+            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
+            assert "CellDisconnected" in message(told, "ReplicasReady")
+            kept = await w.cell.get(compute.INSTANCES, deployments.ZERO, w.hub_namespace)
+            assert not kept.metadata.deleting

@@ -19,7 +19,7 @@ from datum_compute.controllers.pacing import Pace
 from datum_compute.decisions.gates import gates_for_new, has_gate
 from datum_compute.decisions.hashing import template_hash
 from datum_compute.decisions.instances import UnknownPolicy, decide_instances
-from datum_compute.decisions.plan import HeldBack, Plan
+from datum_compute.decisions.plan import Delete, HeldBack, Plan
 from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
@@ -30,6 +30,10 @@ from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
 
 HELD_SECONDS = 5.0
 """How often a cell without contact looks whether it may roll again."""
+
+ROLLING_SECONDS = 30.0
+"""How often a roll under way is looked at: contact is lost without an event, and then the
+report has to say that the rest is held back."""
 
 _Failure = errors.ClientError | Waiting | Terminal
 
@@ -104,8 +108,10 @@ class DeploymentReconciler:
         result = await self._report(cell, deployment, found, revision, state, plan.forbidden)
         if failures:
             raise failures[0]
-        if hold_rolls and result.delay is None:
+        if result.delay is None and hold_rolls:
             return after(HELD_SECONDS)  # contact is made without an event
+        if result.delay is None and any(isinstance(step, Delete) for step in plan.in_line):
+            return after(ROLLING_SECONDS)
         return result
 
     async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:

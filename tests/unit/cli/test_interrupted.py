@@ -138,6 +138,7 @@ def test_running_it_again_ends_as_if_the_first_had_finished(story: str, way: str
         assert at > 5, "it makes several requests"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_an_undo_that_did_not_end_well_is_finished_not_undone(way: str) -> None:
     """Without a revision an undo goes to the one before: run again after a failure it must

@@ -59,6 +59,8 @@ class ConfigMapHistory:
         missing = None
         if before is not None and not _knows(current, entry):
             missing = unrecorded(current, before, self._env.now())
+        if entry is None and (missing is None or not await self._is_current(workload)):
+            return current  # a change that came since may be recorded already
         last = 0 if found is None else _last_number(found)
         wanted = extended(current, [missing, entry], last=last)
         if found is None:
@@ -72,6 +74,15 @@ class ConfigMapHistory:
             return plain(await self._client.get(CONFIG_MAPS, _name(workload), NAMESPACE))
         except errors.NotFound:
             return None
+
+    async def _is_current(self, workload: Json) -> bool:
+        """Whether the spec is still this one, now that the history has been read."""
+        name, metadata = workload["metadata"]["name"], workload["metadata"]
+        try:
+            now = (await self._client.get(compute.WORKLOADS, name, NAMESPACE)).metadata
+        except errors.NotFound:
+            return False
+        return (now.uid, now.generation) == (metadata["uid"], metadata["generation"])
 
     async def _create(self, workload: Json, wanted: Revisions) -> None:
         owner = {

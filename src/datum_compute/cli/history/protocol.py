@@ -19,4 +19,5 @@ class History(Protocol):
     ) -> Revisions:
         """Append the entry of a change that made ``workload`` of ``before``, None where there
         was none; ahead of it what happened to ``before`` that no entry tells of. Without an
-        entry only the latter. An entry that is there already is not added again."""
+        entry only the latter, if nothing has changed the workload since. An entry that is there
+        already is not added again."""

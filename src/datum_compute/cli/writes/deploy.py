@@ -18,17 +18,17 @@ from datum_compute.cli.rollout import is_rolled_out, outcome, wait_rolled_out
 from datum_compute.cli.waiting import Detach, with_client
 from datum_compute.cli.writes import preflight
 from datum_compute.cli.writes.planning import (
+    CONFLICT_RETRIES,
     Plan,
     Wish,
     live_workload,
     make_plan,
+    others_keep_changing,
     with_metadata_of,
 )
 from datum_compute.cli.writes.recording import Recorder
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-
-CONFLICT_RETRIES = 5
 
 
 def run(context: Context) -> int:
@@ -188,13 +188,7 @@ async def _write(
         else:
             detach.written.append(plan.wish.name)
             return plan, written, await recorder.record(plan.live, written, entry)
-    raise CommandError(
-        f'deploying "{plan.wish.name}": others keep changing it',
-        exit_code=Exit.CONFLICT,
-        code="Conflict",
-        hint="run the command again",
-        retryable=True,
-    )
+    raise others_keep_changing("deploying", plan.wish.name)
 
 
 async def _follow(

@@ -26,6 +26,8 @@ from datum_compute.client.client import ApiClient
 from datum_compute.decisions.changes import NOTHING, Change, decide_changes, summarise
 from datum_compute.decisions.hashing import template_hash
 
+CONFLICT_RETRIES = 5
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -65,11 +67,20 @@ async def make_plan(
 ) -> Plan:
     """Ask the server whether it would take it, and say what changes. ``absent`` networks are
     to be made: without them a server could not judge."""
+    for _ in range(CONFLICT_RETRIES):
+        try:
+            return await _plan_once(context, client, wish, judged=not absent)
+        except (errors.Conflict, errors.AlreadyExists):
+            pass  # somebody was faster: look again
+    raise others_keep_changing("deploying", wish.name)
+
+
+async def _plan_once(context: Context, client: ApiClient, wish: Wish, *, judged: bool) -> Plan:
     live = await live_workload(client, wish.name)
     wanted = wish.describe(live)
     if live is None:
-        return await _plan_create(context, client, wish, wanted, judged=not absent)
-    return await _plan_update(context, client, wish, live, wanted, judged=not absent)
+        return await _plan_create(context, client, wish, wanted, judged=judged)
+    return await _plan_update(context, client, wish, live, wanted, judged=judged)
 
 
 async def _plan_create(
@@ -119,6 +130,16 @@ async def _plan_update(
     )
     _say_effects(context, planned, live, await preflight.headroom(client))
     return Plan(wish, "updated", live, wanted, planned, summarise(found))
+
+
+def others_keep_changing(doing: str, name: str) -> CommandError:
+    return CommandError(
+        f'{doing} "{name}": others keep changing it',
+        exit_code=Exit.CONFLICT,
+        code="Conflict",
+        hint="run the command again",
+        retryable=True,
+    )
 
 
 def being_destroyed(name: str) -> CommandError:

@@ -14,12 +14,17 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.vocabulary import ANNOTATION_RESTARTED_AT, LABEL_WORKLOAD_UID
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found, usage
+from datum_compute.cli.errors import not_found, usage
 from datum_compute.cli.resources import NAMESPACE
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import outcome, plain, wait_rolled_out
 from datum_compute.cli.waiting import Detach
-from datum_compute.cli.writes.planning import being_destroyed, live_workload
+from datum_compute.cli.writes.planning import (
+    CONFLICT_RETRIES,
+    being_destroyed,
+    live_workload,
+    others_keep_changing,
+)
 from datum_compute.cli.writes.recording import Recorder
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -28,8 +33,6 @@ from datum_compute.decisions.restarts import next_restart, parse_restart
 
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
-
-CONFLICT_RETRIES = 5
 
 
 def restart(context: Context) -> int:
@@ -76,13 +79,7 @@ async def _restart_all(
         detach.written.append(name)
         context.say(f'Restarting "{name}"\n')
         return written, await recorder.record(live, written, entry)
-    raise CommandError(
-        f'restarting "{name}": others keep changing it',
-        exit_code=Exit.CONFLICT,
-        code="Conflict",
-        hint="run the command again",
-        retryable=True,
-    )
+    raise others_keep_changing("restarting", name)
 
 
 async def _restart_city(

@@ -8,18 +8,17 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found, usage
+from datum_compute.cli.errors import not_found, usage
 from datum_compute.cli.history.entries import Entry
 from datum_compute.cli.resources import NAMESPACE
 from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import is_rolled_out, outcome, plain, wait_rolled_out
 from datum_compute.cli.waiting import Detach
+from datum_compute.cli.writes.planning import CONFLICT_RETRIES, others_keep_changing
 from datum_compute.cli.writes.recording import Recorder, numbers
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.decisions.changes import decide_changes, summarise
-
-CONFLICT_RETRIES = 5
 
 
 def run(context: Context) -> int:
@@ -89,13 +88,7 @@ async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Ch
         moved = f"min replicas {', '.join(map(str, old))} → {minimum}"
         context.say(f'Scaling "{name}": {moved} ({numbers(revisions, workload)})\n')
         return _Change(scaled, workload, entry)
-    raise CommandError(
-        f'scaling "{name}": others keep changing it',
-        exit_code=Exit.CONFLICT,
-        code="Conflict",
-        hint="run the command again",
-        retryable=True,
-    )
+    raise others_keep_changing("scaling", name)
 
 
 def _scaled(context: Context, workload: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:

@@ -21,7 +21,13 @@ from datum_compute.cli.results import result, show_results
 from datum_compute.cli.rollout import is_rolled_out, outcome, wait_rolled_out
 from datum_compute.cli.waiting import Detach, with_client
 from datum_compute.cli.writes import preflight
-from datum_compute.cli.writes.planning import being_destroyed, live_workload, say_lines
+from datum_compute.cli.writes.planning import (
+    CONFLICT_RETRIES,
+    being_destroyed,
+    live_workload,
+    others_keep_changing,
+    say_lines,
+)
 from datum_compute.cli.writes.recording import Recorder, numbers
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -31,7 +37,6 @@ from datum_compute.decisions.hashing import template_hash
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
 
-CONFLICT_RETRIES = 5
 _ROLLBACK = re.compile(r"rollback to #(\d+)")
 
 
@@ -175,13 +180,7 @@ async def _write(
         else:
             detach.written.append(context.args.name)
             return written, await recorder.record(plan.live, written, entry), before
-    raise CommandError(
-        f'undoing a change of "{context.args.name}": others keep changing it',
-        exit_code=Exit.CONFLICT,
-        code="Conflict",
-        hint="run the command again",
-        retryable=True,
-    )
+    raise others_keep_changing("undoing a change of", context.args.name)
 
 
 def _say_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,23 @@ from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.assembly.local.cut import Cuts
 from datum_compute.client.protocol import merge
+from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.patch import values
+from datum_compute.testing import loop
 from datum_compute.testing.environment import START
 from datum_compute.testing.expectations import eventually
-from tests.controllers.harness import condition, message
+from tests.controllers.harness import (
+    World,
+    condition,
+    deployment,
+    given_namespace,
+    message,
+    set_condition,
+    until,
+    world,
+)
 from tests.e2e.simulation import NAMESPACE, Life, apply, everywhere, running_as, workload
 from tests.e2e.witness import Witness
 
@@ -236,3 +250,65 @@ def test_what_others_left_in_the_centre_is_not_swept(tmp_path: Path) -> None:
         assert kept.metadata.uid == copy.metadata.uid
 
     assert Life(4, tmp_path / "state.db").run(story)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_cell_runs_on_for_thirty_days_without_a_break() -> None:
+    """Its own controllers and provider, every second of it; quota is played by hand."""
+    loop.run(_thirty_days(), limit=40 * DAY)
+
+
+async def _thirty_days() -> None:
+    async with world() as w:
+        for client in (w.hub, w.cell):
+            await given_namespace(client, w.hub_namespace)
+            body = deployment(replicas=2)
+            await client.create(compute.WORKLOAD_DEPLOYMENTS, body, w.hub_namespace)
+        (hub, hub_line), (project, project_line) = w.linked("hub"), w.linked("project/demo")
+        cell, hubs, projects = w.cell_fleet(), w.hub_fleet(hub), w.projects(project)
+        federated: Any = {"hub": hubs, "projects": projects, "cluster_name": "dfw"}
+        async with w.running(
+            instance_controller(cell, w.env, **federated),
+            workload_deployment_controller(cell, w.env, networking=False, **federated),
+            *simulated_provider(cell, w.env, networking_enabled=False),
+        ):
+            for ordinal in range(2):
+                await _granted(w, ordinal)
+            before = await _served(w, 2)
+            hub_line.cut = project_line.cut = True
+            spec = deployment(replicas=3, image="acme/web:2")["spec"]
+            await w.cell.patch(
+                compute.WORKLOAD_DEPLOYMENTS, "web-main-dfw", merge({"spec": spec}), w.hub_namespace
+            )
+            for _ in range(30):
+                await asyncio.sleep(DAY)
+                assert await _served(w, 2) == before
+            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, "web-main-dfw", w.hub_namespace)
+            assert "CellDisconnected" in message(told, "ReplicasReady")
+
+            hub_line.cut = project_line.cut = False
+            await _granted(w, 2)
+            after = await _served(w, 3)
+            assert {obj.split()[0] for obj in before} <= {obj.split()[0] for obj in after}
+
+
+async def _granted(w: World, ordinal: int) -> None:
+    name = f"instance-web-main-dfw-{ordinal}"
+    claim = await until(w.project, quota.RESOURCE_CLAIMS, name, "default", lambda obj: True)
+    await set_condition(
+        w, w.project, quota.RESOURCE_CLAIMS, claim, "Granted", "True", "QuotaAvailable"
+    )
+
+
+async def _served(w: World, count: int) -> set[str]:
+    """Name, uid and conditions of each Instance that serves, once there are so many."""
+    found: list[Object] = []
+
+    async def look() -> str:
+        instances = (await w.cell.list(compute.INSTANCES)).items
+        found[:] = [obj for obj in instances if condition(obj, "Ready") == ("True", "Available")]
+        return "" if len(found) == count else f"{len(found)} serve"
+
+    await eventually(f"{count} serve", look, within=BACK_WITHIN)
+    return {f"{obj.name} {obj.metadata.uid} {values(obj.status)['conditions']}" for obj in found}

@@ -375,3 +375,33 @@ async def test_quota_that_is_away_changes_no_condition_of_what_runs(
         on.network.heal()
         await serving(on, "api", 1, within=310)
         assert await shown() == before
+
+
+async def test_a_kind_that_is_not_registered_is_told_and_heals_by_itself_once_it_is() -> None:
+    """Whoever judges claims refuses to take them, so there is nothing to release."""
+    async with stage(cities=("DFW",)) as on:
+        root = on.client("root")
+        registrations = (await root.list(quota.RESOURCE_REGISTRATIONS)).items
+        [vcpus] = [
+            obj for obj in registrations if values(obj.spec)["resourceType"].endswith("/vcpus")
+        ]
+        await root.delete(quota.RESOURCE_REGISTRATIONS, vcpus.name)
+        await asyncio.sleep(5)
+        await deploy(on, "web", 1)
+        told = await until(
+            on.project,
+            compute.INSTANCES,
+            "web-default-dfw-0",
+            NAMESPACE,
+            lambda obj: condition(obj, "QuotaGranted") == ("False", "QuotaMisconfigured"),
+        )
+        assert told.view(compute.Instance).gates == (compute.GATE_QUOTA,)
+        await asyncio.sleep(700)
+        before = on.writes()
+        await asyncio.sleep(HOUR)
+        assert on.writes() == before
+        assert await claims(on) == []
+
+        body = {"metadata": {"name": vcpus.name}, "spec": values(vcpus.spec)}
+        await root.create(quota.RESOURCE_REGISTRATIONS, body)
+        await serving(on, "web", 1, within=310)

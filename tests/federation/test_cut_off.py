@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,9 @@ from tests.controllers.harness import (
     until,
     world,
 )
-from tests.e2e.simulation import NAMESPACE, Life, apply, everywhere, running_as, workload
+from tests.e2e.simulation import NAMESPACE, Life, Stage, apply, everywhere, running_as, workload
 from tests.e2e.witness import Witness
+from tests.federation.stage import stage
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 BACK_WITHIN = 60.0
@@ -49,16 +51,16 @@ NOTICED_AFTER = 2 * MINUTE
 DEPLOYMENT = "web-default-dfw"
 
 
-async def in_cell(life: Life) -> dict[str, Object]:
+async def in_cell(life: Stage) -> dict[str, Object]:
     return {obj.name: obj for obj in await everywhere(life, compute.INSTANCES, "cell/dfw")}
 
 
-async def cell_deployment(life: Life) -> Object:
+async def cell_deployment(life: Stage) -> Object:
     [found] = await everywhere(life, compute.WORKLOAD_DEPLOYMENTS, "cell/dfw")
     return found
 
 
-async def order(life: Life, minimum: int, image: str) -> None:
+async def order(life: Stage, minimum: int, image: str) -> None:
     """Given within the cell, as its operator does when the centre is away."""
     found = await cell_deployment(life)
     template = workload(image, minimum)["spec"]["template"]
@@ -68,18 +70,18 @@ async def order(life: Life, minimum: int, image: str) -> None:
     )
 
 
-async def begin(life: Life) -> dict[str, str]:
+async def begin(life: Stage, cut: Callable[[], object]) -> dict[str, str]:
     """Two cities serve, then the line to one breaks; both ends are told of new wishes."""
     await apply(life, workload("acme/web:1", 2))
     await eventually("deployed", lambda: running_as(life, "acme/web:1", 4))
     uids = {name: obj.metadata.uid for name, obj in (await in_cell(life)).items()}
-    life.cuts.disconnect("dfw")
+    cut()
     await apply(life, workload("acme/web:2", 3))
     await order(life, 3, "acme/web:2")
     return uids
 
 
-async def check_runs_on(life: Life, uids: dict[str, str]) -> None:
+async def check_runs_on(life: Stage, uids: dict[str, str]) -> None:
     """Nothing that ran was deleted or changed, and nobody tells otherwise."""
     found = await in_cell(life)
     assert {name: found[name].metadata.uid for name in uids} == uids
@@ -92,7 +94,7 @@ async def check_runs_on(life: Life, uids: dict[str, str]) -> None:
     assert life.witness.broken == []
 
 
-async def check_held_back(life: Life, uids: dict[str, str]) -> None:
+async def check_held_back(life: Stage, uids: dict[str, str]) -> None:
     """Rolls wait and say why; what is new waits at its gate."""
     told = await cell_deployment(life)
     assert "CellDisconnected" in message(told, "ReplicasReady")
@@ -104,7 +106,7 @@ async def check_held_back(life: Life, uids: dict[str, str]) -> None:
     assert condition(waits, "Ready")[0] == "False"
 
 
-async def check_told(life: Life, cut_at: float) -> None:
+async def check_told(life: Stage, cut_at: float) -> None:
     """The project keeps the last report, and says how old it is."""
     obj = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
     reachable = conditions.find(
@@ -125,7 +127,7 @@ async def check_told(life: Life, cut_at: float) -> None:
     )
 
 
-async def errors_of(life: Life) -> dict[str, float]:
+async def errors_of(life: Stage) -> dict[str, float]:
     """Failed passes so far, of the controllers of the cells."""
     text = (await life.client("root").raw("/metrics")).decode()
     found = re.findall(
@@ -135,8 +137,8 @@ async def errors_of(life: Life) -> dict[str, float]:
     return {name: counts[f'controller="{name}"'] for name in ("instance", "workload-deployment")}
 
 
-async def come_back(life: Life) -> None:
-    life.cuts.connect("dfw")
+async def come_back(life: Stage, connect: Callable[[], object]) -> None:
+    connect()
     await eventually("as wanted", lambda: running_as(life, "acme/web:2", 6), within=BACK_WITHIN)
     obj = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
     assert condition(obj, "CellReachable")[0] == "True"
@@ -156,7 +158,7 @@ async def come_back(life: Life) -> None:
 )
 def test_a_cell_cut_off_lives_on_and_catches_up_in_seconds(seconds: float, tmp_path: Path) -> None:
     async def story(life: Life) -> None:
-        uids = await begin(life)
+        uids = await begin(life, lambda: life.cuts.disconnect("dfw"))
         cut_at = asyncio.get_running_loop().time()
         before = await errors_of(life)
         await asyncio.sleep(seconds)
@@ -166,9 +168,26 @@ def test_a_cell_cut_off_lives_on_and_catches_up_in_seconds(seconds: float, tmp_p
         if seconds >= NOTICED_AFTER:
             await check_told(life, cut_at)
             assert await errors_of(life) == before, "a pass failed because the centre is away"
-        await come_back(life)
+        await come_back(life, lambda: life.cuts.connect("dfw"))
 
     assert Life(1, tmp_path / "state.db", witness=Witness()).run(story)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10 * MINUTE, pytest.param(HOUR, marks=pytest.mark.long)])
+async def test_a_line_that_swallows_everything_is_as_good_as_cut(seconds: float) -> None:
+    """No connection breaks and nothing is refused: requests get no answer, watches fall silent."""
+    async with stage() as on:
+        within = {"compute-cell-dfw", "provider-dfw", "cell/dfw", "standin-network"}
+        beyond = {"root", "hub", "project/demo", *(set(on.parts) - within)}
+        uids = await begin(on, lambda: on.network.partition(within, beyond, silent=True))
+        cut_at = asyncio.get_running_loop().time()
+        await asyncio.sleep(seconds)
+        await check_runs_on(on, uids)
+        if seconds >= NOTICED_AFTER:
+            await check_told(on, cut_at)
+        if seconds >= HOUR:
+            await check_held_back(on, uids)
+        await come_back(on, on.network.heal)
 
 
 @pytest.mark.parametrize("days", [pytest.param(1, marks=pytest.mark.long), 30])
@@ -180,7 +199,7 @@ def test_a_cell_is_cut_off_for_days_and_its_manager_starts_anew_meanwhile(
     cut_at: list[float] = []
 
     async def first(life: Life) -> None:
-        uids.update(await begin(life))
+        uids.update(await begin(life, lambda: life.cuts.disconnect("dfw")))
         cut_at.append(asyncio.get_running_loop().time())
         await asyncio.sleep(10 * MINUTE)
         await check_told(life, cut_at[0])
@@ -190,7 +209,7 @@ def test_a_cell_is_cut_off_for_days_and_its_manager_starts_anew_meanwhile(
         await check_runs_on(life, uids)
         await check_held_back(life, uids)
         await check_told(life, cut_at[0])
-        await come_back(life)
+        await come_back(life, lambda: life.cuts.connect("dfw"))
 
     witness = Witness()
     assert Life(1, tmp_path / "state.db", witness=witness).run(first)

@@ -28,7 +28,7 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
 
-HELD_SECONDS = 5.0
+HELD_SECONDS = 15.0
 """How often a cell without contact looks whether it may roll again."""
 
 ROLLING_SECONDS = 30.0

@@ -30,9 +30,11 @@ def member(
     ready: bool = True,
     deleting: bool = False,
     taints: tuple[karmada.Taint, ...] = (),
-    serves: frozenset[schedule.Kind] = frozenset({KIND}),
+    serves: tuple[str, str] = KIND,
 ) -> Member:
-    return Member(name, {CITY: city}, ready, deleting, taints, serves)
+    kind = karmada.APIResource(name=serves[1].lower(), kind=serves[1])
+    enabled = karmada.APIEnablement(group_version=serves[0], resources=(kind,))
+    return Member(name, {CITY: city}, ready, deleting, taints, (enabled,))
 
 
 def decide(
@@ -78,7 +80,7 @@ def test_fewer_members_than_asked_for_is_no_fit() -> None:
 
 
 def test_a_member_must_serve_the_kind_unless_it_has_it_already() -> None:
-    bare = member("a", serves=frozenset({("v1", "ConfigMap")}))
+    bare = member("a", serves=("v1", "ConfigMap"))
 
     assert decide(ONE_IN_DFW, [bare, member("b")], ()) == ("b",)
     assert decide(ONE_IN_DFW, [bare], ()) == ()

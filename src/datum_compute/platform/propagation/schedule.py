@@ -35,23 +35,26 @@ class Member:
     ready: bool
     deleting: bool
     taints: tuple[karmada.Taint, ...] = ()
-    serves: frozenset[Kind] = frozenset()
+    enablements: tuple[karmada.APIEnablement, ...] = ()
+
+    def serves(self, kind: Kind) -> bool:
+        """Asked only of members that come into question otherwise."""
+        return any(
+            enabled.group_version == kind[0] and resource.kind == kind[1]
+            for enabled in self.enablements
+            for resource in enabled.resources
+        )
 
 
 def member_of(cluster: Object) -> Member:
     view = cluster.view(karmada.Cluster)
-    serves = {
-        (enabled.group_version, resource.kind)
-        for enabled in view.status.api_enablements
-        for resource in enabled.resources
-    }
     return Member(
         cluster.name,
         cluster.metadata.labels,
         is_ready(cluster),
         cluster.metadata.deleting,
         view.spec.taints,
-        frozenset(serves),
+        view.status.api_enablements,
     )
 
 
@@ -98,7 +101,7 @@ def _is_open(placement: karmada.PolicyPlacement, kind: Kind, member: Member) -> 
     """Whether something new may go there."""
     return (
         member.ready
-        and kind in member.serves
+        and member.serves(kind)
         and all(
             any(_tolerates(toleration, taint) for toleration in placement.cluster_tolerations)
             for taint in member.taints

@@ -39,9 +39,9 @@ class Setting:
 def history(here: Desk) -> Iterator[str]:
     here.wait_until(10)
     yield from typed(here, f"{DEPLOY} --message 'the first one'", "rollout history api")
-    here.wait_until(3600)
+    here.wait_until(100)
     yield from typed(here, f"deploy api --image={NEWER} --env=LOG_LEVEL=debug", "scale api --min 3")
-    here.wait_until(7200)
+    here.wait_until(200)
     placement = {
         "name": "default",
         "cityCodes": ["DFW"],
@@ -49,9 +49,9 @@ def history(here: Desk) -> Iterator[str]:
     }
     patch = merge({"spec": {"placements": [placement]}})
     here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
-    here.wait_until(7300)
+    here.wait_until(260)
     yield from typed(here, "rollout history api", "restart api --message 'it is slow'")
-    here.wait_until(7400)
+    here.wait_until(330)
     yield from typed(here, "rollout restart api --city DFW", "restart api --city LHR")
     yield from in_every_format(here, "rollout history api")
     yield from in_every_format(here, "rollout history api --revision 2")

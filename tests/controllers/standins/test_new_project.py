@@ -12,20 +12,26 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import Client
 from datum_compute.platform.network import network_controllers, network_mirror_controllers
 from datum_compute.platform.projects import project_controllers
 from datum_compute.platform.quota import quota_controllers
 from datum_compute.platform.quota.budget import Consumer
-from datum_compute.runtime.patch import values
+from datum_compute.runtime.patch import Values, values
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.expectations import eventually
 from tests.controllers.standins.world import (
     World,
+    build,
     claim,
     condition,
     create_namespace,
     deployment,
     exists,
+    instance_spec,
     location,
     running,
     settle,
@@ -141,3 +147,56 @@ async def test_a_project_goes_and_takes_its_networks_from_the_cells() -> None:
         await until_gone(dfw, networking.NETWORKS, "default", "ns-late")
         assert "project/late" not in found.embedded.store.planes
         assert await exists(dfw, NAMESPACES, "ns-late")
+
+
+async def test_a_later_project_runs_something_and_leaves_nothing_behind() -> None:
+    """On the whole platform: nobody keeps up in the project what the purge takes away."""
+    settings = LocalSettings(cities=("DFW", "LHR"))
+    whole = LocalPlatform(SimulatedEnvironment(), ":memory:", settings)
+    async with whole.run(admin_token="t"):
+        root, late = whole.client("root", ADMIN), whole.client("project/late", ADMIN)
+        owner = {"kind": "Organization", "name": "local"}
+        body = build(resourcemanager.PROJECTS, "late", spec={"ownerRef": owner})
+        await root.create(resourcemanager.PROJECTS, body)
+        network = build(networking.NETWORKS, "default", spec={"ipam": {"mode": "Auto"}})
+        await late.create(networking.NETWORKS, network, "default")
+        await eventually("locations", lambda: _unbound(late, len(settings.cities)))
+        await late.create(compute.WORKLOADS, _workload(), "default")
+        await eventually("running", lambda: _unready(late))
+        await root.delete(resourcemanager.PROJECTS, "late")
+
+        await eventually("gone", lambda: _left(root))
+        for plane in ("hub", *(f"cell/{cell}" for cell in settings.cells)):
+            client = whole.client(plane, ADMIN)
+            for resource in (compute.WORKLOAD_DEPLOYMENTS, compute.INSTANCES):
+                assert (await client.list(resource)).items == []
+        for cell in settings.cells:
+            for resource in (networking.NETWORKS, networking.SUBNETS, networking.SUBNET_CLAIMS):
+                assert (await whole.client(f"cell/{cell}", ADMIN).list(resource)).items == []
+
+
+def _workload() -> Values:
+    placement = {
+        "name": "web",
+        "cityCodes": ["DFW", "LHR"],
+        "scaleSettings": {"minReplicas": 1},
+    }
+    spec = {"template": {"spec": instance_spec()}, "placements": [placement]}
+    return build(compute.WORKLOADS, "app", spec=spec)
+
+
+async def _unbound(project_client: Client, expected: int) -> str:
+    found = (await project_client.list(networking.LOCATION_BINDINGS)).items
+    available = [one for one in found if condition(one, "Available")[0] == "True"]
+    return "" if len(available) == expected else f"{len(available)} of {expected} are available"
+
+
+async def _unready(project_client: Client) -> str:
+    workload = await project_client.get(compute.WORKLOADS, "app", "default")
+    ready = workload.view(compute.Workload).status.ready_replicas
+    return "" if ready == 2 else f"{ready} of 2 are ready"
+
+
+async def _left(root_client: Client) -> str:
+    found = (await root_client.list(resourcemanager.PROJECTS)).items
+    return " ".join(bytes(one.status).decode() for one in found if one.name == "late")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -13,6 +14,7 @@ from datum_compute.cli.history.config_map import PREFIX, ConfigMapHistory
 from datum_compute.cli.history.entries import Entry, Revisions, extended, new_entry, note
 from datum_compute.cli.manifest import Flags, new_workload
 from datum_compute.cli.rollout import plain
+from datum_compute.cli.writes.undo import restored
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, json_patch, merge
 from datum_compute.client.transport import Request, Response
@@ -162,35 +164,34 @@ def test_the_history_is_the_workloads_and_goes_with_it() -> None:
         assert [each["image"] for each in history_of(here)] == ["a/api:9"]
 
 
-def test_the_history_of_an_earlier_workload_of_the_name_is_not_taken_over() -> None:
-    with desk() as here:
-        body = {
-            "metadata": {
-                "name": NAME,
-                "ownerReferences": [
-                    {
-                        "apiVersion": "compute.datumapis.com/v1alpha",
-                        "kind": "Workload",
-                        "name": "api",
-                        "uid": "of-another",
-                    }
-                ],
-            },
-            "data": {"7": "{}"},
+async def test_the_history_of_an_earlier_workload_of_the_name_is_not_taken_over() -> None:
+    async with embedded_server() as embedded:
+        client, env = embedded.client("project/demo"), SimulatedEnvironment(1)
+        flags = Flags(image="a:1", cities=("DFW",))
+        earlier, stored = [
+            plain(await client.create(compute.WORKLOADS, new_workload(name, flags), "default"))
+            for name in ("earlier", "api")
+        ]
+        owner = {
+            "apiVersion": "compute.datumapis.com/v1alpha",
+            "kind": "Workload",
+            "name": "earlier",
+            "uid": earlier["metadata"]["uid"],
         }
+        told = new_entry(earlier["spec"], now=env.now(), changes="created", actor="ana")
+        body = {
+            "metadata": {"name": NAME, "ownerReferences": [owner]},
+            "data": {"7": replace(told, rev=7).stored()},
+        }
+        await client.create(CONFIG_MAPS, body, "default")
+        history = ConfigMapHistory(client, env)
 
-        async def both() -> None:
-            client = here.client()
-            workload = new_workload("api", Flags(image="a:1", cities=("DFW",)))
-            stored = plain(await client.create(compute.WORKLOADS, workload, "default"))
-            await client.create(CONFIG_MAPS, body, "default")
-            history = ConfigMapHistory(client, here.env)
-            assert await history.read(stored) == Revisions()
-            entry = new_entry(stored["spec"], now=here.env.now(), changes="created", actor="me")
-            revisions = await history.record(stored, entry, before=None)
-            assert [each.rev for each in revisions.entries] == [1]
+        assert await history.read(stored) == Revisions()
+        mine = new_entry(stored["spec"], now=env.now(), changes="created", actor="ben")
+        await history.record(stored, mine, before=None)
 
-        here.act(both())
+        found = (await history.read(stored)).entries
+        assert [(each.rev, each.actor) for each in found] == [(1, "ben")]
 
 
 def test_a_workload_that_others_made_begins_with_their_change() -> None:
@@ -364,3 +365,46 @@ def test_what_is_no_entry_is_left_where_it_is() -> None:
         assert [each["revision"] for each in history_of(here)] == [1, 10]
         stored = plain(here.act(here.client().get(CONFIG_MAPS, NAME, "default")))
         assert stored["data"]["notes"] == "by hand"
+
+
+def test_a_note_speaks_for_its_own_spec_only() -> None:
+    """Ana's change is not recorded, and something else changes the workload before it is."""
+    with desk() as here:
+        here.run("deploy api --image=a/api:1 --city=DFW,LHR")
+        here.platform.server.add_user("ana", ("system:masters",), "anas")
+        Interposed(here, no_histories).run("deploy api --image=a/api:2 --token anas")
+        edited(here, placements=[PLACEMENT])
+
+        assert here.run("restart api").code == 0
+
+        told = [(each["changes"], each["actor"]) for each in history_of(here)]
+        assert told == [
+            ("created", "local-admin"),
+            ("external change: image 1 → 2, min replicas (default) 1 → 3", ""),
+            ("restart", "local-admin"),
+        ]
+
+
+def test_an_undo_restores_no_restart_that_is_there_no_longer() -> None:
+    stored: dict[str, Any] = {
+        "template": {"metadata": {"annotations": {RESTARTED: "2026-01-01T00:00:00Z"}}, "spec": {}},
+        "placements": [1],
+    }
+    live: dict[str, Any] = {"template": {"spec": {"new": 1}}, "placements": [2], "later": "kept"}
+
+    assert restored(live, stored) == {
+        "template": {"spec": {}},
+        "placements": [1],
+        "later": "kept",
+    }
+    assert restored(stored, live)["template"]["metadata"] == stored["template"]["metadata"]
+
+
+def test_status_does_not_show_the_revision_of_an_earlier_workload() -> None:
+    with desk() as here:
+        here.run("deploy api --image=a/api:1 --city=DFW")
+        patch = merge({"metadata": {"ownerReferences": None}})
+        here.act(here.client().patch(CONFIG_MAPS, NAME, patch, "default"))
+
+        assert here.run("status api -o json").json["revision"] is None
+        assert "created" in here.run("status api").out

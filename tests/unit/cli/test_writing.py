@@ -67,3 +67,27 @@ async def test_a_bad_value_is_told_as_what_it_is() -> None:
 
         with pytest.raises(errors.Invalid, match="minReplicas"):
             await change_spec(client, live, wanted["spec"])
+
+
+async def test_annotations_go_with_the_spec_and_never_over_anothers() -> None:
+    async with embedded_server() as embedded:
+        client = embedded.client("project/demo")
+        live = plain(await client.create(compute.WORKLOADS, FIRST, "default"))
+        theirs = merge({"metadata": {"annotations": {"theirs": "1"}}})
+        await client.patch(compute.WORKLOADS, "api", theirs, "default")
+        wanted = changed_workload(live, Flags(image="a:2"))["spec"]
+
+        with pytest.raises(errors.Conflict):
+            await change_spec(client, live, wanted, annotations={"ours": "2"})
+
+        live = plain(await client.get(compute.WORKLOADS, "api", "default"))
+        await client.patch(
+            compute.WORKLOADS,
+            "api",
+            merge({"metadata": {"annotations": {"later": "3"}}}),
+            "default",
+        )
+        annotations = {**live["metadata"]["annotations"], "ours": "2"}
+        changed = plain(await change_spec(client, live, wanted, annotations=annotations))
+        assert changed["metadata"]["annotations"] == {"theirs": "1", "ours": "2", "later": "3"}
+        assert changed["spec"] == wanted

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from datum_compute.assembly.local.state import StateDirectory, Unusable, default_directory
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
-from datum_compute.cli.helper import HelperCredential
 from datum_compute.client import kubeconfig
 from datum_compute.client.credentials import TokenSource
 from datum_compute.client.kubeconfig import Connection
@@ -143,6 +142,8 @@ def _from_plugin(env: Environment, args: Namespace) -> Target:
     project = args.project or env.variable("DATUM_PROJECT") or ""
     if not project:
         raise usage("no project is chosen", "--project NAME, or choose one with datumctl")
+    from datum_compute.cli.helper import HelperCredential  # a local platform needs no helper
+
     token = args.token or HelperCredential(env)
     return _target(project, f"https://{env.variable('DATUM_API_HOST')}", token, b"")
 

@@ -60,8 +60,9 @@ async def one_denied(on: Stage) -> None:
 
 
 async def without_network(on: Stage) -> None:
-    await on.project.delete(networking.NETWORKS, "default", NAMESPACE)
-    await create(on, replace(WEB, minimum=1))
+    body = replace(WEB, minimum=1).to_create()
+    body["spec"]["template"]["spec"]["networkInterfaces"] = [{"network": {"name": "blue"}}]
+    await on.project.create(compute.WORKLOADS, body, NAMESPACE)
 
 
 async def deploy(on: Stage) -> None:
@@ -126,7 +127,7 @@ async def exceed_the_quota(on: Stage) -> None:
 
 
 async def bring_the_network(on: Stage) -> None:
-    body = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
+    body = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
     await on.project.create(networking.NETWORKS, body, NAMESPACE)
 
 

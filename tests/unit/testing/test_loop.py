@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
@@ -116,7 +117,7 @@ def test_waiting_for_ever_is_an_error_that_names_who_waits() -> None:
 
 def test_work_without_end_in_one_moment_is_an_error_that_names_it() -> None:
     async def storm() -> None:
-        while True:
+        for _ in itertools.count():
             await asyncio.sleep(0)
 
     async def main() -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 
 import pytest
 
 from datum_compute.testing import loop
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import Client, merge
-from datum_compute.platform.apiserver.access import MASTERS, Attributes, User
+from datum_compute.platform.apiserver.access import MASTERS, Attributes, Rule, User
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 from datum_compute.webhooks.app import WebhookApp
 from datum_compute.webhooks.projects import Projects
@@ -42,6 +42,12 @@ class Rules:
         self.asked.append(attributes)
         used = attributes.verb == "use" and attributes.name in self.networks
         return used and "developers" in user.groups
+
+    def rules(self, user: User, plane: str) -> tuple[Rule, ...]:
+        return ()
+
+    def paths(self, user: User) -> tuple[str, ...]:
+        return ()
 
 
 def request(

@@ -44,20 +44,24 @@ class Attributes(msgspec.Struct, frozen=True, gc=False):
         return not self.path
 
 
+class Rule(msgspec.Struct, frozen=True):
+    """Verbs on one resource, or on one subresource: ``instances`` or ``instances/status``."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+
+
 class Authorizer(Protocol):
     def allows(self, user: User, attributes: Attributes) -> bool: ...
 
+    def rules(self, user: User, plane: str) -> tuple[Rule, ...]:
+        """All that is allowed to the user on resources there."""
+        ...
 
-_PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-
-
-class MastersOnly:
-    """Members of ``system:masters`` may do everything; others may ask whether it is alive."""
-
-    def allows(self, user: User, attributes: Attributes) -> bool:
-        if MASTERS in user.groups:
-            return True
-        return attributes.verb == "get" and attributes.path in _PUBLIC_PATHS
+    def paths(self, user: User) -> tuple[str, ...]:
+        """The paths, other than of resources, that the user may read; ``*`` ends a prefix."""
+        ...
 
 
 def token_hash(token: str) -> bytes:

@@ -1,6 +1,7 @@
-"""Questions about people: who am I, may I, and may somebody else.
+"""Questions about people: who am I, what may I, and may somebody else.
 
-The last is for those who decide on behalf of others, so it takes a right of its own.
+The last is for those who decide on behalf of others, so it takes a right of its own. All are
+answered by the authorizer that every request has to pass.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datum_compute.platform.apiserver.access import Attributes, Authorizer, User
 
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+WHAT_MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 MAY_THEY = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
@@ -20,17 +22,19 @@ def respond(
     path: str, request: Request, user: User, plane: str, authorizer: Authorizer
 ) -> Response | None:
     """The answer to a review; None when the path is none."""
-    if path not in (WHO_AM_I, MAY_I, MAY_THEY):
+    if path not in (WHO_AM_I, MAY_I, WHAT_MAY_I, MAY_THEY):
         return None
     if request.method != "POST":
         raise status.method_not_allowed("a review can only be created")
+    _check_may_ask(path, user, plane, authorizer)
     body = decoding.decode_object(request.headers, request.body)
     if path == WHO_AM_I:
         answer = _who(user)
     elif path == MAY_I:
         answer = _may(body, "SelfSubjectAccessReview", user, plane, authorizer)
+    elif path == WHAT_MAY_I:
+        answer = _rules(body, user, plane, authorizer)
     else:
-        _check_may_ask(user, plane, authorizer)
         answer = _may(body, "SubjectAccessReview", _subject(body), plane, authorizer)
     return Response(201, status.JSON, decoding.encode_json(answer))
 
@@ -44,12 +48,32 @@ def _who(user: User) -> dict[str, Any]:
     }
 
 
-def _check_may_ask(user: User, plane: str, authorizer: Authorizer) -> None:
-    asking = Attributes("create", plane, "authorization.k8s.io", "subjectaccessreviews")
+def _rules(body: dict[str, Any], user: User, plane: str, authorizer: Authorizer) -> dict[str, Any]:
+    """Rights are the same in every namespace, so the one asked about only has to be named."""
+    spec = body.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    if not spec.get("namespace"):
+        raise status.bad_request("no namespace on request")
+    rules = [
+        {"verbs": list(rule.verbs), "apiGroups": [rule.group], "resources": [rule.resource]}
+        for rule in authorizer.rules(user, plane)
+    ]
+    paths = [{"verbs": ["get"], "nonResourceURLs": list(authorizer.paths(user))}]
+    return {
+        "kind": "SelfSubjectRulesReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {},
+        "spec": spec,
+        "status": {"resourceRules": rules, "nonResourceRules": paths, "incomplete": False},
+    }
+
+
+def _check_may_ask(path: str, user: User, plane: str, authorizer: Authorizer) -> None:
+    group, _, resource = path.removeprefix("/apis/").split("/")
+    asking = Attributes("create", plane, group, resource)
     if not authorizer.allows(user, asking):
-        why = access.denial(user, asking)
-        message = f"subjectaccessreviews.authorization.k8s.io is forbidden: {why}"
-        raise status.ApiError(403, "Forbidden", message)
+        message = f"{resource}.{group} is forbidden: {access.denial(user, asking)}"
+        raise status.ApiError(403, "Forbidden", message, {"group": group, "kind": resource})
 
 
 def _subject(body: dict[str, Any]) -> User:

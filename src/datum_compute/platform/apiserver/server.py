@@ -10,12 +10,13 @@ from datum_compute.api import crds
 from datum_compute.client.transport import Handler, Request, Response
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver import access
-from datum_compute.platform.apiserver.access import Authorizer, MastersOnly
+from datum_compute.platform.apiserver.access import Authorizer
 from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.expiry import EventExpiry
 from datum_compute.platform.apiserver.gc import Collector
 from datum_compute.platform.apiserver.handler import RequestHandler
 from datum_compute.platform.apiserver.planes import PROJECT, Planes, PlaneType
+from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.platform.apiserver.storage import Store
 
 COMPACTION_SECONDS = 10.0
@@ -51,7 +52,7 @@ class ApiServer:
         self._expiry = EventExpiry(env, store, self._planes)
         admissions = (admission,) if isinstance(admission, Admission) else admission or ()
         self._handler = RequestHandler(
-            env, store, self._planes, authorizer or MastersOnly(), local, admissions, metrics
+            env, store, self._planes, authorizer or Roles(), local, admissions, metrics
         )
 
     async def handle(self, request: Request) -> Response:

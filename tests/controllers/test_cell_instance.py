@@ -535,6 +535,57 @@ async def test_no_copy_is_made_without_its_owner_and_one_is_when_it_comes() -> N
             await on_hub(w, GRANTED)
 
 
+async def test_copies_come_back_under_the_deployment_that_replaces_theirs() -> None:
+    async with world() as w:
+        await given(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await on_hub(w, GRANTED)
+            await w.hub.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
+            await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+            body = deployment(DEPLOYMENT)
+            owner = await w.hub.create(compute.WORKLOAD_DEPLOYMENTS, body, w.hub_namespace)
+            copy = await on_hub(w, GRANTED)
+
+        reference = copy.metadata.controller()
+        assert reference is not None
+        assert reference.uid == owner.metadata.uid
+
+
+async def test_a_copy_without_an_owner_is_given_its_deployment() -> None:
+    async with world() as w:
+        await given(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await on_hub(w, GRANTED)
+            body: dict[str, Any] = {"metadata": {"ownerReferences": None}}
+            await w.hub.patch(compute.INSTANCES, NAME, merge(body), w.hub_namespace)
+            owner = await w.hub.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
+            await until(
+                w.hub,
+                compute.INSTANCES,
+                NAME,
+                w.hub_namespace,
+                lambda obj: [o.uid for o in obj.metadata.owner_references] == [owner.metadata.uid],
+            )
+
+
+async def test_a_cell_does_not_listen_to_the_deployments_of_other_cells() -> None:
+    """All of them lie on the hub, and their reports never end."""
+    async with world() as w:
+        await given(w)
+        hub_fleet = w.hub_fleet()
+        async with w.running(without_quota(w, hub_fleet)):
+            await create(w)
+            await settle()
+            hub = hub_fleet.get("hub")
+            assert hub is not None
+            watched = {cache.resource for cache in hub.caches()}
+        assert watched == {compute.INSTANCES, core.NAMESPACES}
+
+
 async def test_a_copy_changed_or_deleted_by_hand_is_put_right_and_foreign_labels_stay() -> None:
     async with world() as w:
         await given(w)

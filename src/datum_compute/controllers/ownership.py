@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.scheme import Resource
-from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 
 
@@ -21,14 +20,3 @@ async def ensure_owner(
         "ownerReferences": [owner_reference(owner, controller=controller)],
     }
     return await client.patch(resource, obj.name, merge({"metadata": metadata}), obj.namespace)
-
-
-async def is_alive(client: Client, resource: Resource, owner: Object) -> bool:
-    """Whether this very owner lives, asked of the server. What is made for one that only a
-    cache still shows is collected at once and made again, until the cache has caught up;
-    that takes long where a plane was away."""
-    try:
-        found = await client.get(resource, owner.name, owner.namespace)
-    except errors.NotFound:
-        return False
-    return found.metadata.uid == owner.metadata.uid and not found.metadata.deleting

@@ -64,13 +64,6 @@ def instance_controller(
                 label_selector=write_back.selector,
                 required=False,
             ),
-            Watch(
-                hub,
-                compute.WORKLOAD_DEPLOYMENTS,
-                wiring.from_deployment,
-                predicate=_came_or_went,
-                required=False,
-            ),
         ]
         reads.append(Read(hub, core.NAMESPACES, required=False))
     if projects is not None:
@@ -129,10 +122,6 @@ class _Wiring:
                 required=False,
             ),
         ]
-
-    def from_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
-        """Its Instances: a hub deployment that appears lets their copies be made."""
-        return self._instances_of(deployment.namespace, deployment.name)
 
     def from_network_binding(self, _: str, binding: Object) -> Iterable[Request]:
         owner = binding.metadata.controller()
@@ -196,10 +185,6 @@ def _deployment_name_of(instance: Object) -> Iterable[str]:
 def _instance_namespace_of(claim: Object) -> Iterable[str]:
     namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
     return [namespace] if namespace else []
-
-
-def _came_or_went(old: Object | None, new: Object | None) -> bool:
-    return old is None or new is None or old.metadata.uid != new.metadata.uid
 
 
 def _may_give_more(old: Object | None, new: Object | None) -> bool:

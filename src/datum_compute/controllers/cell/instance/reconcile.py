@@ -142,7 +142,8 @@ class InstanceReconciler:
         return None
 
     async def _tell_hub(self, instance: Object) -> float | None:
-        """The copy on the hub; seconds until another try when the hub was not to be had."""
+        """The copy on the hub; seconds until another try when the hub, or who is to own the
+        copy there, was not to be had."""
         uid = instance.metadata.uid
         if self._hub is None or await self._has_told(self._hub_cluster(), instance):
             self._hub_failures.pop(uid, None)
@@ -156,12 +157,11 @@ class InstanceReconciler:
         if hub is None or not self._write_back.is_known(hub):
             return False
         try:
-            await self._write_back.ensure_copy(hub, instance)
+            return await self._write_back.ensure_copy(hub, instance)
         except errors.TransportFailure as error:
             self._signals.not_reported()
             log.info("the hub is away", extra={"fields": {"reason": str(error)}})
             return False
-        return True
 
     async def _end(self, cell: Cluster, instance: Object) -> Result:
         if not any(name in FINALIZERS for name in instance.metadata.finalizers):

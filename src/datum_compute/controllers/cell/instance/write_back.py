@@ -1,8 +1,9 @@
 """The Instance's copy on the hub, from which management shows it in the project.
 
 Written on every pass, compared first. A copy belongs to the hub's WorkloadDeployment: it
-goes with it, and without it none is made. A cell touches only copies that carry its own
-name.
+goes with it, and without it none is made. Whether that one lives is asked of the hub itself
+when a copy is made: a watch on it would bring every cell the reports of all others. A cell
+touches only copies that carry its own name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.copies import SpecCopies
-from datum_compute.controllers.ownership import ensure_owner, is_alive
+from datum_compute.controllers.ownership import ensure_owner
 from datum_compute.decisions import names
 from datum_compute.decisions.contact import is_own_copy
 from datum_compute.runtime import patch
@@ -51,34 +52,42 @@ class WriteBack:
 
     def is_known(self, hub: Cluster) -> bool:
         """Whether enough of the hub has been seen to compare with."""
-        return (
-            self.copies_on(hub).synced
-            and hub.cache(compute.WORKLOAD_DEPLOYMENTS).synced
-            and hub.cache(core.NAMESPACES).synced
-        )
+        return self.copies_on(hub).synced and hub.cache(core.NAMESPACES).synced
 
-    async def ensure_copy(self, hub: Cluster, instance: Object) -> None:
-        """Raises what the client raises; the caller knows that the hub may be away."""
-        owner = self._owner(hub, instance)
-        if owner is None:
-            return
+    async def ensure_copy(self, hub: Cluster, instance: Object) -> bool:
+        """False while there is nobody on the hub to own the copy, which is worth another
+        try. Raises what the client raises; the caller knows that the hub may be away."""
+        deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
+        if not deployment:
+            log.warning(
+                "an Instance without its linking labels is not reported to the hub",
+                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
+            )
+            return True
         copy = self.copies_on(hub).get(instance.name, instance.namespace)
         if copy is not None and _is_of_another(copy, instance):
             # The same name, another Instance: its age must be its own.
             await self.remove_copy(hub, copy)
             copy = None
         before = copy
+        if copy is not None and copy.metadata.deleting:
+            return True
+        owner = None
+        if copy is None or not _is_owned_by(copy, deployment):
+            owner = await _find_owner(hub, deployment, instance.namespace)
+            if owner is None:
+                return False
         if copy is None:
+            assert owner is not None
             copy = await self._create(hub, instance, owner)
             if copy is None:
-                return
-        elif copy.metadata.deleting:
-            return
+                return True
         else:
             copy = await self._correct(hub, instance, owner, copy)
         if instance.status:
             copy = await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
         self._signals.reported(before, instance, copy)
+        return True
 
     async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
         """The copy if it is there and ours, asked of the hub itself."""
@@ -93,20 +102,7 @@ class WriteBack:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)
         self._copies.forget(copy.metadata.uid)
 
-    def _owner(self, hub: Cluster, instance: Object) -> Object | None:
-        name = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
-        if not name:
-            log.warning(
-                "an Instance without its linking labels is not reported to the hub",
-                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
-            )
-            return None
-        owner = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(name, instance.namespace)
-        return owner if owner is not None and not owner.metadata.deleting else None
-
     async def _create(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
-        if not await is_alive(hub.client, compute.WORKLOAD_DEPLOYMENTS, owner):
-            return None
         body = {
             "metadata": {
                 "name": instance.name,
@@ -127,8 +123,12 @@ class WriteBack:
             )
             return None
 
-    async def _correct(self, hub: Cluster, instance: Object, owner: Object, copy: Object) -> Object:
-        copy = await ensure_owner(hub.client, compute.INSTANCES, copy, owner, controller=True)
+    async def _correct(
+        self, hub: Cluster, instance: Object, owner: Object | None, copy: Object
+    ) -> Object:
+        """``owner`` where the copy is to be hung under one."""
+        if owner is not None:
+            copy = await ensure_owner(hub.client, compute.INSTANCES, copy, owner, controller=True)
         spec = self._copies.change(copy, instance.spec)
         written = await patch.ensure_metadata(
             hub.client,
@@ -167,3 +167,20 @@ def _annotations(instance: Object) -> dict[str, str]:
 def _is_of_another(copy: Object, instance: Object) -> bool:
     shown = copy.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
     return bool(shown) and shown != instance.metadata.uid
+
+
+def _is_owned_by(copy: Object, deployment: str) -> bool:
+    """By name: an owner of that name which was replaced has taken its copies along."""
+    owners = copy.metadata.owner_references
+    kind = compute.WORKLOAD_DEPLOYMENTS.kind
+    return len(owners) == 1 and owners[0].kind == kind and owners[0].name == deployment
+
+
+async def _find_owner(hub: Cluster, name: str, namespace: str) -> Object | None:
+    """The deployment, asked of the hub itself. What is made for one that is gone is collected
+    at once, and made again, for as long as somebody believes in it."""
+    try:
+        found = await hub.client.get(compute.WORKLOAD_DEPLOYMENTS, name, namespace)
+    except errors.NotFound:
+        return None
+    return None if found.metadata.deleting else found

@@ -2,6 +2,6 @@
 
 import sys
 
-from datum_compute.cli.main import run
+from datum_compute.cli.start import run
 
 sys.exit(run())

@@ -45,7 +45,33 @@ class Parser(argparse.ArgumentParser):
     """Faults are raised as ours, so that they are told and counted like any other."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": Formatter, **options})
+        # A flag is what help calls it: half of one would mean another when a new one comes.
+        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **options})
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Nothing may be left over; whoever is asked last knows best what was meant."""
+        if args is not None and not subparsers_of(self):
+            self._refuse_unknown_flags(args)  # before anything is missed that it stands for
+        found, left = super().parse_known_args(args, namespace)
+        self._refuse_unknown_flags(left)
+        if left:
+            raise errors.usage(f"not understood: {' '.join(left)}", f"{self.prog} --help")
+        return found, left
+
+    def _refuse_unknown_flags(self, words: Sequence[str]) -> None:
+        for word in words:
+            flag = word.partition("=")[0]
+            if flag == "--":
+                return
+            if flag.startswith("--") and " " not in flag and flag not in self._options():
+                nearest = _nearest(flag, self._options())
+                meant = f"; did you mean {nearest}?" if nearest else ""
+                raise errors.usage(f'unknown flag "{flag}"{meant}', f"{self.prog} --help")
+
+    def _options(self) -> list[str]:
+        return list(self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
         raise errors.usage(_in_words(message), f"{self.prog} --help")
@@ -58,18 +84,18 @@ class Parser(argparse.ArgumentParser):
             kind = "command" if action.dest == "command" else "action"
             raise errors.usage(
                 f'unknown {kind} "{value}"; there are {", ".join(choices)}',
-                _nearest(self.prog, str(value), choices) or f"{self.prog} --help",
+                f"{self.prog} {_nearest(str(value), choices) or '--help'}",
             )
         name = action.option_strings[0] if action.option_strings else action.metavar
         raise errors.usage(f'{name} "{value}": expected one of {", ".join(choices)}')
 
 
-def _nearest(prog: str, value: str, choices: Sequence[str]) -> str:
+def _nearest(value: str, choices: Sequence[str]) -> str:
     """What was probably meant, or nothing."""
     import difflib
 
-    found = difflib.get_close_matches(value, choices, n=1)
-    return f"{prog} {found[0]}" if found else ""
+    begun = [choice for choice in choices if len(value) > 3 and choice.startswith(value)]
+    return next(iter(begun or difflib.get_close_matches(value, choices, n=1)), "")
 
 
 def _in_words(message: str) -> str:
@@ -77,9 +103,6 @@ def _in_words(message: str) -> str:
     missing = message.removeprefix("the following arguments are required: ")
     if missing != message:
         return f"{missing} is missing"
-    unknown = message.removeprefix("unrecognized arguments: ")
-    if unknown != message:
-        return f"not understood: {unknown}"
     return message.removeprefix("argument ")
 
 

@@ -199,7 +199,7 @@ def _output_format(argv: Sequence[str]) -> str | None:
 
 
 def run() -> int:
-    """The console script."""
+    """The program as a process has it."""
     streams = Streams(_usable(sys.stdin, "r"), _usable(sys.stdout, "w"), _usable(sys.stderr, "w"))
     env = SystemEnvironment()
     return main(sys.argv[1:], env, streams, program_name(env, sys.argv[0]))

@@ -1,4 +1,5 @@
-"""The command line's shape: default actions, and that what is suggested can be typed."""
+"""The command line's shape: default actions, flags as they are written, and that what is
+suggested can be typed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ import re
 
 import pytest
 
-from datum_compute.cli.arguments import DEFAULT_ACTIONS, subparsers_of, with_default_action
+from datum_compute.cli.arguments import (
+    DEFAULT_ACTIONS,
+    leaves,
+    subparsers_of,
+    with_default_action,
+)
+from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.main import COMMANDS, build_parser
 from datum_compute.decisions.reasons import CATALOGUE
 
@@ -52,3 +59,57 @@ def test_every_command_the_catalogue_suggests_exists(template: str) -> None:
     assert args.command == words[1]
     assert args.command in COMMANDS
     assert not re.search(r"[{}]", " ".join(words))
+
+
+@pytest.mark.parametrize(
+    ("typed", "says", "hint"),
+    [
+        (
+            "deploy a --imag=b",
+            'unknown flag "--imag"; did you mean --image?',
+            "datumctl-compute deploy --help",
+        ),
+        (
+            "scale a --mi 3",
+            'unknown flag "--mi"; did you mean --min?',
+            "datumctl-compute scale --help",
+        ),
+        (
+            "rollout undo a --to-rev 3",
+            'unknown flag "--to-rev"; did you mean --to-revision?',
+            "datumctl-compute rollout undo --help",
+        ),
+        (
+            "local up --deta",
+            'unknown flag "--deta"; did you mean --detach?',
+            "datumctl-compute local up --help",
+        ),
+        ("--vers", 'unknown flag "--vers"; did you mean --version?', "datumctl-compute --help"),
+        ("status a --zzz", 'unknown flag "--zzz"', "datumctl-compute status --help"),
+        ("status a b", "not understood: b", "datumctl-compute status --help"),
+        ("status a -z", "not understood: -z", "datumctl-compute status --help"),
+    ],
+)
+def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str, hint: str) -> None:
+    words = typed.split()
+    command = words[0] if words[0] in COMMANDS else None
+
+    with pytest.raises(CommandError) as told:
+        build_parser(command).parse_args(with_default_action(words, command))
+
+    assert (told.value.message, told.value.hint) == (says, hint)
+    assert told.value.exit_code is Exit.USAGE
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_no_command_takes_half_a_flag(command: str) -> None:
+    for leaf in leaves(subparsers_of(build_parser(command))[command]):
+        for flag in [each for each in leaf._option_string_actions if len(each) > 4]:
+            with pytest.raises(CommandError, match="unknown flag"):
+                leaf.parse_known_args([flag[:-1]])
+
+
+def test_a_value_may_look_like_a_flag_when_it_is_joined_to_its_own() -> None:
+    args = build_parser("deploy").parse_args(["deploy", "a", "--arg=--verbose", "--env=A=--b c"])
+
+    assert (args.container_args, args.env) == (["--verbose"], ["A=--b c"])

@@ -225,3 +225,33 @@ def test_hints_use_the_name_the_program_was_started_by() -> None:
 
     assert "Try:  bin/datumctl-compute local up --detach" in err.getvalue()
     assert cli_errors.called("datumctl-compute x", "datumctl-compute") == "datumctl-compute x"
+
+
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["datumctl-compute", "status", "web"]
+from datum_compute.cli.start import run
+sys.exit(run())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["datum_compute.cli.main", "argparse", "datum_compute.cli.commands.status"]
+)
+def test_ctrl_c_while_it_still_loads_shows_no_stack_trace(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING.format(module=module)],
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"Interrupted.\n")

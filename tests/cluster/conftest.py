@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from scripts.cluster_tools import ToolsError, ensure_tools
+from scripts.cluster_tools import (
+    DEFAULT_TOOLS,
+    KUBE_CONTROLLER_MANAGER,
+    ToolsError,
+    ensure_tools,
+)
 from tests.cluster.control_plane import ControlPlane
 
 
@@ -30,7 +35,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
     try:
         with shown:
-            ensure_tools()
+            ensure_tools([*DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER])
     except ToolsError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -1,7 +1,8 @@
 """A real Kubernetes control plane for tests: one etcd and one kube-apiserver on loopback.
 
-Nothing else runs: without a controller manager there is no garbage collection, a deleted
-namespace stays Terminating, and no object is ever acted upon by anybody but the test.
+Nothing else runs unless it is asked for: without a controller manager there is no garbage
+collection, a deleted namespace stays Terminating, and no object is ever acted upon by anybody
+but the test.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class ControlPlane:
         self._directory: Path | None = None
         self._etcd: _Process | None = None
         self._apiserver: _Process | None = None
+        self._collector: _Process | None = None
         self._etcd_port = self._etcd_peer_port = self._port = 0
         self.ca_pem = b""
         self.token = secrets.token_hex(16)
@@ -126,7 +128,10 @@ class ControlPlane:
             raise
 
     def stop(self) -> None:
-        """Stop both processes and remove their data; does nothing when nothing runs."""
+        """Stop all processes and remove their data; does nothing when nothing runs."""
+        if self._collector is not None:
+            self._collector.stop()
+            self._collector = None
         self.stop_apiserver()
         if self._etcd is not None:
             self._etcd.stop()
@@ -179,6 +184,21 @@ class ControlPlane:
         """Restart the API server on the same port with the same etcd."""
         self.stop_apiserver(kill=kill)
         self.start_apiserver()
+
+    def start_collector(self) -> None:
+        """Start the garbage collector and the end of namespaces, out of all that
+        kube-controller-manager does. It finds kinds as they are now, later ones late."""
+        self._collector = _Process(
+            "kube-controller-manager",
+            [
+                str(self._tools / "kube-controller-manager"),
+                f"--kubeconfig={self.write_kubeconfig(self.directory / 'collector.kubeconfig')}",
+                "--controllers=garbage-collector-controller,namespace-controller",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ],
+            self.directory / "kube-controller-manager.log",
+        )
 
     def ssl_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.ca_pem.decode("ascii"))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.assembly.local.platform import Build, LocalPlatform
+from datum_compute.assembly.local.platform import Build, Carrier, LocalPlatform, in_process
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import kubeconfig
 from datum_compute.client.protocol import Client
@@ -105,9 +105,13 @@ class Files:
 
 
 @contextlib.asynccontextmanager
-async def federation(directory: Path) -> AsyncIterator[Place]:
+async def federation(
+    directory: Path, *, carrier: Carrier = in_process, elsewhere: Mapping[str, str] | None = None
+) -> AsyncIterator[Place]:
+    """``elsewhere`` are the kubeconfigs of cells that another API server serves; to these
+    ``carrier`` takes what the surroundings say to them."""
     env = SystemEnvironment()
-    platform = Surroundings(env, directory / "state.db", SETTINGS)
+    platform = Surroundings(env, directory / "state.db", SETTINGS, carrier=carrier)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(platform.run(admin_token=TOKEN))
         port = await stack.enter_async_context(
@@ -122,10 +126,11 @@ async def federation(directory: Path) -> AsyncIterator[Place]:
         )
         for cell in SETTINGS.cells:
             config = files.config(cell, clusterName=cell, quotaKubeconfigPath=core)
+            own = (elsewhere or {}).get(cell) or files.kubeconfig(f"cell/{cell}")
             argv = [
                 "--enable-cell-controllers",
                 f"--server-config={config}",
-                f"--kubeconfig={files.kubeconfig(f'cell/{cell}')}",
+                f"--kubeconfig={own}",
                 f"--federation-kubeconfig={hub}",
                 "--feature-gates=NetworkingIntegration=true",
             ]

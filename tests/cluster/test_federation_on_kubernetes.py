@@ -1,0 +1,94 @@
+"""A federation one of whose cells is a real cluster: etcd, kube-apiserver, garbage collector.
+
+Hub and projects are planes of the embedded server, reached over HTTPS; management and both
+cells run as programs. What happens to a workload in its life happens here as on planes that
+are all embedded, and all planes have to be as the last wish says after every step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from datum_compute.assembly.local.platform import in_process
+from datum_compute.client import kubeconfig
+from datum_compute.client.transport import Handler, Request, Response, Transport
+from datum_compute.env import SystemEnvironment
+from datum_compute.platform.apiserver import routing
+from scripts.cluster_tools import DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER, ensure_tools
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.test_generated_crds import CRDS, established
+from tests.e2e.test_manager_processes import Place, federation
+from tests.federation.lifecycle import Lifecycle
+
+pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
+
+REAL = "cell/dfw"
+WITHIN = 90.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ControlPlane]:
+    with ControlPlane(ensure_tools([*DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER])) as running:
+        for group in ("compute.datumapis.com", "networking.datumapis.com"):
+            for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+                established(running, yaml.safe_load(file.read_text(encoding="utf-8")))
+        running.start_collector()
+        yield running
+
+
+class Diverted:
+    """Takes what is said to a plane of the embedded server to the real one instead."""
+
+    def __init__(self, inner: Transport, token: str) -> None:
+        self._inner = inner
+        self._token = token
+
+    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        path = request.path.removeprefix(routing.plane_prefix(REAL))
+        headers = {**request.headers, "authorization": f"Bearer {self._token}"}
+        diverted = msgspec.structs.replace(request, path=path, headers=headers)
+        return await self._inner.send(diverted, timeout=timeout)
+
+    async def close(self) -> None:
+        """Everybody's, so it is closed where it was opened."""
+
+
+@contextlib.asynccontextmanager
+async def partly_real(cluster: ControlPlane, directory: Path) -> AsyncIterator[Place]:
+    path = str(cluster.write_kubeconfig(directory / "real.kubeconfig"))
+    connection = kubeconfig.load(path, env=SystemEnvironment())
+    real = kubeconfig.transport_for(connection)
+
+    def carrier(handler: Handler, process: str, plane: str) -> Transport:
+        if plane == REAL:
+            return Diverted(real, cluster.token)
+        return in_process(handler, process, plane)
+
+    try:
+        async with federation(directory, carrier=carrier, elsewhere={"dfw": path}) as place:
+            yield place
+    finally:
+        await real.close()
+
+
+async def test_a_workload_lives_in_a_federation_with_a_real_cell(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    async with partly_real(cluster, tmp_path) as place:
+        life = Lifecycle(place, within=WITHIN)
+        await life.tell()
+        assert propagated(cluster), "the cell is the real cluster"
+        await life.delete_the_project()
+        assert propagated(cluster), "namespaces stay"
+
+
+def propagated(cluster: ControlPlane) -> list[str]:
+    """The namespaces that were brought to the real cluster, asked past all of our own code."""
+    _, found = cluster.request("GET", "/api/v1/namespaces?labelSelector=karmada.io/managed=true")
+    return [each["metadata"]["name"] for each in found["items"]]

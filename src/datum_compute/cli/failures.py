@@ -28,11 +28,28 @@ def told(failure: client.ClientError) -> CommandError:
             code="NotServed",
             hint="check --project and --server",
         )
+    if unknown := _UNKNOWN_FIELD.findall(text):
+        return _unknown_fields(text, unknown)
     if isinstance(failure, client.Invalid) and failure.causes:
         faults = "".join(f"\n  {c.field}: {c.message}" for c in failure.causes)
         return CommandError(f"the server refused the request:{faults}", code="Invalid")
     code = failure.reason if isinstance(failure, client.StatusError) else "Failed"
     return CommandError(text, code=code or "Failed")
+
+
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
+
+
+def _unknown_fields(text: str, paths: list[str]) -> CommandError:
+    """What nobody knows at the server, and what the kind has instead."""
+    from datum_compute.cli.fields import told as explained
+
+    doing = text.partition(": ")[0]
+    listed = [explained(path) for path in dict.fromkeys(paths)]
+    message = f"{doing}: {listed[0]}"
+    if len(listed) > 1:
+        message = "\n  ".join([f"{doing}: there are unknown fields:", *listed])
+    return CommandError(message, exit_code=Exit.USAGE, code="UnknownField")
 
 
 def _unreachable(failure: client.TransportFailure) -> CommandError:

@@ -1,4 +1,4 @@
-"""A workload as flags or a file describe it.
+"""A workload as flags describe it.
 
 Flags build a new workload, or change the parts of an existing one they mention and no
 others; a trailing ``-`` removes. The container is ``app`` and the placement ``default``.
@@ -7,14 +7,11 @@ others; a trailing ``-`` removes. The container is ``app`` and the placement ``d
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from datum_compute.cli.documents import documents_of
 from datum_compute.cli.errors import usage
 from datum_compute.cli.names import is_name
 
@@ -22,9 +19,6 @@ API_VERSION = "compute.datumapis.com/v1alpha"
 DEFAULT_TYPE = "datumcloud/d1-standard-2"
 CONTAINER = "app"
 PLACEMENT = "default"
-NAMESPACE = "default"
-MAX_SIZE = 3 * 2**20
-"""Characters of a file; the server takes no larger request."""
 
 Workload = dict[str, Any]
 
@@ -240,124 +234,3 @@ def _is_port(text: str) -> bool:
 
 def _full_type(name: str) -> str:
     return name if "/" in name else f"datumcloud/{name}"
-
-
-SERVER_ANNOTATIONS = frozenset(
-    {
-        "compute.datumapis.com/last-change",
-        "kubectl.kubernetes.io/last-applied-configuration",
-    }
-)
-"""What programs note on a workload; a manifest of a person's has none of it."""
-
-
-def save(path: str, workloads: Sequence[Workload]) -> None:
-    """Write the workloads to a file, without what a server adds to them."""
-    import yaml
-
-    text = yaml.safe_dump_all(map(clean, workloads), sort_keys=False, allow_unicode=True)
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise usage(f"--save {path}: {error.strerror}") from error
-
-
-def clean(workload: Workload) -> Workload:
-    metadata = {"name": workload["metadata"]["name"]}
-    for kind in ("labels", "annotations"):
-        found = workload["metadata"].get(kind) or {}
-        told = {key: value for key, value in found.items() if key not in SERVER_ANNOTATIONS}
-        if told:
-            metadata[kind] = told
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Workload",
-        "metadata": metadata,
-        "spec": workload["spec"],
-    }
-
-
-def load(path: str, stdin: TextIO) -> list[Workload]:
-    """The workloads in a file of one or more YAML or JSON documents; ``-`` is stdin.
-
-    All of it is judged before anything is done with any of it."""
-    where = f"-f {path}"
-    documents = documents_of(_text(path, stdin), where)
-    if not documents:
-        raise usage(f"{where}: holds no document")
-    workloads = [_checked(d, f"{where}: document {i}") for i, d in enumerate(documents, 1)]
-    names = [w["metadata"]["name"] for w in workloads]
-    for name in sorted(set(names)):
-        if names.count(name) > 1:
-            raise usage(f'{where}: workload "{name}" is described more than once')
-    return workloads
-
-
-def _text(path: str, stdin: TextIO) -> str:
-    try:
-        if path == "-":
-            text = stdin.read(MAX_SIZE + 1)
-        else:
-            with Path(path).open(encoding="utf-8") as file:
-                text = file.read(MAX_SIZE + 1)
-    except OSError as error:
-        raise usage(f"-f {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise usage(f"-f {path}: not a text file in UTF-8") from error
-    if len(text) > MAX_SIZE:
-        raise usage(f"-f {path}: larger than {MAX_SIZE // 2**20} MiB, which no server takes")
-    return text
-
-
-def _checked(document: Any, where: str) -> Workload:
-    if not isinstance(document, dict):
-        raise usage(f"{where}: expected an object, found {type(document).__name__}")
-    found = " ".join(str(document.get(key) or f"no {key}") for key in ("apiVersion", "kind"))
-    if found != f"{API_VERSION} Workload":
-        raise usage(f'{where}: expected {API_VERSION} Workload, found "{found}"')
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise usage(f"{where}: metadata.name: Required value")
-    name = metadata["name"]
-    if not isinstance(name, str) or not is_name(name):
-        raise usage(f"{where}: metadata.name: {json.dumps(name)} is not a name")
-    namespace = metadata.get("namespace", NAMESPACE)
-    if namespace != NAMESPACE:
-        raise usage(
-            f"{where}: metadata.namespace: workloads live in namespace {NAMESPACE}, "
-            f"found {json.dumps(namespace)}"
-        )
-    if not isinstance(document.get("spec"), dict):
-        raise usage(f"{where}: spec: Required value")
-    _check_parts(document["spec"], where)
-    return document
-
-
-def _check_parts(spec: dict[str, Any], where: str) -> None:
-    """The form of the parts that are read before the server judges the whole."""
-    placements = _of(spec, "placements", list, "spec", where)
-    for i, placement in enumerate(placements):
-        path = f"spec.placements[{i}]"
-        if not isinstance(placement, dict):
-            raise usage(f"{where}: {path}: expected an object")
-        for j, city in enumerate(_of(placement, "cityCodes", list, path, where)):
-            if not isinstance(city, str):
-                raise usage(f"{where}: {path}.cityCodes[{j}]: expected text")
-    template = _of(spec, "template", dict, "spec", where)
-    inner = _of(template, "spec", dict, "spec.template", where)
-    interfaces = _of(inner, "networkInterfaces", list, "spec.template.spec", where)
-    for i, interface in enumerate(interfaces):
-        path = f"spec.template.spec.networkInterfaces[{i}]"
-        if not isinstance(interface, dict):
-            raise usage(f"{where}: {path}: expected an object")
-        network = _of(interface, "network", dict, path, where)
-        if not isinstance(network.get("name"), str) or not is_name(network["name"]):
-            raise usage(f"{where}: {path}.network.name: expected the name of a network")
-
-
-def _of(parent: dict[str, Any], key: str, kind: type, path: str, where: str) -> Any:
-    value = parent.get(key)
-    if not isinstance(value, kind):
-        expected = "a list" if kind is list else "an object"
-        raise usage(f"{where}: {path}.{key}: expected {expected}")
-    return value

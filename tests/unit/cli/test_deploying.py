@@ -15,8 +15,9 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import CommandError
+from datum_compute.cli.files import clean
 from datum_compute.cli.main import main
-from datum_compute.cli.manifest import Flags, changed_workload, clean, new_workload
+from datum_compute.cli.manifest import Flags, changed_workload, new_workload
 from datum_compute.cli.rollout import plain
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.cli.manifest import Flags, changed_workload, load, new_workload
+from datum_compute.cli.fields import told
+from datum_compute.cli.files import load
+from datum_compute.cli.manifest import Flags, changed_workload, new_workload
 
 
 def container(workload: dict[str, Any]) -> dict[str, Any]:
@@ -187,3 +189,69 @@ def test_what_looks_like_a_date_stays_text() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"nothing\.yaml: No such file"):
         load(str(tmp_path / "nothing.yaml"), io.StringIO())
+
+
+MISTYPED = """\
+apiVersion: compute.datumapis.com/v1alpha
+kind: Workload
+metadata: {name: web}
+spec:
+  templat: {spec: {networkInterfaces: []}}
+  placements: [{name: default, cityCode: [DFW]}]
+  wholly: different
+"""
+
+
+def test_a_mistyped_field_is_named_before_what_is_missed_for_it_and_all_of_it_at_once() -> None:
+    with pytest.raises(CommandError) as caught:
+        load("-", io.StringIO(MISTYPED))
+
+    assert caught.value.exit_code is Exit.USAGE
+    assert caught.value.message.split("\n  ") == [
+        "-f - has 5 faults:",
+        "document 1: spec.templat: unknown field; did you mean template?",
+        "document 1: spec.placements[0].cityCode: unknown field; did you mean cityCodes?",
+        "document 1: spec.wholly: unknown field; there are template, placements",
+        "document 1: spec.placements[0].cityCodes: expected a list",
+        "document 1: spec.template: expected an object",
+    ]
+
+
+def test_faults_of_several_documents_are_told_together() -> None:
+    text = WHOLE.replace("NAME", "A_B") + "---\n" + WHOLE.replace("NAME", "b").replace("[DFW]", "5")
+
+    with pytest.raises(CommandError) as caught:
+        load("-", io.StringIO(text))
+
+    assert caught.value.message.split("\n  ") == [
+        "-f - has 2 faults:",
+        'document 1: metadata.name: "A_B" is not a name',
+        "document 2: spec.placements[0].cityCodes: expected a list",
+    ]
+
+
+def test_a_field_of_a_newer_server_is_left_for_the_server_to_judge() -> None:
+    text = WHOLE.replace("NAME", "a").replace("spec:\n", "spec:\n  brandNew: {a: 1}\n")
+
+    [loaded] = load("-", io.StringIO(text))
+
+    assert loaded["spec"]["brandNew"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("spec.templat", "spec.templat: unknown field; did you mean template?"),
+        (
+            "spec.template.spec.runtime.sandbox.containers[0].imge",
+            "spec.template.spec.runtime.sandbox.containers[0].imge: unknown field; "
+            "did you mean image?",
+        ),
+        ("spec.zzz", "spec.zzz: unknown field; there are template, placements"),
+        ("nowhere.zzz", "nowhere.zzz: unknown field"),
+    ],
+)
+def test_a_field_the_server_does_not_know_is_explained_by_what_there_is(
+    path: str, says: str
+) -> None:
+    assert told(path) == says

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from datum_compute.cli import manifest
+from datum_compute.cli import files, manifest
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, from_client, usage
 from datum_compute.cli.manifest import Flags, Workload
@@ -52,7 +52,7 @@ def _run(context: Context) -> int:
         if context.args.name or flags.given:
             given = ", ".join((["NAME"] if context.args.name else []) + flags.given)
             raise usage(f"-f describes the whole workload, so it does not go with {given}")
-        wanted = manifest.load(context.args.file, context.streams.stdin)
+        wanted = files.load(context.args.file, context.streams.stdin)
         return _deploy(context, [Wish(w["metadata"]["name"], _as_written(w)) for w in wanted])
     if context.args.name:
         name = context.args.name
@@ -118,7 +118,7 @@ def _deploy(context: Context, wishes: Sequence[Wish], *, ask: bool = False) -> i
         recorder = Recorder(context, client)
         done = [await _write(context, client, recorder, plan, detach) for plan in plans]
         if context.args.save:
-            manifest.save(context.args.save, [workload for _, workload, _ in done])
+            files.save(context.args.save, [workload for _, workload, _ in done])
         if context.args.wait:
             results = [await _follow(context, client, plan, rev) for plan, _, rev in done]
         else:
@@ -161,7 +161,7 @@ async def _with_networks(
 
 def _dry_run(context: Context, plans: Sequence[Plan], absent: Sequence[str]) -> int:
     if context.args.save:
-        manifest.save(context.args.save, [plan.outcome for plan in plans])
+        files.save(context.args.save, [plan.outcome for plan in plans])
     show_results(context, [result(plan.outcome, plan.action) for plan in plans])
     changed = absent or any(plan.writes for plan in plans)
     return 1 if context.args.exit_code and changed else 0

@@ -12,8 +12,9 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli import words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.files import SERVER_ANNOTATIONS
 from datum_compute.cli.history.entries import CREATED
-from datum_compute.cli.manifest import SERVER_ANNOTATIONS, Workload
+from datum_compute.cli.manifest import Workload
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.output import NONE, count
 from datum_compute.cli.resources import INSTANCE_TYPES, NAMESPACE

@@ -251,3 +251,32 @@ def test_it_loads_without_the_typed_kinds() -> None:
     )
 
     assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("workload", "deployment", "old"),
+    [
+        ({"generation": 1, "observed": 1}, {"generation": 1, "observed": 1}, 0),
+        ({"generation": 1, "observed": 0}, {"generation": 1, "observed": 0}, 0),
+        ({"generation": 2, "observed": 2}, {"generation": 1, "observed": 1}, 0),
+        ({"generation": 2, "observed": 1}, {"generation": 1, "observed": 1}, 2),
+        ({"generation": 2, "observed": 2}, {"generation": 2, "observed": 2}, 2),
+        ({"generation": 1, "observed": 1}, {"generation": 2, "observed": 2}, 2),
+    ],
+    ids=[
+        "the first template",
+        "the first, not read yet",
+        "a new city of an old workload",
+        "an update that is not read yet",
+        "an update",
+        "a restart in the city",
+    ],
+)
+def test_nothing_is_old_where_there_was_never_another_template(
+    workload: dict[str, Any], deployment: dict[str, Any], old: int
+) -> None:
+    told: dict[str, Any] = {"replicas": 2, "desiredReplicas": 2, **deployment}
+
+    [row] = decide_rollout(wire_workload("DFW", **workload), [wire_deployment(**told)]).rows
+
+    assert (row.old, row.done) == (old, False)

@@ -88,13 +88,15 @@ class Row:
     ready: int = 0
     reported: bool = False
     """Whether the report is on the newest spec."""
+    first: bool = False
+    """Whether there was never another template, so that nothing here can be of an old one."""
     leaving: bool = False
     """Not part of the workload any more, shown until it is gone."""
     blocker: Blocker | None = None
 
     @property
     def old(self) -> int:
-        return max(0, self.replicas - self.updated)
+        return 0 if self.first else max(0, self.replicas - self.updated)
 
     @property
     def done(self) -> bool:
@@ -139,8 +141,9 @@ def decide_rollout(
         else:
             leaving.append(deployment)
     settled = _observed(workload)
+    first = settled or _generation(workload) == 1
     rows = [
-        _row(key, city, found[key], None if settled else target)
+        _row(key, city, found[key], None if settled else target, first)
         if key in found
         else Row(key[0], city, target=target, blocker=_missing_blocker(workload, key[0], city))
         for key, (city, target) in expected.items()
@@ -182,10 +185,14 @@ def _missing_blocker(workload: Mapping[str, Any], placement: str, city: str) -> 
 
 
 def _row(
-    key: tuple[str, str], city: str, deployment: Mapping[str, Any], outdated_for: int | None
+    key: tuple[str, str],
+    city: str,
+    deployment: Mapping[str, Any],
+    outdated_for: int | None,
+    first: bool,
 ) -> Row:
     """``outdated_for`` is how many the workload wants, while it has not been read and so the
-    deployment may be of an older spec."""
+    deployment may be of an older spec; ``first`` says that it cannot."""
     status = deployment.get("status") or {}
     reported = outdated_for is None and _observed(deployment)
     own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
@@ -200,6 +207,7 @@ def _row(
         updated=int(status.get("updatedReplicas") or 0) if reported else 0,
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
+        first=first and _generation(deployment) == 1,
         blocker=blocker_of(status.get("conditions") or (), reported=reported),
     )
 
@@ -246,8 +254,11 @@ def _find(status: Mapping[str, Any], type: str) -> Mapping[str, Any]:
 
 
 def _observed(obj: Mapping[str, Any]) -> bool:
-    generation = int(_at(obj, "metadata", "generation") or 0)
-    return int(_at(obj, "status", "observedGeneration") or 0) >= generation
+    return int(_at(obj, "status", "observedGeneration") or 0) >= _generation(obj)
+
+
+def _generation(obj: Mapping[str, Any]) -> int:
+    return int(_at(obj, "metadata", "generation") or 0)
 
 
 def _at(value: Any, *path: str) -> Any:

@@ -160,3 +160,55 @@ def test_an_undo_that_did_not_end_well_is_finished_not_undone(way: str) -> None:
         else:
             raise AssertionError("an undo makes fewer requests")
         assert at > 5
+
+
+def restarts(here: Desk, name: str) -> list[str]:
+    """The changes the history tells of after the first."""
+    found = here.run(f"rollout history {name} -o json").json
+    return [each["changes"] for each in reversed(found)][1:]
+
+
+def restarted_at(here: Desk, name: str) -> set[str]:
+    """When the templates of a workload's deployments were told to restart."""
+    page = here.act(here.client().list(compute.WORKLOAD_DEPLOYMENTS, "default"))
+    mine = [plain(item) for item in page.items if item.name.startswith(f"{name}-")]
+    templates = [each["spec"]["template"].get("metadata") or {} for each in mine]
+    found = [(each.get("annotations") or {}).get(RESTARTED) for each in templates]
+    return {each for each in found if each}
+
+
+RESTARTED = "compute.datumapis.com/restartedAt"
+BOTH = "deploy {} --image=a/api:1 --city=DFW,LHR --no-wait"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("flags", "told"), [("", "restart"), (" --city DFW", "restart in DFW")], ids=["all", "city"]
+)
+def test_no_restart_goes_untold_wherever_it_was_interrupted(
+    flags: str, told: str, way: str
+) -> None:
+    """Every time that reached a template has its entry, and the second run restarts."""
+    with desk("DFW", "LHR") as here:
+        for at in range(1, 40):
+            name = f"w{at}"
+            assert here.run(BOTH.format(name)).code == 0
+            here.wait(5)
+            between = end(here, way, at)
+            between.run(f"restart {name} --no-wait{flags}")
+            if len(between.requests) < at:
+                break
+            here.wait(5)
+            first = restarted_at(here, name)
+            again = here.run(f"restart {name} --no-wait{flags}")
+            here.wait(5)
+            assert again.code == 0, again.err
+            assert restarted_at(here, name) - first, f"{way} request {at}: it did not restart"
+            entries = restarts(here, name)
+            assert set(entries) == {told}
+            assert len(entries) >= len(first) + 1, f"{way} request {at}: {entries}"
+            here.run(f"destroy {name} --yes")
+        else:
+            raise AssertionError("a restart makes fewer requests")
+        assert at > 5

@@ -170,12 +170,16 @@ def noted(workload: Json, now: datetime) -> Entry | None:
 
 
 def unrecorded(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
-    """The entry that is missing for the workload's spec as it is."""
+    """The entry that is missing for the workload as it is: for its spec, or for a change that
+    was noted on it and left the spec alone, such as a restart in one city."""
     active = revisions.active
-    if active is not None and active.describes(workload["spec"]):
-        return None
     told = noted(workload, now)
-    if told is not None and not any(told.is_the_change(each) for each in revisions.entries):
+    if told is not None and any(told.is_the_change(each) for each in revisions.entries):
+        told = None
+    if active is not None and active.describes(workload["spec"]):
+        # An older note is of a change that has been dropped from the history since.
+        return told if told is not None and told.timestamp >= active.timestamp else None
+    if told is not None:
         return told
     changes, timestamp = EXTERNAL, ""
     if active is None:

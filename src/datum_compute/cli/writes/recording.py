@@ -109,10 +109,10 @@ class Recorder:
         """Record what a command of ours wrote and did not live to record; what others have
         changed is left for the next change."""
         revisions = await self.revisions(live)
-        active = revisions.active
-        if active is not None and active.describes(live["spec"]):
-            return active.rev
-        if noted(live, self._context.env.now()) is None:
+        now = self._context.env.now()
+        if revisions.active is not None and unrecorded(revisions, live, now) is None:
+            return revisions.number
+        if noted(live, now) is None:
             return None
         return await self._recorded(live, None, live)
 

@@ -85,16 +85,41 @@ async def _restart_all(
 async def _restart_city(
     context: Context, client: ApiClient, recorder: Recorder, detach: Detach
 ) -> tuple[Workload, int | None]:
+    """The workload is told of it first, so that whatever ends this half-way, the history will
+    tell of what was done."""
     name, city = context.args.name, context.args.city.upper()
-    live = await _live(context, client)
+    for _ in range(CONFLICT_RETRIES):
+        live = await _live(context, client)
+        there = await _deployments_in(context, client, live, city)
+        entry = await recorder.entry(live["spec"], f"restart in {city}")
+        try:
+            live = await recorder.change(live, live["spec"], entry)
+        except errors.Conflict:
+            continue
+        await _restart_deployments(context, client, live, there)
+        detach.written.append(name)
+        context.say(f'Restarting "{name}" in {city}\n')
+        return live, await recorder.record(live, live, entry)
+    raise others_keep_changing("restarting", name)
+
+
+async def _deployments_in(
+    context: Context, client: ApiClient, live: Workload, city: str
+) -> list[Workload]:
     deployments = await _deployments(client, live)
     there = [each for each in deployments if each["spec"]["cityCode"].upper() == city]
     if not there:
+        name = context.args.name
         cities = sorted({c for p in live["spec"]["placements"] for c in p["cityCodes"]})
         raise usage(f'--city "{context.args.city}": workload "{name}" is in {", ".join(cities)}')
+    return there
+
+
+async def _restart_deployments(
+    context: Context, client: ApiClient, live: Workload, there: Sequence[Workload]
+) -> None:
     templates = [live["spec"]["template"], *(each["spec"]["template"] for each in there)]
     moment = _moment(context, templates)
-    entry = await recorder.entry(live["spec"], f"restart in {city}")
     for deployment in there:
         annotations = {ANNOTATION_RESTARTED_AT: moment}
         body = {
@@ -103,9 +128,6 @@ async def _restart_city(
         }
         found = deployment["metadata"]["name"]
         await client.patch(compute.WORKLOAD_DEPLOYMENTS, found, merge(body), NAMESPACE)
-    detach.written.append(name)
-    context.say(f'Restarting "{name}" in {city}\n')
-    return live, await recorder.record(live, live, entry)
 
 
 async def _live(context: Context, client: ApiClient) -> Workload:

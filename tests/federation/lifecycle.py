@@ -11,6 +11,7 @@ from dataclasses import replace
 from datum_compute.api import conditions, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
@@ -18,6 +19,7 @@ from datum_compute.testing.expectations import eventually
 from tests.e2e.settled import unsettled
 from tests.e2e.simulation import NAMESPACE, Stage, cells, everywhere, nothing_left
 from tests.e2e.stories import Wish
+from tests.federation.onlooker import onlooker
 
 BOTH = ("DFW", "LHR")
 FIRST = Wish("web", "acme/web:1", 2, BOTH)
@@ -59,12 +61,18 @@ class Lifecycle:
         return {obj.name: obj.metadata.uid for obj in found}
 
     async def deploy(self) -> None:
-        await self._on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
-        await self.settled(FIRST)
+        async with onlooker(self._on) as seen:
+            await self._on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
+            await self.settled(FIRST)
+        assert seen.broken == [], "one after the other, each behind its gates"
+        came = {uid for city in BOTH for uid in (await self.uids(city)).values()}
+        assert seen.gated == seen.opened == came
 
     async def scale_up_and_down(self) -> None:
         before = await self.uids("DFW")
-        await self.become(replace(FIRST, minimum=4))
+        async with onlooker(self._on) as seen:
+            await self.become(replace(FIRST, minimum=4))
+        assert seen.broken == []
         grown = await self.uids("DFW")
         assert {name: grown[name] for name in before} == before, "those that ran, run"
         await self.become(replace(FIRST, minimum=1))
@@ -143,6 +151,14 @@ class Lifecycle:
     async def destroy(self) -> None:
         await self._on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
         await eventually("nothing is left", lambda: nothing_left(self._on), within=self._within)
+        for plane in cells(self._on):
+            for resource in (networking.NETWORKS, networking.NETWORK_CONTEXTS):
+                assert await everywhere(self._on, resource, plane) == [], "the mirror goes too"
+        for obj in await everywhere(
+            self._on, quota.ALLOWANCE_BUCKETS, f"project/{self._on.settings.project}"
+        ):
+            status = obj.view(quota.AllowanceBucket).status
+            assert (status.allocated, status.claim_count) == (0, 0), "all budget is given back"
 
     async def delete_the_project(self) -> None:
         """With a workload in it."""
@@ -162,10 +178,16 @@ class Lifecycle:
             (karmada.PROPAGATION_POLICIES, ("hub",)),
             (karmada.RESOURCE_BINDINGS, ("hub",)),
             (networking.NETWORK_BINDINGS, shared[1:]),
+            (networking.NETWORKS, shared[1:]),
+            (networking.NETWORK_CONTEXTS, shared[1:]),
             (networking.SUBNET_CLAIMS, shared[1:]),
+            (networking.SUBNETS, shared[1:]),
         ):
             for obj in await everywhere(self._on, resource, *planes):
                 return f"{obj!r} is left"
+        for work in await everywhere(self._on, karmada.WORKS, "hub"):
+            if not any(owner.kind == "Namespace" for owner in work.metadata.owner_references):
+                return f"{work!r} is left"
         for obj in (await self._on.client("root").list(resourcemanager.PROJECTS)).items:
             if obj.name == self._on.settings.project:
                 return f"{obj!r} is left"

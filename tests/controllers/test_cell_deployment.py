@@ -26,6 +26,7 @@ from tests.controllers.harness import (
     given_namespace,
     let_go,
     runs,
+    said,
     set_condition,
     settle,
     template,
@@ -330,6 +331,61 @@ async def test_reports_are_told_at_once_and_then_at_a_bounded_pace() -> None:
         # The finalizer, the first report, and one per tenth of a second after it.
         assert 3 <= reports <= 2 + 10 * elapsed
         assert elapsed < 1
+
+
+async def test_what_a_provider_says_is_reported_together_with_ready_that_follows_it() -> None:
+    async with world() as w:
+        await given(w, 1)
+        async with w.running(controller(w)):
+            await _provider_serves(w, ZERO)
+            await settle(0.02)
+            unreported = await reported_now(w)
+            await runs(w, ZERO)
+            await settle(0.01)
+            reported = await reported_now(w)
+
+        assert counters(unreported) == (1, 0, 0, 1)
+        assert counters(reported) == (1, 1, 1, 1)
+        assert values(reported.status)["currentReplicas"] == 1
+
+
+async def test_a_report_does_not_wait_long_for_a_ready_that_does_not_come() -> None:
+    async with world() as w:
+        await given(w, 1)
+        async with w.running(controller(w)):
+            await _provider_serves(w, ZERO)
+            await settle(0.09)
+            unreported = await reported_now(w)
+            await settle(0.02)
+            reported = await reported_now(w)
+            await scale(w, 2)
+            await settle(0.2)
+            later = await reported_now(w)
+
+        assert counters(unreported) == (1, 0, 0, 1)
+        assert counters(reported) == (1, 1, 0, 1)
+        assert counters(later) == (1, 1, 0, 2)
+
+
+async def reported_now(w: World) -> Object:
+    return await w.cell.get(DEPLOYMENTS, NAME, w.hub_namespace)
+
+
+async def _provider_serves(w: World, name: str) -> None:
+    """An Instance whose provider says that it serves, a while after it was made; the Instance
+    controller has yet to say so."""
+    instance = (await until_names(w.cell, compute.INSTANCES, name))[0]
+    controlled: dict[str, Any] = {"spec": {"controller": {"schedulingGates": []}}}
+    await w.cell.patch(compute.INSTANCES, name, merge(controlled), w.hub_namespace)
+    await settle(1)
+    types = {"Programmed": "Programmed", "Available": "Available"}
+    body = {
+        "conditions": [said(type_, "True", reason) for type_, reason in types.items()],
+        "controller": {"observedTemplateHash": instance.view(compute.Instance).template_hash},
+    }
+    await w.cell.patch(
+        compute.INSTANCES, name, merge({"status": body}), w.hub_namespace, subresource="status"
+    )
 
 
 async def _each_serves_as_it_comes(w: World, count: int) -> None:

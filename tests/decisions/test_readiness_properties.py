@@ -11,7 +11,7 @@ from datum_compute.api import conditions
 from datum_compute.api.conditions import Condition, Conditions
 from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import quota
-from datum_compute.decisions.readiness import decide_conditions, reason_priority
+from datum_compute.decisions.readiness import decide_conditions, is_ready_due, reason_priority
 from tests.decisions.builders import NOW, condition, instance
 
 REASONS = [
@@ -41,6 +41,9 @@ providers = st.tuples(some("Programmed"), some("Available"), some("Custom")).map
 grants = some("QuotaGranted")
 gates = st.sampled_from([(), ("Network",), ("Quota",), ("Network", "Quota")])
 failures = st.sampled_from([None, "no room"])
+
+
+before = some("Ready")
 
 
 def ready_of(found: Conditions) -> Condition:
@@ -187,3 +190,17 @@ def test_a_pending_instance_is_never_looked_at_more_often_as_it_grows_older(
         return quota.pending_requeue(NOW - timedelta(seconds=age), NOW)
 
     assert 1 <= delay(younger) <= delay(older) <= 300
+
+
+@given(providers, grants, before, gates)
+def test_ready_is_due_exactly_while_deciding_would_change_whether_it_serves(
+    said: Conditions, grant: Conditions, ready: Conditions, gates: tuple[str, ...]
+) -> None:
+    found = instance(
+        0, gates=gates, conditions=(*said, *grant, *ready) or [condition("Odd", "True")]
+    )
+    decided = ready_of(decide_conditions(found, now=NOW))
+
+    changes = (decided.status == "True") != found.ready
+
+    assert is_ready_due(found) == (changes and not gates)

@@ -1,4 +1,9 @@
-"""Not too often: reports that change with every child are written at a bounded pace."""
+"""Not too often: reports that change with every child are written at a bounded pace.
+
+What changes together is told together. After a report the next one waits for its turn; and
+while it is known that more is about to change, as one controller follows another, a report
+is held for a moment. Neither wait is longer than the pace.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ class Pace:
     def __init__(self, seconds: float = COUNTER_SECONDS) -> None:
         self._seconds = seconds
         self._free_at: dict[Hashable, float] = {}
+        self._held_until: dict[Hashable, float] = {}
         self._tidy_at = 1024
 
     def left(self, key: Hashable) -> float:
@@ -26,6 +32,17 @@ class Pace:
         """The key has had its turn."""
         now = asyncio.get_running_loop().time()
         self._free_at[key] = now + self._seconds
+        self._held_until.pop(key, None)
         if len(self._free_at) > self._tidy_at:
             self._free_at = {each: free for each, free in self._free_at.items() if free > now}
             self._tidy_at = max(1024, 2 * len(self._free_at))
+
+    def hold(self, key: Hashable) -> float:
+        """Seconds for which this key may still wait for what is on its way. The wait begins
+        when this is first asked, and what was held is over with ``spend`` or ``release``."""
+        now = asyncio.get_running_loop().time()
+        return max(0.0, self._held_until.setdefault(key, now + self._seconds) - now)
+
+    def release(self, key: Hashable) -> None:
+        """Nothing is on its way any more, or nobody waits for it."""
+        self._held_until.pop(key, None)

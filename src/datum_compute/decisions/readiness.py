@@ -77,6 +77,13 @@ def decide_conditions(
     )
 
 
+def is_ready_due(instance: compute.Instance) -> bool:
+    """Whether Ready has still to follow what the provider says by now; behind a gate there is
+    no provider to follow."""
+    serves = instance.programmed and instance.available
+    return serves != instance.ready and not instance.gates
+
+
 def denied_quota(current: Conditions) -> Condition | None:
     """QuotaGranted when it is False; it matters only while the Quota gate is on."""
     quota = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)

@@ -283,6 +283,10 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
     def programmed(self) -> bool:
         return conditions_.is_true(self.status.conditions, words.CONDITION_PROGRAMMED)
 
+    @cached_property
+    def available(self) -> bool:
+        return conditions_.is_true(self.status.conditions, words.CONDITION_AVAILABLE)
+
 
 _WAITING = "Waiting for controller"
 

@@ -20,6 +20,7 @@ from datum_compute.decisions.gates import gates_for_new, has_gate
 from datum_compute.decisions.hashing import template_hash
 from datum_compute.decisions.instances import UnknownPolicy, decide_instances
 from datum_compute.decisions.plan import Delete, HeldBack, Plan
+from datum_compute.decisions.readiness import is_ready_due
 from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
 from datum_compute.env import Environment
 from datum_compute.runtime import patch
@@ -186,10 +187,13 @@ class DeploymentReconciler:
         if left > 0:
             # Not even counted: with many Instances that is most of a pass.
             return after(left)
+        views = [each.view(compute.Instance) for each in found]
+        if left := self._held(deployment, views):
+            return after(left)
         status = compute.deployment_status_to_wire(
             decide_deployment_status(
                 deployment.view(compute.WorkloadDeployment),
-                [each.view(compute.Instance) for each in found],
+                views,
                 template_hash=revision,
                 surroundings=Surroundings(
                     location=state.location,
@@ -209,6 +213,15 @@ class DeploymentReconciler:
         )
         await self._signals.told(cell, deployment, written)
         return DONE
+
+    def _held(self, deployment: Object, views: Sequence[compute.Instance]) -> float:
+        """Seconds to wait for Ready of an Instance whose provider has just spoken. A report
+        without it would take the turn of the one that counts."""
+        uid = deployment.metadata.uid
+        if any(is_ready_due(each) for each in views):
+            return self._pace.hold(uid)
+        self._pace.release(uid)
+        return 0.0
 
     async def _remove(self, cell: Cluster, deployment: Object) -> Result:
         if compute.FINALIZER_WORKLOAD_DEPLOYMENT not in deployment.metadata.finalizers:

@@ -411,3 +411,19 @@ async def test_a_kind_that_is_not_registered_is_told_and_heals_by_itself_once_it
         body = {"metadata": {"name": vcpus.name}, "spec": values(vcpus.spec)}
         await root.create(quota.RESOURCE_REGISTRATIONS, body)
         await serving(on, "web", 1, within=310)
+
+
+async def test_a_claim_that_arrives_when_its_instance_has_gone_is_given_up() -> None:
+    """It was asked for, nobody heard the answer, and by now the project has nothing here."""
+    async with stage(cities=("DFW",)) as on:
+        await deploy(on, "web", 1)
+        await serving(on, "web", 1)
+        [claim] = await claims(on)
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await eventually("destroyed", lambda: nothing_left(on))
+        await asyncio.sleep(10)
+        metadata = {"name": claim.name, "labels": dict(claim.metadata.labels)}
+        body = {"metadata": metadata, "spec": values(claim.spec)}
+        await on.project.create(quota.RESOURCE_CLAIMS, body, claim.namespace)
+
+        await eventually("given up", lambda: books_balance(on, 0))

@@ -2,11 +2,14 @@
 
 A cell learns which projects concern it from its own cluster: a namespace that holds a
 WorkloadDeployment carries the name of the plane it came from. Such a project is engaged
-while at least one such namespace exists, on any cluster of the cell's fleet.
+while at least one such namespace exists, on any cluster of the cell's fleet, and a little
+longer: a claim that was asked for may arrive when its Instance has gone, and is then still
+seen, and given up.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -21,6 +24,10 @@ from datum_compute.runtime.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
+
+FAREWELL_SECONDS = 45.0
+"""How long a project is followed after its last deployment has gone: as long as a request
+may take that nobody waits for any more."""
 
 Place = tuple[str, str]
 """A namespace on a cluster of the cell's fleet."""
@@ -70,9 +77,10 @@ class _Presence:
         self._project_at: dict[Place, str] = {}
         self._places: dict[str, dict[Place, None]] = {}
         self._unsubscribe: dict[str, list[Callable[[], object]]] = {}
+        self._leaving: dict[str, asyncio.TimerHandle] = {}
 
     def wanted(self, project: str, engaged: str) -> str:
-        return project if self._places.get(project) else ""
+        return project if project in self._places or project in self._leaving else ""
 
     def engaged(self, cluster: Cluster) -> None:
         namespaces, deployments = _caches(cluster)
@@ -104,6 +112,8 @@ class _Presence:
         for subscriptions in self._unsubscribe.values():
             for unsubscribe in subscriptions:
                 unsubscribe()
+        for timer in self._leaving.values():
+            timer.cancel()
 
     def _settle(self, cluster: str, namespaces: Cache, deployments: Cache, name: str) -> None:
         namespace = namespaces.get(name)
@@ -122,11 +132,18 @@ class _Presence:
             del self._places[before][place]
             if not self._places[before]:
                 del self._places[before]
-            self._changes.note(before)
+                loop = asyncio.get_running_loop()
+                self._leaving[before] = loop.call_later(FAREWELL_SECONDS, self._left, before)
         if project:
             self._project_at[place] = project
             self._places.setdefault(project, {})[place] = None
+            if timer := self._leaving.pop(project, None):
+                timer.cancel()
             self._changes.note(project)
+
+    def _left(self, project: str) -> None:
+        del self._leaving[project]
+        self._changes.note(project)
 
 
 def _caches(cluster: Cluster) -> tuple[Cache, Cache]:

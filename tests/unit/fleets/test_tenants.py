@@ -10,7 +10,7 @@ from datum_compute.api.compute.v1alpha import LABEL_UPSTREAM_CLUSTER_NAME, WORKL
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import Client, merge
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.fleets.tenants import TenantFleet
+from datum_compute.fleets.tenants import FAREWELL_SECONDS, TenantFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.mapping import itself
@@ -91,6 +91,26 @@ async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-3")
 
         await has(tenants, "a")
+
+
+async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() -> None:
+    async with _following() as (cell_client, tenants):
+        await _namespace(cell_client, "ns-1", "a")
+        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await has(tenants, "a")
+        engaged = tenants.get("a")
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
+        await asyncio.sleep(FAREWELL_SECONDS - 1)
+        assert tenants.get("a") is engaged
+
+        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await asyncio.sleep(FAREWELL_SECONDS + 1)
+        assert tenants.get("a") is engaged
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
+        await asyncio.sleep(FAREWELL_SECONDS + 1)
+        assert names(tenants) == []
 
 
 async def test_a_namespace_without_a_project_is_nobodys() -> None:

@@ -10,7 +10,8 @@ accepted; it does not wait until the object is gone. One that says so leaves the
 the member and only takes Karmada's marks off. While the member is not ready the deletion
 waits for it, unless the Cluster itself is on its way out.
 
-A Work whose dispatching is suspended is not applied, and says so.
+A Work whose dispatching is suspended is not applied, and says so. What lies in a member
+when its Work is gone is a matter of :mod:`.strays`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from datum_compute.platform.propagation import manifest as manifests
 from datum_compute.platform.propagation import names, schedule
 from datum_compute.platform.propagation.changes import is_content_changed
 from datum_compute.platform.propagation.pace import Allowance
+from datum_compute.platform.propagation.strays import OBJECTS_BY_WORK, remove_strays, work_of
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
@@ -52,8 +54,17 @@ RETRY_SECONDS = 30.0
 def execution_controller(
     hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
 ) -> Controller:
-    reconciler = _Execution(hub, members, (*kinds, NAMESPACES), env)
-    objects = [Watch(members, kind, work_of_member_object, required=False) for kind in kinds]
+    reconciler = _Execution(hub, members, kinds, env)
+    objects = [
+        Watch(
+            members,
+            kind,
+            work_of_member_object,
+            required=False,
+            indexes={OBJECTS_BY_WORK: work_of},
+        )
+        for kind in kinds
+    ]
     return Controller(
         "propagation-execution",
         hub,
@@ -108,7 +119,8 @@ class _Execution:
     ) -> None:
         self._hub = hub
         self._members = members
-        self._kinds = {(kind.api_version, kind.kind): kind for kind in kinds}
+        self._propagated = kinds
+        self._kinds = {(kind.api_version, kind.kind): kind for kind in (*kinds, NAMESPACES)}
         self._env = env
         self._unkept: dict[Request, tuple[str, Values]] = {}
         """Per Work the uid of the member's object and the change it did not keep when told
@@ -139,6 +151,7 @@ class _Execution:
         if work is None:
             self._unkept.pop(request, None)
             self._allowances.pop(request, None)
+            await self._clear_up(hub, request)
             return DONE
         cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
         if work.metadata.deleting:
@@ -155,6 +168,11 @@ class _Execution:
         if wait := await self._report(hub, work, request, manifest, outcome):
             return after(wait)
         return DONE if outcome.applied else after(RETRY_SECONDS)
+
+    async def _clear_up(self, hub: Cluster, request: Request) -> None:
+        member = self._members.get(names.cluster_of(request.namespace))
+        if member is not None:
+            await remove_strays(hub.client, member, self._propagated, request)
 
     def _member(self, name: str) -> Cluster:
         member = self._members.get(name)

@@ -1,0 +1,64 @@
+"""What lies in a member without a Work: an object that arrived when its Work had gone.
+
+A create whose caller heard nothing more may still arrive, seconds later. By then the Work may
+have been deleted, have found nothing to take from the member, and be gone. Nobody would ever
+ask for that object again, so it is taken back when it is seen: never before the hub says,
+live, that it has neither the Work nor the template any more. A Cluster that was removed and
+came back therefore keeps what runs there: its templates are still on the hub, and their
+Works on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from datum_compute.api import karmada
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.platform.propagation import manifest as manifests
+from datum_compute.runtime import patch
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.request import Request
+
+OBJECTS_BY_WORK = "propagation/work"
+"""Index of members' objects by the Work that brought them."""
+
+
+def work_of(obj: Object) -> Iterable[str]:
+    """The Work of a member's object, as an index key; nothing where Karmada has no part in it."""
+    annotations = obj.metadata.annotations
+    name = annotations.get(karmada.ANNOTATION_WORK_NAME)
+    if name and manifests.is_managed(obj):
+        yield f"{annotations.get(karmada.ANNOTATION_WORK_NAMESPACE, '')}/{name}"
+
+
+async def remove_strays(
+    hub_client: Client, member: Cluster, kinds: Sequence[Resource], request: Request
+) -> None:
+    """Take back what a Work that is gone has left in its member, if anything."""
+    key = f"{request.namespace}/{request.name}"
+    for resource in kinds:
+        for stray in member.cache(resource).by_index(OBJECTS_BY_WORK, key):
+            if stray.metadata.deleting or await _is_wanted(hub_client, resource, stray, request):
+                continue
+            current = await _find(member.client, resource, stray.name, stray.namespace)
+            if current is not None and key in work_of(current):
+                await patch.delete_if_present(member.client, resource, current)
+
+
+async def _is_wanted(
+    hub_client: Client, resource: Resource, stray: Object, request: Request
+) -> bool:
+    """Whether the hub has the Work, or a template that will have it again."""
+    if await _find(hub_client, karmada.WORKS, request.name, request.namespace) is not None:
+        return True
+    return await _find(hub_client, resource, stray.name, stray.namespace) is not None
+
+
+async def _find(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
+    try:
+        return await client.get(resource, name, namespace)
+    except errors.NotFound:
+        return None

@@ -1,0 +1,117 @@
+"""What arrives in a member when its Work has gone is taken back, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.platform.propagation import propagation_controllers
+from datum_compute.runtime.patch import values
+from tests.controllers.standins.test_propagation_up_and_out import (
+    NAME,
+    NS,
+    propagated,
+    until_ready,
+)
+from tests.controllers.standins.world import (
+    World,
+    create_cluster,
+    create_interpreter,
+    create_namespace,
+    create_policy,
+    deployment,
+    exists,
+    running,
+    settle,
+    until,
+    until_gone,
+    upstream_labels,
+    world,
+)
+
+WDS = compute.WORKLOAD_DEPLOYMENTS
+
+
+async def sent(found: World) -> dict[str, Any]:
+    """The body with which the object was created in the member."""
+    works = await found.hub.list(karmada.WORKS, "karmada-es-dfw")
+    [work] = [one for one in works.items if karmada.LABEL_BINDING_ID in one.metadata.labels]
+    [manifest] = values(work.spec)["workload"]["manifests"]
+    return dict(manifest)
+
+
+async def destroy(found: World) -> None:
+    await found.hub.delete(WDS, NAME, NS)
+    await until_gone(found.cells["dfw"], WDS, NAME, NS)
+    await settle()
+
+
+async def test_a_create_that_arrives_when_its_work_is_gone_is_taken_back() -> None:
+    async with propagated() as found:
+        late = await sent(found)
+        await destroy(found)
+        await found.cells["dfw"].create(WDS, late, NS)
+
+        await until_gone(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_one_that_arrives_while_nobody_looks_is_taken_back_at_the_next_start() -> None:
+    async with world() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_namespace(found.hub, NS, upstream_labels())
+        await create_policy(found.hub, NS, "DFW")
+        await create_interpreter(found.hub)
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+
+        def controllers() -> Any:
+            return propagation_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+
+        async with running(found.env, controllers()):
+            await until(found.cells["dfw"], WDS, NAME, NS, lambda _: True)
+            late = await sent(found)
+            await destroy(found)
+        await found.cells["dfw"].create(WDS, late, NS)
+        async with running(found.env, controllers()):
+            await until_gone(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_one_that_arrives_behind_a_cut_is_taken_back_on_contact() -> None:
+    async with propagated() as found:
+        late = await sent(found)
+        await destroy(found)
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        await found.cells["dfw"].create(WDS, late, NS)
+        await settle()
+        assert await exists(found.cells["dfw"], WDS, NAME, NS)
+        found.ways["dfw"].cut = False
+
+        await until_gone(found.cells["dfw"], WDS, NAME, NS, within=120)
+
+
+async def test_a_lost_cluster_that_left_and_comes_back_keeps_what_runs_there() -> None:
+    async with propagated() as found:
+        before = await found.cells["dfw"].get(WDS, NAME, NS)
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        await found.hub.delete(karmada.CLUSTERS, "dfw")
+        await until_gone(found.hub, karmada.CLUSTERS, "dfw")
+        found.ways["dfw"].cut = False
+        await settle()
+        await create_cluster(found.hub, "dfw", "DFW")
+        await until_ready(found, "True", within=90)
+        await settle()
+
+        assert (await found.cells["dfw"].get(WDS, NAME, NS)).metadata.uid == before.metadata.uid
+
+
+async def test_what_the_member_has_of_its_own_under_that_name_stays() -> None:
+    async with propagated() as found:
+        own = await sent(found)
+        await destroy(found)
+        del own["metadata"]["labels"][karmada.LABEL_MANAGED]
+        await found.cells["dfw"].create(WDS, own, NS)
+        await settle()
+
+        assert await exists(found.cells["dfw"], WDS, NAME, NS)

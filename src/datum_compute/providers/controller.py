@@ -154,6 +154,8 @@ def provider_controller(
         f"provider-{provider.name}",
         cell,
         runner.reconcile,
-        watches=[Watch(cell, compute.INSTANCES, itself, predicate=_concerns_provider)],
+        watches=[
+            Watch(cell, compute.INSTANCES, itself, predicate=_concerns_provider, own_writes=False)
+        ],
         reads=reads,
     )

@@ -26,7 +26,7 @@ from datum_compute.runtime.intake import Intake, fleets_of
 from datum_compute.runtime.leadership import Deposed
 from datum_compute.runtime.metering import ControllerMeter, MeteredQueue
 from datum_compute.runtime.metrics import Registry
-from datum_compute.runtime.own_writes import Recording, Write
+from datum_compute.runtime.own_writes import Echoes, Recording, Write
 from datum_compute.runtime.queue import Queue, QueueClosed, QueueStatistics
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting
@@ -97,7 +97,10 @@ class Controller:
         self._workers = workers
         self._all_workers = 2 * workers if workers > 1 else 1
         self._sources: tuple[Source, ...] = (*watches, *reads)
-        self._intake = Intake(name, fleet, self._sources, self._add, self._forget_cluster)
+        self._echoes = Echoes()
+        self._intake = Intake(
+            name, fleet, self._sources, self._add, self._forget_cluster, self._echoes
+        )
         self._queue: Queue[Request] | None = None
         self._meter: ControllerMeter | None = None
         self._active = 0
@@ -224,7 +227,7 @@ class Controller:
         started = asyncio.get_running_loop().time()
         scope = log_context.enter(self.name, request, number)
         try:
-            with Recording() as writes:
+            with Recording(self._echoes) as writes:
                 try:
                     outcome = await self._reconcile(request) or DONE
                 except Exception as error:  # noqa: BLE001  # _conclude logs and counts it

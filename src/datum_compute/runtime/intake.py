@@ -26,6 +26,7 @@ from datum_compute.api.meta import Object
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.own_writes import Echoes
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watch_source import Source, Watch
 
@@ -62,8 +63,11 @@ class Intake:
         sources: Sequence[Source],
         add: Callable[[Request], None],
         forget: Callable[[str], None] = lambda _: None,
+        echoes: Echoes | None = None,
     ) -> None:
-        """``add`` takes a request that may run; ``forget`` hears of a cluster that is gone."""
+        """``add`` takes a request that may run; ``forget`` hears of a cluster that is gone;
+        ``echoes`` knows what the controller wrote itself."""
+        self._echoes = echoes if echoes is not None else Echoes()
         self._name = name
         self._fleet = fleet
         self._add = add
@@ -259,6 +263,8 @@ class Intake:
                 event.set()
 
     def _deliver(self, watch: Watch, cluster: str, old: Object | None, new: Object | None) -> None:
+        if not watch.own_writes and new is not None and self._echoes.hear(new):
+            return
         for request in self._mapped(watch, cluster, old, new):
             self.offer(request)
 

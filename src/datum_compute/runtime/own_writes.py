@@ -6,6 +6,9 @@ runs, the client of each cluster notes what it wrote; before the same key runs a
 caches must have seen those writes. When they take too long, the object is read live and put
 into the cache.
 
+The same notes tell a controller its own writes from those of others (:class:`Echoes`), so
+that a watch can be told to leave out what the controller has just done itself.
+
 The running reconcile is known through a context variable: whoever writes inside it,
 however deep, is noted; whoever writes outside one (a test, a tool) is not.
 """
@@ -47,18 +50,59 @@ class Write(msgspec.Struct, frozen=True):
 _Holders = list[tuple[Cache, str]]
 """The caches that hold an object, and its uid there."""
 
-_running: ContextVar[list[Write] | None] = ContextVar("running_reconcile_writes", default=None)
+MAX_ECHOES = 4096
+"""Own writes that are waited for to come back. Those whose watch does not tell of them would
+stay for ever; when there are so many, all are forgotten, which costs a run each at most."""
+
+
+class Echoes:
+    """Revisions that one controller has written and its watches have yet to tell of."""
+
+    __slots__ = ("_expected",)
+
+    def __init__(self) -> None:
+        self._expected: set[tuple[str, str]] = set()
+
+    def expect(self, obj: Object) -> None:
+        if len(self._expected) >= MAX_ECHOES:
+            self._expected.clear()
+        self._expected.add((obj.metadata.uid, obj.metadata.resource_version))
+
+    def hear(self, obj: Object) -> bool:
+        """Whether this is what we wrote ourselves; it is told once."""
+        key = (obj.metadata.uid, obj.metadata.resource_version)
+        if key not in self._expected:
+            return False
+        self._expected.remove(key)
+        return True
+
+
+class _Run:
+    """A reconcile that runs: what it has written."""
+
+    __slots__ = ("echoes", "writes")
+
+    def __init__(self, echoes: Echoes | None) -> None:
+        self.echoes = echoes
+        self.writes: list[Write] = []
+
+
+_running: ContextVar[_Run | None] = ContextVar("running_reconcile", default=None)
 
 
 class Recording:
-    """``with Recording() as writes:`` collects the writes made inside the block."""
+    """``with Recording() as writes:`` collects the writes made inside the block, and lets
+    ``echoes`` expect them."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_echoes", "_token")
+
+    def __init__(self, echoes: Echoes | None = None) -> None:
+        self._echoes = echoes
 
     def __enter__(self) -> list[Write]:
-        writes: list[Write] = []
-        self._token = _running.set(writes)
-        return writes
+        run = _Run(self._echoes)
+        self._token = _running.set(run)
+        return run.writes
 
     def __exit__(self, *error: object) -> None:
         _running.reset(self._token)
@@ -181,15 +225,17 @@ class RememberingClient:
         return await self._client.raw(path)
 
     def _remember(self, resource: Resource, obj: Object) -> None:
-        writes = _running.get()
+        run = _running.get()
         # A subresource such as scale answers with another kind, whose revision says nothing.
-        if writes is None or obj.kind != resource.kind:
+        if run is None or obj.kind != resource.kind:
             return
+        if run.echoes is not None:
+            run.echoes.expect(obj)
         for cache in self._caches(resource):
             if cache.expects(obj):
                 revision = obj.metadata.resource_version
                 sighting = Sighting(obj.namespace, obj.name, resource_version=revision)
-                writes.append(Write(self._client, cache, sighting))
+                run.writes.append(Write(self._client, cache, sighting))
 
     def _holders(self, resource: Resource, name: str, namespace: str, uid: str) -> _Holders:
         """Who knows what is about to be deleted."""
@@ -203,8 +249,9 @@ class RememberingClient:
         return found
 
     def _remember_deletion(self, name: str, namespace: str, holders: _Holders) -> None:
-        writes = _running.get()
-        if writes is None:
+        run = _running.get()
+        if run is None:
             return
         for cache, uid in holders:
-            writes.append(Write(self._client, cache, Sighting(namespace, name, deleted_uid=uid)))
+            sighting = Sighting(namespace, name, deleted_uid=uid)
+            run.writes.append(Write(self._client, cache, sighting))

@@ -35,6 +35,7 @@ class WatchOptions(TypedDict, total=False):
     predicate: Predicate | None
     indexes: Mapping[str, IndexKeys]
     required: bool
+    own_writes: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Watch:
     indexes: Mapping[str, IndexKeys] = field(default_factory=dict)
     required: bool = True
     """Reconciles wait until this is known. False where a far plane may be away."""
+    own_writes: bool = True
+    """Whether changes that the controller made itself ask for a run. False where a reconcile
+    writes only what maps to its own request, at the revision it has read, and goes on with
+    what the server answered."""
 
     @classmethod
     def each(cls, fleet: Fleet, resource: Resource, **options: Unpack[WatchOptions]) -> Watch:

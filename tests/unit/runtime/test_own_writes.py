@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from datum_compute.api.meta import Object, ObjectMeta
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.own_writes import MAX_ECHOES, Echoes
 from datum_compute.runtime.request import Request
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.unit.runtime.plane import PARTS, WIDGETS, Plane
@@ -201,3 +203,81 @@ async def test_an_ordinary_change_of_status_costs_no_waiting() -> None:
 
     assert len(world.runs) == 4
     assert world.controller.statistics().deferred == 0
+
+
+class Marker:
+    """Marks a widget once; each run notes what it found."""
+
+    def __init__(self, *, own_writes: bool) -> None:
+        self.env = SimulatedEnvironment()
+        self.plane = Plane()
+        self.plane.put("a")
+        self.fleet = StaticFleet("fleet", {"one": self.plane}, self.env)
+        self.found: list[dict[str, str]] = []
+        self.controller = Controller(
+            "c",
+            self.fleet,
+            self.reconcile,
+            watches=[Watch(self.fleet, WIDGETS, itself, own_writes=own_writes)],
+        )
+
+    async def reconcile(self, request: Request) -> None:
+        cluster = self.fleet.get(request.cluster)
+        assert cluster is not None
+        widget = cluster.cache(WIDGETS).get(request.name, request.namespace)
+        assert widget is not None
+        self.found.append(dict(widget.metadata.labels))
+        if "marked" not in widget.metadata.labels:
+            body = {"metadata": {"labels": {"marked": "yes"}}}
+            await cluster.client.patch(WIDGETS, request.name, merge(body), request.namespace)
+
+
+@pytest.mark.parametrize("own_writes", [True, False])
+async def test_an_own_write_asks_for_a_run_unless_the_watch_leaves_it_out(own_writes: bool) -> None:
+    world = Marker(own_writes=own_writes)
+
+    async with managed(world.env, world.controller):
+        await asyncio.sleep(1)
+
+    assert world.found == [{}, {"marked": "yes"}][: 2 if own_writes else 1]
+
+
+async def test_what_others_write_over_an_own_write_asks_for_a_run() -> None:
+    world = Marker(own_writes=False)
+
+    async with managed(world.env, world.controller):
+        await asyncio.sleep(1)
+        world.plane.put("a", metadata={"labels": {"marked": "again"}})
+        await asyncio.sleep(1)
+        world.plane.put("a", metadata={"labels": {"marked": "and again"}})
+        await asyncio.sleep(1)
+
+    assert world.found == [{}, {"marked": "again"}, {"marked": "and again"}]
+
+
+async def test_an_own_write_is_another_controllers_news() -> None:
+    world = Marker(own_writes=False)
+    heard: list[str] = []
+
+    async def note(request: Request) -> None:
+        heard.append(request.name)
+
+    watch = Watch(world.fleet, WIDGETS, itself, own_writes=False)
+    other = Controller("other", world.fleet, note, watches=[watch])
+
+    async with managed(world.env, world.controller, other):
+        await asyncio.sleep(1)
+
+    assert heard == ["a", "a"]
+
+
+def test_own_writes_that_never_come_back_are_forgotten_in_time() -> None:
+    echoes = Echoes()
+    for number in range(3 * MAX_ECHOES):
+        echoes.expect(Object("v1", "Widget", ObjectMeta(uid="u", resource_version=str(number))))
+    last = Object("v1", "Widget", ObjectMeta(uid="u", resource_version=str(3 * MAX_ECHOES - 1)))
+    first = Object("v1", "Widget", ObjectMeta(uid="u", resource_version="0"))
+
+    assert echoes.hear(last)
+    assert not echoes.hear(last)
+    assert not echoes.hear(first)

@@ -63,6 +63,7 @@ def instance_controller(
                 _to_single,
                 label_selector=write_back.selector,
                 required=False,
+                own_writes=False,
             ),
         ]
         reads.append(Read(hub, core.NAMESPACES, required=False))
@@ -89,6 +90,7 @@ class _Wiring:
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
                     turns.DENIED_INSTANCES: turns.denied_in,
                 },
+                own_writes=False,
             ),
             Watch(
                 self._cell,
@@ -113,6 +115,7 @@ class _Wiring:
                 label_selector=self._desk.selector,
                 indexes={CLAIMS_BY_INSTANCE_NAMESPACE: _instance_namespace_of},
                 required=False,
+                own_writes=False,
             ),
             Watch(
                 projects,

@@ -50,7 +50,7 @@ def projector(
                 from_hub,
                 indexes={HUB_INSTANCES_BY_DEPLOYMENT: _deployment_of},
             ),
-            Watch(projects, compute.INSTANCES, itself),
+            Watch(projects, compute.INSTANCES, itself, own_writes=False),
             Watch(projects, compute.WORKLOAD_DEPLOYMENTS, from_deployment, predicate=_came_or_went),
         ],
         reads=[Read(projects, core.NAMESPACES)],

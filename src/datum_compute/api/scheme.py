@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind as the API serves it. Each kind's module declares one as a constant."""
+class Resource(NamedTuple):
+    """A kind as the API serves it. Each kind's module declares one as a constant.
+
+    A tuple because the command line makes some, and could load no dataclass as fast."""
 
     group: str
     """Empty for the core group."""

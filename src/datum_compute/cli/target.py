@@ -5,21 +5,19 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, NamedTuple
 
-from datum_compute.assembly.local.state import StateDirectory, Unusable, default_directory
+from datum_compute.assembly.local import presence
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
-from datum_compute.client import kubeconfig
+from datum_compute.client import address, kubeconfig
 from datum_compute.client.credentials import TokenSource
 from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.retry import RetryPolicy, retries_for
 from datum_compute.env import Environment
 
 if TYPE_CHECKING:
+    from datum_compute.assembly.local.state import StateDirectory
     from datum_compute.client.client import ApiClient
     from datum_compute.client.reader import Reader
 
@@ -27,8 +25,7 @@ PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-
 USER_AGENT = "datumctl-compute"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A project's control plane and the credential to talk to it with."""
 
     project: str
@@ -79,7 +76,7 @@ def find_target(env: Environment, args: Namespace) -> Target:
         found = _through_proxy(env, _from_plugin(env, args))
     else:
         found = _from_local_platform(env, args)
-    return replace(found, retries=retries_for(env))
+    return found._replace(retries=retries_for(env))
 
 
 def _through_proxy(env: Environment, target: Target) -> Target:
@@ -88,7 +85,7 @@ def _through_proxy(env: Environment, target: Target) -> Target:
         proxy = kubeconfig.proxy_for(connection.origin, env)
     except kubeconfig.KubeconfigError as error:
         raise usage(str(error)) from error
-    return replace(target, connection=replace(connection, proxy=proxy))
+    return target._replace(connection=connection._replace(proxy=proxy))
 
 
 def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Target:
@@ -109,7 +106,7 @@ def _from_kubeconfig(env: Environment, args: Namespace) -> Target:
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error
     if args.project and not connection.prefix:
-        connection = replace(connection, prefix=PROJECT_PATH.format(args.project))
+        connection = connection._replace(prefix=PROJECT_PATH.format(args.project))
     return Target(args.project or connection.name, connection)
 
 
@@ -120,7 +117,8 @@ def _from_flags(args: Namespace) -> Target:
     ca_pem = b""
     if args.certificate_authority:
         try:
-            ca_pem = Path(args.certificate_authority).read_bytes()
+            with open(args.certificate_authority, "rb") as file:
+                ca_pem = file.read()
         except OSError as error:
             raise usage(f"--certificate-authority: {error}") from error
     return _target(args.project, _origin(args.server), args.token, ca_pem)
@@ -128,14 +126,14 @@ def _from_flags(args: Namespace) -> Target:
 
 def _origin(server: str) -> str:
     """Scheme, host and port of ``--server``; anything more would be dropped without a word."""
-    parts = urlsplit(server if "://" in server else f"https://{server}")
     try:
-        usable = parts.scheme in ("https", "http") and parts.hostname and (parts.port or 1)
+        found = address.split(server if "://" in server else f"https://{server}")
+        usable = found.is_server and not found.path.strip("/")
     except ValueError:  # the port is no number
-        usable = None
-    if not usable or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        usable = False
+    if not usable:
         raise usage(f'--server "{server}": expected HOST[:PORT] or https://HOST[:PORT]')
-    return f"{parts.scheme}://{parts.netloc}"
+    return found.origin
 
 
 def _from_plugin(env: Environment, args: Namespace) -> Target:
@@ -149,16 +147,25 @@ def _from_plugin(env: Environment, args: Namespace) -> Target:
 
 
 def local_state(env: Environment, args: Namespace) -> StateDirectory:
+    from pathlib import Path
+
+    from datum_compute.assembly.local.state import StateDirectory
+
+    return StateDirectory(Path(_local_directory(env, args)))
+
+
+def _local_directory(env: Environment, args: Namespace) -> str:
     if args.data_dir == "":
         raise usage("--data-dir: expected a directory")
-    return StateDirectory(Path(args.data_dir) if args.data_dir else default_directory(env))
+    return str(args.data_dir or presence.default_directory(env))
 
 
 def _from_local_platform(env: Environment, args: Namespace) -> Target:
-    state = local_state(env, args)
+    there = presence.Presence(_local_directory(env, args))
     try:
-        running, token = state.running(), state.token()
-    except Unusable as error:
+        running, token = there.running(), there.token()
+        ca_pem = there.ca_pem() if running else b""
+    except presence.Unusable as error:
         raise usage(str(error), "--data-dir DIR") from error
     if running is None or token is None:
         raise CommandError(
@@ -166,5 +173,4 @@ def _from_local_platform(env: Environment, args: Namespace) -> Target:
             code="NoTarget",
             hint="datumctl-compute local up --detach, or run it through datumctl",
         )
-    ca_pem = state.certificate_authority.read_bytes()
     return _target(args.project or running.project, running.address, token, ca_pem)

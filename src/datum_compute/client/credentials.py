@@ -10,11 +10,14 @@ Shared by the client and by the CLI's plain reader, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from datum_compute.client import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Identity(NamedTuple):
@@ -97,14 +100,14 @@ class _Asked:
 class TokenFile:
     """A token in a file that is replaced before it expires; read again when it changed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = path
         self._stamp: tuple[int, ...] = ()
         self._token = ""
 
     def __call__(self) -> str:
         try:
-            stat = self._path.stat()
+            stat = os.stat(self._path)
             stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if stamp != self._stamp:
                 self._token = self._read()
@@ -122,7 +125,8 @@ class TokenFile:
         self._stamp = ()
 
     def _read(self) -> str:
-        token = self._path.read_text(encoding="utf-8").strip()
+        with open(self._path, encoding="utf-8") as file:
+            token = file.read().strip()
         if not token:
             raise ValueError("the file is empty")
         if not is_token(token):

@@ -33,8 +33,7 @@ is read with the standard library.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class ClientError(Exception):
@@ -65,8 +64,7 @@ class Malformed(ClientError):
     """The answer was not an API object. The message holds its first bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """One fault of several in a refused request."""
 
     field: str

@@ -10,23 +10,20 @@ identity than intended would fail later in ways hard to understand.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from datum_compute.client import address, plain_yaml
 from datum_compute.client.credentials import TokenFile, TokenSource
 from datum_compute.client.errors import CredentialFailed
-from datum_compute.client.tls import client_context
 from datum_compute.env import Environment
 
 if TYPE_CHECKING:
     import ssl
+    from pathlib import Path
 
     from datum_compute.client.client import ApiClient
     from datum_compute.client.http import HttpTransport
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from datum_compute.client.retry import RetryPolicy
     from datum_compute.client.transport import Transport
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes mounts a pod's identity."""
 
 
@@ -42,8 +39,7 @@ class KubeconfigError(Exception):
     """The configuration cannot be used; the message names the file and the entry."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Connection:
+class Connection(NamedTuple):
     """All that a transport and a client need."""
 
     name: str
@@ -61,6 +57,8 @@ class Connection:
     key_pem: bytes = b""
 
     def tls(self) -> ssl.SSLContext:
+        from datum_compute.client.tls import client_context
+
         try:
             return client_context(
                 self.ca_pem,
@@ -89,15 +87,16 @@ def load(
     rights of this process, so only the user's own command line may allow it, and it needs
     ``env``.
     """
-    file = Path(path)
+    file = os.fspath(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
     except (OSError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"cannot read {file}: {error}") from error
     return _Kubeconfig(file, _parsed(text, file), env, allow_exec).connection(context)
 
 
-def in_cluster(env: Environment, directory: Path = SERVICE_ACCOUNT) -> Connection:
+def in_cluster(env: Environment, directory: str | Path = SERVICE_ACCOUNT) -> Connection:
     """The connection of a pod to its own cluster."""
     host = env.variable("KUBERNETES_SERVICE_HOST")
     port = env.variable("KUBERNETES_SERVICE_PORT") or "443"
@@ -106,18 +105,18 @@ def in_cluster(env: Environment, directory: Path = SERVICE_ACCOUNT) -> Connectio
             "not in a cluster: KUBERNETES_SERVICE_HOST is not set; name a kubeconfig instead"
         )
     try:
-        ca_pem = (directory / "ca.crt").read_bytes()
-        namespace = (directory / "namespace").read_text().strip()
+        ca_pem = _content(os.path.join(directory, "ca.crt"))
+        namespace = _content(os.path.join(directory, "namespace")).decode().strip()
     except OSError as error:
         raise KubeconfigError(f"cannot read the service account: {error}") from error
-    token = _token_file(directory / "token")
-    address = f"[{host}]" if ":" in host else host
+    token = _token_file(os.path.join(directory, "token"))
+    origin = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return Connection(
         name="in-cluster",
-        origin=f"https://{address}:{port}",
+        origin=origin,
         namespace=namespace or "default",
         ca_pem=ca_pem,
-        proxy=proxy_for(f"https://{address}:{port}", env),
+        proxy=proxy_for(origin, env),
         token=token,
     )
 
@@ -213,7 +212,7 @@ def render(
     JSON strings are YAML strings, so no name can break the form.
     """
     quoted = json.dumps
-    ca = base64.b64encode(ca_pem).decode()
+    ca = binascii.b2a_base64(ca_pem, newline=False).decode()
     return f"""\
 apiVersion: v1
 kind: Config
@@ -240,7 +239,7 @@ class _Kubeconfig:
     """One parsed file; relative paths in it start at its own directory."""
 
     def __init__(
-        self, file: Path, content: dict[str, Any], env: Environment | None, allow_exec: bool
+        self, file: str, content: dict[str, Any], env: Environment | None, allow_exec: bool
     ) -> None:
         self._file = file
         self._content = content
@@ -306,13 +305,13 @@ class _Kubeconfig:
     def _server(self, cluster: dict[str, Any], name: str) -> tuple[str, str]:
         server = str(cluster.get("server") or "")
         try:
-            parts = urlsplit(server)
-            valid = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+            found = address.split(server)
+            usable = found.is_server
         except ValueError:
-            valid = False
-        if not valid or parts.query or parts.fragment or "@" in parts.netloc:
+            usable = False
+        if not usable:
             raise self._error(f"the cluster of context {name!r} has no usable server: {server!r}")
-        return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+        return found.origin, found.path.rstrip("/")
 
     def _proxy(self, cluster: dict[str, Any], origin: str) -> str:
         if not cluster.get("proxy-url"):
@@ -334,6 +333,8 @@ class _Kubeconfig:
     ) -> TokenSource:
         if not user.get("exec"):
             return ""
+        from pathlib import Path
+
         from datum_compute.client import exec_plugin
         from datum_compute.client.exec_credential import ExecCredential
 
@@ -343,7 +344,7 @@ class _Kubeconfig:
             plugin = exec_plugin.plugin_from(
                 user["exec"],
                 where=f"{self._file}: user {name!r}",
-                directory=self._file.parent,
+                directory=Path(self._file).parent,
                 cluster=exec_plugin.cluster_info(cluster, ca_pem),
             )
         except ValueError as error:
@@ -354,24 +355,29 @@ class _Kubeconfig:
         """Embedded data wins over a file's name, as in kubectl."""
         if entry.get(f"{key}-data"):
             try:
-                return base64.b64decode(str(entry[f"{key}-data"]), validate=True)
-            except binascii.Error as error:
+                return binascii.a2b_base64(str(entry[f"{key}-data"]), strict_mode=True)
+            except ValueError as error:
                 raise self._error(f"{key}-data is not base64: {error}") from error
         if entry.get(key):
             try:
-                return self._path(str(entry[key])).read_bytes()
+                return _content(self._path(str(entry[key])))
             except OSError as error:
                 raise self._error(f"cannot read {key}: {error}") from error
         return b""
 
-    def _path(self, name: str) -> Path:
-        return self._file.parent / name  # an absolute name stays as it is
+    def _path(self, name: str) -> str:
+        return os.path.join(os.path.dirname(self._file), name)  # an absolute name stays as it is
 
     def _error(self, message: str) -> KubeconfigError:
         return KubeconfigError(f"{self._file}: {message}")
 
 
-def _token_file(path: Path) -> TokenFile:
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _token_file(path: str) -> TokenFile:
     token = TokenFile(path)
     try:
         token()  # a missing one is an error of the start, not of the first request
@@ -380,7 +386,7 @@ def _token_file(path: Path) -> TokenFile:
     return token
 
 
-def _parsed(text: str, file: Path) -> dict[str, Any]:
+def _parsed(text: str, file: str) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
         # JSON is YAML, and quicker to read without its library.
         try:
@@ -388,13 +394,13 @@ def _parsed(text: str, file: Path) -> dict[str, Any]:
         except ValueError:
             content = _parsed_yaml(text, file)
     else:
-        content = _parsed_yaml(text, file)
+        content = plain_yaml.parsed(text) or _parsed_yaml(text, file)
     if not isinstance(content, dict):
         raise KubeconfigError(f"{file}: not a kubeconfig")
     return content
 
 
-def _parsed_yaml(text: str, file: Path) -> Any:
+def _parsed_yaml(text: str, file: str) -> Any:
     import yaml
 
     try:

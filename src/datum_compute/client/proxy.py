@@ -10,22 +10,30 @@ that loses nothing: the proxy is asked to CONNECT, and TLS goes through it to th
 
 from __future__ import annotations
 
-import ipaddress
-from base64 import b64encode
 from collections.abc import Callable
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ipaddress
+
+# Nearly every start ends with the finding that there is no proxy, so what takes one apart is
+# loaded when there is one.
 
 Variable = Callable[[str], str | None]
 
 
 def proxy_from_environment(origin: str, variable: Variable) -> str:
     """The proxy for ``origin``, or an empty text. Raises ValueError if it is not usable."""
+    name = origin.partition("://")[0].lower() + "_proxy"
+    value = _either(name, variable)
+    if not value:
+        return ""
+    from urllib.parse import urlsplit
+
     parts = urlsplit(origin)
     host = (parts.hostname or "").rstrip(".").lower()
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    name = f"{parts.scheme}_proxy"
-    value = _either(name, variable)
-    if not value or _is_this_host(host) or _is_excepted(host, port, _either("no_proxy", variable)):
+    if _is_this_host(host) or _is_excepted(host, port, _either("no_proxy", variable)):
         return ""
     try:
         return checked_proxy(value)
@@ -35,6 +43,8 @@ def proxy_from_environment(origin: str, variable: Variable) -> str:
 
 def checked_proxy(url: str) -> str:
     """The proxy's URL with its scheme. Raises ValueError if we cannot use it."""
+    from urllib.parse import urlsplit
+
     if "://" not in url:
         url = f"http://{url}"
     try:
@@ -51,6 +61,9 @@ def checked_proxy(url: str) -> str:
 
 def proxy_authorization(url: str) -> dict[str, str]:
     """The header for a proxy that wants a user and password, if its URL holds them."""
+    from base64 import b64encode
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(url)
     if not parts.username:
         return {}
@@ -82,6 +95,8 @@ def _matches(host: str, port: int, entry: str) -> bool:
         return True
     address = _address(host)
     if "/" in entry:
+        import ipaddress
+
         try:
             return address is not None and address in ipaddress.ip_network(entry, strict=False)
         except ValueError:
@@ -110,6 +125,8 @@ def _split_port(entry: str) -> tuple[str, str]:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -1,34 +1,42 @@
 """Plain reads for the command line, without an event loop.
 
 A command that shows one object spends most of its time importing; this reader needs only
-the standard library. It offers the reading part of :mod:`.protocol` on the same paths with
-the same errors, one connection, and objects as plain JSON values.
+the standard library, and little of that. It offers the reading part of :mod:`.protocol` on
+the same paths with the same errors, one connection, and objects as plain JSON values.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
-import select
-import ssl
-from collections.abc import Callable
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
 
 from datum_compute import __version__
-from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.credentials import Identity, TokenSource, credential_of
-from datum_compute.client.proxy import proxy_authorization
-from datum_compute.client.retry import Outcome, RetryPolicy
+from datum_compute.client.address import split
+from datum_compute.client.credentials import credential_of, is_token
+from datum_compute.client.http1 import BadAnswer, HttpConnection
+from datum_compute.client.retry import Outcome
 from datum_compute.client.target import Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from typing import Any
+
+    from datum_compute.api.scheme import Resource
+    from datum_compute.client.credentials import Identity, TokenSource
+    from datum_compute.client.retry import RetryPolicy
+
+    Items = list[dict[str, Any]]
+    _Answer = tuple[int, str, bytes]
+    """Code, ``Retry-After`` and body."""
 
 PAGE = 500
 """Objects per request, as kubectl asks."""
 
-Items = list[dict[str, Any]]
-_Answer = tuple[int, str, bytes]
-"""Code, ``Retry-After`` and body."""
+_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+_IN_PATHS = frozenset((_UNRESERVED + "/:@!$&'()*+,;=").encode())
+_IN_QUERIES = frozenset(_UNRESERVED.encode())
 
 
 class Reader:
@@ -49,11 +57,11 @@ class Reader:
         user_agent: str = f"datum-compute/{__version__}",
         on_unreadable: Callable[[str], None] | None = None,
         retries: RetryPolicy | None = None,
-        pause: Callable[[float], object] = lambda seconds: select.select([], [], [], seconds),
+        pause: Callable[[float], object] | None = None,
     ) -> None:
         """``timeout`` bounds each wait on the socket, not the whole answer. ``on_unreadable``
         is told of each item that is skipped because it is not an object. Without ``retries``
-        every failure is raised at once."""
+        every failure is raised at once. ``pause`` waits between two tries."""
         self._server = server.rstrip("/")
         self._cluster = cluster
         self._prefix = prefix.rstrip("/")
@@ -66,8 +74,8 @@ class Reader:
         self._user_agent = user_agent
         self._on_unreadable = on_unreadable
         self._retries = retries
-        self._pause = pause
-        self._connection: http.client.HTTPConnection | None = None
+        self._pause = pause or _pause
+        self._connection: HttpConnection | None = None
 
     @property
     def cluster(self) -> str:
@@ -147,19 +155,21 @@ class Reader:
     def _get(
         self, path: str, query: dict[str, str] | str, what: str, accept: str = "application/json"
     ) -> bytes:
-        url = quote(self._prefix + path, safe="/:@!$&'()*+,;=~")
+        url = _quoted(self._prefix + path, _IN_PATHS)
         if not isinstance(query, str):
-            query = urlencode({key: value for key, value in query.items() if value})
+            query = _encoded(query)
         if query:
             url += "?" + query
         identity = self._identity(what)
-        status, retry_after, body = self._answer(url, self._headers(accept, identity), what)
+        status, retry_after, body = self._answer(url, self._headers(accept, identity, what), what)
         if status == 401:
             # What we know of ourselves may have changed.
             self._credential.renounce(identity)
             renewed = self._identity(what)
             if renewed != identity:
-                status, retry_after, body = self._answer(url, self._headers(accept, renewed), what)
+                status, retry_after, body = self._answer(
+                    url, self._headers(accept, renewed, what), what
+                )
         if 200 <= status < 300:
             return body
         if status < 400:
@@ -188,49 +198,66 @@ class Reader:
 
     def _send(self, url: str, headers: dict[str, str], what: str) -> _Answer:
         connection = self._connect(what)
-        if self._proxy and not self._server.startswith("https:"):
+        if self._is_proxied_in_plain:
             url = self._server + url
         try:
-            connection.request("GET", url, headers=headers)
-            response = connection.getresponse()
-            body = response.read()
+            status, answered, body = connection.get(url, headers)
         except TimeoutError as error:
             self.close()
             raise errors.TimedOut(f"{what}: no answer within {self._timeout:g} s") from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, BadAnswer) as error:
             self.close()
             text = str(error) or type(error).__name__
             raise errors.Disconnected(f"{what}: {self._server}: {text}") from error
-        except BaseException:
-            self.close()  # interrupted half way: the connection is of no further use
-            raise
-        return response.status, response.getheader("retry-after", ""), body
+        return status, answered.get("retry-after", ""), body
 
-    def _connect(self, what: str) -> http.client.HTTPConnection:
-        if self._connection is not None and self._connection.sock is not None:
+    def _connect(self, what: str) -> HttpConnection:
+        if self._connection is not None and self._connection.is_open:
             return self._connection
         connection = self._new_connection()
         try:
             connection.connect()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
+        except (OSError, BadAnswer) as error:
             text = str(error) or type(error).__name__
             raise errors.ConnectFailed(f"{what}: {self._server}: {text}") from error
         self._connection = connection
         return connection
 
-    def _new_connection(self) -> http.client.HTTPConnection:
-        server, proxy = urlsplit(self._server), urlsplit(self._proxy)
-        host, port = server.hostname or "", server.port
-        near_host, near_port = proxy.hostname or host, proxy.port or 80 if self._proxy else port
+    def _new_connection(self) -> HttpConnection:
+        server = split(self._server)
+        tls = self._tls
+        if tls is None and server.scheme == "https":
+            from datum_compute.client.tls import client_context
+
+            tls = client_context()
+        if not self._proxy:
+            return HttpConnection(
+                server.host,
+                server.port,
+                timeout=self._timeout,
+                tls=tls if server.scheme == "https" else None,
+                server_hostname=self._server_hostname or server.host,
+            )
+        from datum_compute.client.proxy import proxy_authorization
+
+        proxy = split(self._proxy)
         if server.scheme != "https":
-            return http.client.HTTPConnection(near_host, near_port, timeout=self._timeout)
-        context = self._tls or ssl.create_default_context()
-        expected = self._server_hostname or host
-        made = _HTTPSConnection(expected, context, near_host, near_port, timeout=self._timeout)
-        if self._proxy:
-            made.set_tunnel(host, port or 443, proxy_authorization(self._proxy))
-        return made
+            return HttpConnection(proxy.host, proxy.port, timeout=self._timeout)
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        return HttpConnection(
+            proxy.host,
+            proxy.port,
+            timeout=self._timeout,
+            tls=tls,
+            server_hostname=self._server_hostname or server.host,
+            beyond=f"{host}:{server.port}",
+            proxy_headers=proxy_authorization(self._proxy),
+        )
+
+    @property
+    def _is_proxied_in_plain(self) -> bool:
+        """Without TLS every request is the proxy's to read, and names the server in full."""
+        return bool(self._proxy) and not self._server.startswith("https:")
 
     def _identity(self, what: str) -> Identity:
         try:
@@ -238,30 +265,46 @@ class Reader:
         except errors.CredentialFailed as failure:
             raise errors.CredentialFailed(f"{what}: {failure}") from failure
 
-    def _headers(self, accept: str, identity: Identity) -> dict[str, str]:
-        headers = {"Accept": accept, "User-Agent": self._user_agent}
+    def _headers(self, accept: str, identity: Identity, what: str) -> dict[str, str]:
+        headers = {
+            "Host": split(self._server).authority,
+            "Accept": accept,
+            "Accept-Encoding": "identity",
+            "User-Agent": self._user_agent,
+        }
         if identity.token:
+            if not is_token(identity.token):
+                raise errors.CredentialFailed(
+                    f"{what}: the token holds characters that cannot be part of one"
+                )
             headers["Authorization"] = f"Bearer {identity.token}"
-        if self._proxy and not self._server.startswith("https:"):
-            headers |= proxy_authorization(
-                self._proxy
-            )  # without TLS every request is the proxy's to read
+        if self._is_proxied_in_plain:
+            from datum_compute.client.proxy import proxy_authorization
+
+            headers |= proxy_authorization(self._proxy)
         return headers
 
 
-class _HTTPSConnection(http.client.HTTPSConnection):
-    """Expects ``expected`` in the certificate, whichever host the socket goes to."""
+def _pause(seconds: float) -> None:
+    import select
 
-    def __init__(
-        self, expected: str, context: ssl.SSLContext, host: str, port: int | None, timeout: float
-    ) -> None:
-        super().__init__(host, port, timeout=timeout, context=context)
-        self._expected = expected
-        self._tls = context
+    select.select([], [], [], seconds)
 
-    def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._expected)
+
+def _quoted(text: str, safe: frozenset[int], space: str = "%20") -> str:
+    data = text.encode()
+    if safe.issuperset(data):
+        return text
+    return "".join(
+        chr(byte) if byte in safe else space if byte == 0x20 else f"%{byte:02X}" for byte in data
+    )
+
+
+def _encoded(query: dict[str, str]) -> str:
+    """Of the values that are not empty."""
+    return "&".join(
+        f"{key}={_quoted(value, _IN_QUERIES, space='+')}" for key, value in query.items() if value
+    )
 
 
 def _decoded(body: bytes, what: str) -> dict[str, Any]:

@@ -17,8 +17,7 @@ Shared with the CLI's plain reader, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from datum_compute.client import errors
 
@@ -57,8 +56,7 @@ class RetryBudget:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one try of a call went wrong: by a failure, or by an answer's code."""
 
     failure: errors.TransportFailure | None = None
@@ -98,7 +96,17 @@ class RetryPolicy:
 
 
 def retries_for(env: Environment) -> RetryPolicy:
-    return RetryPolicy(env.random("client.retry"))
+    return RetryPolicy(_Stream(env))
+
+
+class _Stream:
+    """The stream for retries, asked for when there is one to make: chance takes time to load."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def uniform(self, a: float, b: float) -> float:
+        return self._env.random("client.retry").uniform(a, b)
 
 
 def _may_help(outcome: Outcome, *, is_read: bool) -> bool:

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from datum_compute.api.scheme import Resource
-from datum_compute.client import errors
+from datum_compute.client import errors, reader
 from datum_compute.client.reader import Reader
 from datum_compute.client.tls import client_context
 from tests.unit.client.sockets import Connection, Head, self_signed, serving
@@ -23,10 +25,15 @@ T = TypeVar("T")
 
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 COLLECTION = "/apis/toys.example.com/v1/namespaces/default/widgets"
-HEAVY = ("asyncio", "aiohttp", "msgspec", "yaml", "cryptography", "rich")
+HEAVY = (
+    *("asyncio", "aiohttp", "msgspec", "yaml", "cryptography", "rich"),
+    *("dataclasses", "email", "http", "inspect", "ipaddress", "logging", "pathlib", "random"),
+    *("ssl", "subprocess", "tempfile", "urllib"),
+)
+"""Others, and parts of the standard library that take longer to load than a read to make."""
 
 
-def test_it_needs_the_standard_library_alone() -> None:
+def test_it_needs_little_of_the_standard_library_and_nothing_else() -> None:
     program = "import sys; import datum_compute.client.reader; print(*sys.modules)"
 
     loaded = subprocess.run(
@@ -35,6 +42,54 @@ def test_it_needs_the_standard_library_alone() -> None:
 
     assert "datum_compute.client.reader" in loaded
     assert [name for name in HEAVY if name in loaded] == []
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+def test_paths_and_queries_are_escaped_as_the_standard_library_does(text: str) -> None:
+    safe = "/:@!$&'()*+,;=~"
+
+    assert reader._quoted(text, reader._IN_PATHS) == quote(text, safe=safe)
+    assert reader._encoded({"a": text, "b": ""}) == urlencode({"a": text} if text else {})
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("token", ["a\nb", "a\r\nX: y", "\N{GREEK SMALL LETTER ALPHA}", "a\0"])
+async def test_a_token_that_cannot_be_sent_is_never_sent(token: str) -> None:
+    toy = Toy(lambda head: (WIDGET,))
+
+    with pytest.raises(
+        errors.CredentialFailed, match=r"get widgets.*default/one on toy: the token"
+    ):
+        await ask(toy, lambda reader: reader.get(WIDGETS, "one", "default"), token=token)
+
+    assert toy.heads == []
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(
+    ("server", "beyond"),
+    [("https://[::1]:7443", "[::1]:7443"), ("https://api.example.com", "api.example.com:443")],
+)
+async def test_a_proxy_is_told_the_server_with_its_port(server: str, beyond: str) -> None:
+    heads: list[Head | None] = []
+
+    async def proxy(connection: Connection) -> None:
+        heads.append(await connection.request())
+        await connection.answer(b"no", "407 Proxy Authentication Required")
+
+    def get(port: int) -> None:
+        made = Reader(server, cluster="toy", proxy=f"http://user:p%40ss@127.0.0.1:{port}")
+        made.get(WIDGETS, "one", "default")
+
+    async with serving(proxy) as port:
+        with pytest.raises(errors.ConnectFailed, match="HTTP 407") as failure:
+            await asyncio.to_thread(get, port)
+
+    (head,) = heads
+    assert head is not None
+    assert (head.method, head.target, head.headers["host"]) == ("CONNECT", beyond, beyond)
+    assert head.headers["proxy-authorization"] == "Basic dXNlcjpwQHNz"
+    assert "p@ss" not in str(failure.value)
 
 
 Answers = Callable[[Head], tuple[Any, ...]]

@@ -26,7 +26,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from datum_compute.assembly.local import presence
+from datum_compute.assembly.local.presence import RunningPlatform, Unusable
 from datum_compute.env import Environment
+
+__all__ = [
+    "AlreadyRunning",
+    "LocalSettings",
+    "RunningPlatform",
+    "StateDirectory",
+    "Unusable",
+    "default_directory",
+]
 
 DEFAULT_PORT = 7443
 DEFAULT_GRANT = {"instances": 100, "vcpus": 400_000, "memory": 819_200}
@@ -70,33 +81,17 @@ class LocalSettings:
         return tuple(city.lower() for city in self.cities)
 
 
-@dataclass(frozen=True)
-class RunningPlatform:
-    """What a running platform says about itself in ``platform.json``."""
-
-    pid: int
-    address: str
-    project: str
-    started_at: str
-
-
 def default_directory(env: Environment) -> Path:
-    base = env.variable("XDG_STATE_HOME")
-    home = env.variable("HOME") or "~"
-    root = Path(base) if base else Path(home).expanduser() / ".local" / "state"
-    return root / "datum-compute"
+    return Path(presence.default_directory(env))
 
 
 class AlreadyRunning(Exception):
     """Another process holds the state directory."""
 
 
-class Unusable(Exception):
-    """The state directory, or a file in it, is not what it must be; the message says which."""
-
-
-class StateDirectory:
+class StateDirectory(presence.Presence):
     def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
         self.path = path
 
     @property
@@ -120,7 +115,7 @@ class StateDirectory:
 
     def settings(self) -> LocalSettings | None:
         """What an earlier ``local up`` stored, or None before the first."""
-        stored = self._read("settings.json")
+        stored = self.read("settings.json")
         if stored is None:
             return None
         known = {f.name for f in fields(LocalSettings)}
@@ -135,14 +130,11 @@ class StateDirectory:
 
     def disconnected(self) -> list[str]:
         """Cells that are cut off from the centre."""
-        cells = (self._read("disconnected.json") or {}).get("cells")
+        cells = (self.read("disconnected.json") or {}).get("cells")
         return [str(cell) for cell in cells] if isinstance(cells, list) else []
 
     def store_disconnected(self, cells: list[str]) -> None:
         self._write("disconnected.json", {"cells": cells})
-
-    def token(self) -> str | None:
-        return self._text("token").strip() or None
 
     def ensure_token(self, env: Environment) -> str:
         token = self.token()
@@ -151,39 +143,12 @@ class StateDirectory:
             self._write_bytes("token", token.encode() + b"\n")
         return token
 
-    def running(self) -> RunningPlatform | None:
-        """The platform that holds this directory, once it has said where it listens."""
-        if not self.is_held():
-            return None
-        stored = self._read("platform.json")
-        try:
-            running = RunningPlatform(**stored) if stored else None
-        except TypeError:
-            return None  # not in our form: as good as not said
-        return running if running and isinstance(running.address, str) else None
-
     def holder(self) -> int | None:
         """The process that holds this directory, from its first moment to its last."""
         if not self.is_held():
             return None
-        text = self._text("lock").strip()
+        text = self.text("lock").strip()
         return int(text) if text.isascii() and text.isdecimal() else None
-
-    def is_held(self) -> bool:
-        try:
-            handle = os.open(self.path / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise Unusable(f"{self.path}: {error.strerror}") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        else:
-            return False
-        finally:
-            os.close(handle)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -217,26 +182,10 @@ class StateDirectory:
                 self._remove(f".{name}.new")
 
     def announce(self, running: RunningPlatform) -> None:
-        self._write("platform.json", asdict(running))
+        self._write("platform.json", running._asdict())
 
     def _remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
-
-    def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            value = json.loads(self._text(name))
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
-
-    def _text(self, name: str) -> str:
-        """What a file holds; nothing when it is not there."""
-        try:
-            return (self.path / name).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            raise Unusable(f"{self.path / name}: {error.strerror}") from error
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         self._write_bytes(name, json.dumps(value, indent=2).encode() + b"\n")

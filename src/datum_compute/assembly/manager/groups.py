@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -80,7 +79,7 @@ class Planes:
 
     def project(self, name: str, path: str, *, fenced: bool = True) -> Client:
         """A project's plane below the server of this kubeconfig."""
-        connection = replace(self._connection(path), prefix=PROJECT_PATH.format(name))
+        connection = self._connection(path)._replace(prefix=PROJECT_PATH.format(name))
         return self._client(connection, name, fenced=fenced)
 
     def _own_connection(self) -> Connection:
@@ -136,7 +135,9 @@ def _leadership(env: Environment, settings: ManagerSettings, planes: Planes) -> 
     return leadership
 
 
-def lease_namespace(settings: ManagerSettings, directory: Path = kubeconfig.SERVICE_ACCOUNT) -> str:
+def lease_namespace(
+    settings: ManagerSettings, directory: Path = Path(kubeconfig.SERVICE_ACCOUNT)
+) -> str:
     """As told, or that of the pod we run in."""
     if settings.leader_elect_namespace:
         return settings.leader_elect_namespace

@@ -8,7 +8,6 @@ awaits :meth:`Store.durable` afterwards.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -338,7 +337,7 @@ def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool
 
 def _check_preconditions(kind: ServedKind, before: Stored, how: Deletion) -> None:
     # The kind where the plural should stand: the real server's words.
-    about = replace(kind.resource, plural=kind.resource.kind)
+    about = kind.resource._replace(plural=kind.resource.kind)
     if how.uid and how.uid != before.uid:
         why = (
             f"the UID in the precondition ({how.uid}) does not match the UID in record"

@@ -66,7 +66,7 @@ check: $(VENV)/.development ## Lint, format, types, layers, generated files
 bench: $(VENV)/.bench ## Measure against the budgets; ONLY=1,9 selects some
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-generate: $(VENV)/.development ## Write the generated files: CRDs
+generate: $(VENV)/.development ## Write the generated files: CRDs, roles, references
 	$(BIN)/python scripts/generate.py
 
 plugin: $(VENV)/.product ## Build the single-file datumctl plugin into dist/

@@ -1,8 +1,8 @@
-"""Write the generated files: the definitions under ``deploy/crds``, and the references of
-the API and of the command line.
+"""Write the generated files: the definitions under ``deploy/crds``, the roles and webhooks
+under ``deploy/base``, and the references of the API, of the command line and of rights.
 
-Run it after changing a type in ``datum_compute.api`` or what a command takes. A test fails
-while the files differ from what this would write.
+Run it after changing a type in ``datum_compute.api``, what a command takes, or what a process
+may do. A test fails while the files differ from what this would write.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # its neighbours are found from the root, as in the tests
 
 from datum_compute.api.crds import all_crds  # noqa: E402
-from scripts import api_reference, cli_reference  # noqa: E402
+from scripts import api_reference, cli_reference, roles  # noqa: E402
 
 CRDS = Path("deploy/crds")
 API_REFERENCE = Path("docs/reference/api.md")
 CLI_REFERENCE = Path("docs/reference/cli.md")
+RIGHTS_REFERENCE = Path("docs/reference/rights.md")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -41,17 +42,33 @@ class _Dumper(yaml.SafeDumper):
 @cache
 def rendered() -> Mapping[Path, str]:
     """Path below the root -> content, for every generated file."""
-    return {
-        CRDS / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": yaml.dump(
-            crd, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
-        )
+    definitions = {
+        CRDS / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": _yaml([crd])
         for crd in all_crds()
-    } | {API_REFERENCE: api_reference.rendered(), CLI_REFERENCE: cli_reference.rendered()}
+    }
+    base = {path: _yaml(documents) for path, documents in roles.manifests().items()}
+    references = {
+        API_REFERENCE: api_reference.rendered(),
+        CLI_REFERENCE: cli_reference.rendered(),
+        RIGHTS_REFERENCE: roles.reference(),
+    }
+    return definitions | base | references
+
+
+def _yaml(documents: list[dict[str, Any]]) -> str:
+    return "---\n".join(
+        yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+        for each in documents
+    )
 
 
 def found_in(root: Path) -> dict[Path, str]:
-    """What is there of it, superfluous definitions included."""
-    files = [*sorted((root / CRDS).glob("*.yaml")), root / API_REFERENCE, root / CLI_REFERENCE]
+    """What is there of it, superfluous manifests included."""
+    files = [
+        *sorted((root / CRDS).glob("*.yaml")),
+        *sorted((root / roles.BASE).rglob("*.yaml")),
+        *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE)),
+    ]
     return {
         path.relative_to(root): path.read_text(encoding="utf-8") for path in files if path.exists()
     }
@@ -70,7 +87,7 @@ def write(root: Path) -> None:
     for path, content in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(content, encoding="utf-8")
-    print(f"{len(files)} files in {CRDS} and {API_REFERENCE.parent}")
+    print(f"{len(files)} files in {CRDS}, {roles.BASE} and {API_REFERENCE.parent}")
 
 
 def main() -> int:

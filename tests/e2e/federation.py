@@ -22,8 +22,10 @@ from datum_compute.assembly.local.platform import ADMIN, Build, LocalPlatform, i
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
+from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing import loop
+from datum_compute.testing.calls import CallRecord
 from datum_compute.testing.environment import START, SimulatedEnvironment, SkewedEnvironment
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Direction, Network
@@ -109,11 +111,13 @@ class Federation:
     env: SimulatedEnvironment = field(init=False)
     network: Network = field(init=False)
     processes: dict[str, Process] = field(default_factory=dict)
+    calls: CallRecord = field(init=False)
 
     def run(self) -> str:
         """The digest of the run."""
         loop.run(self._run(), seed=self.seed)
         assert not self.witness.broken, "\n".join(self.witness.broken)
+        assert self.calls.denied == set(), "rights are missing"
         return self.trace.digest
 
     async def _run(self) -> None:
@@ -129,6 +133,7 @@ class Federation:
                 carrier=self._carrier,
                 supervise=self._supervise,
                 listeners=[self.witness.changed],
+                guard=self._guard,
             )
             async with self.platform.run(admin_token="simulated-admin"):
                 self.trace.follow_commits(self.platform.store, env)
@@ -137,6 +142,10 @@ class Federation:
     def _carrier(self, handler: Handler, process: str, plane: str) -> Transport:
         transport = in_process(handler, process, plane)
         return transport if process == ADMIN else self.network.transport(process, plane, transport)
+
+    def _guard(self, roles: Roles) -> CallRecord:
+        self.calls = CallRecord(roles)
+        return self.calls
 
     def _supervise(self, name: str, build: Build) -> Process:
         chance = self.env.random(f"clock of {name}")

@@ -29,7 +29,9 @@ from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.client.transport import Handler, Transport
+from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.runtime import patch
+from datum_compute.testing.calls import CallRecord
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
 from tests.e2e.losses import LossyTransport
@@ -85,6 +87,7 @@ class Life:
     commits: int = 0
     platform: LocalPlatform = field(init=False)
     env: SimulatedEnvironment = field(init=False)
+    calls: CallRecord = field(init=False)
 
     def run(self, story: Story) -> bool:
         """Whether the story came to its end."""
@@ -114,6 +117,7 @@ class Life:
             cuts=self.cuts,
             carrier=self._carrier,
             listeners=listeners,
+            guard=self._guard,
         )
         loop = VirtualLoop(self.seed)
         try:
@@ -139,6 +143,11 @@ class Life:
     async def _live(self, story: Story) -> None:
         async with self.platform.run(admin_token="simulated-admin"):
             await story(self)
+        assert self.calls.denied == set(), "rights are missing"
+
+    def _guard(self, roles: Roles) -> CallRecord:
+        self.calls = CallRecord(roles)
+        return self.calls
 
     def _carrier(self, handler: Handler, process: str, plane: str) -> Transport:
         transport = in_process(handler, process, plane)

@@ -19,7 +19,9 @@ from datum_compute.assembly.local.platform import ADMIN, Build, LocalPlatform, i
 from datum_compute.assembly.local.state import DEFAULT_GRANT, LocalSettings
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
+from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.calls import CallRecord
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.network import Network
 from datum_compute.testing.processes import Process
@@ -76,6 +78,8 @@ class Stage:
     tenant: str = ""
     hub_namespace: str = ""
     platform: LocalPlatform = field(init=False)
+    calls: CallRecord = field(init=False)
+    """What every process has asked of every plane."""
 
     def client(self, plane: str) -> Client:
         return self.platform.client(plane, ADMIN)
@@ -132,9 +136,11 @@ async def stage(
     wrap: Wrap = lambda transport, process, plane: transport,
     env: SimulatedEnvironment | None = None,
     witness: Witness | None = None,
+    permissive: bool = False,
 ) -> AsyncIterator[Stage]:
     """``grant`` is what the project may use, ``held`` are processes that do not start yet, and
-    ``witness`` one who has seen what is in the store already."""
+    ``witness`` one who has seen what is in the store already. To whom a right is missing, the
+    stage tells at its end, unless it is ``permissive``: then nobody needs one."""
     env = env or SimulatedEnvironment(seed)
     witness = witness or Witness()
     env.on_fault("store.after-commit", witness.committed)
@@ -153,6 +159,10 @@ async def stage(
             part = made.parts[name] = Part(process, network, held=name in held)
             return part
 
+        def guard(roles: Roles) -> CallRecord:
+            made.calls = CallRecord(roles, permissive)
+            return made.calls
+
         made.platform = LocalPlatform(
             env,
             path,
@@ -160,11 +170,13 @@ async def stage(
             carrier=carrier,
             supervise=supervise,
             listeners=[witness.changed],
+            guard=guard,
         )
         async with made.platform.run(admin_token="simulated-admin"):
             namespace = await made.project.get(core.NAMESPACES, NAMESPACE)
             made.hub_namespace = f"ns-{namespace.metadata.uid}"
             yield made
+    assert permissive or made.calls.denied == set(), "rights are missing"
 
 
 def deployment(

@@ -52,6 +52,17 @@ def test_a_right_is_a_verb_on_a_resource_of_a_group() -> None:
     assert not roles.allows(ROBOT, _asks("get", "cell/dfw", "workloads", group))
 
 
+def test_a_right_on_everything_is_still_one_to_certain_verbs() -> None:
+    roles = Roles()
+    roles.grant("robot", "project", [Rule("*", "*", ("list", "delete"))])
+
+    assert roles.allows(ROBOT, _asks("delete", "project/demo", "instances", READ.group))
+    assert roles.allows(ROBOT, _asks("list", "project/demo", "secrets"))
+    assert roles.allows(ROBOT, _asks("delete", "project/demo", "instances/status", READ.group))
+    assert not roles.allows(ROBOT, _asks("get", "project/demo", "secrets"))
+    assert not roles.allows(ROBOT, _asks("delete", "hub", "secrets"))
+
+
 def test_a_right_holds_on_the_planes_it_was_given_for() -> None:
     roles, group = _roles(), "compute.datumapis.com"
 

@@ -14,8 +14,6 @@ from datum_compute.webhooks.workload import WorkloadReviews
 
 NAME = "workloads.compute.datumapis.com"
 CLAIMS_NAME = "resourceclaims.quota.miloapis.com"
-USER = "compute-webhooks"
-"""Who reads on behalf of the reviews."""
 
 
 def build_admission(client_of: ClientOf) -> Admission:

@@ -20,6 +20,7 @@ import msgspec
 from datum_compute.api import conditions, crds, karmada
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
+from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.cut import Cuts
 from datum_compute.assembly.local.state import LocalSettings
@@ -39,6 +40,8 @@ from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.platform.apiserver import access, routing
+from datum_compute.platform.apiserver.access import Authorizer
+from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.platform.apiserver.server import ApiServer
 from datum_compute.platform.apiserver.storage import Listener, Store
 from datum_compute.platform.entitlements import Approval, entitlement_controllers
@@ -109,11 +112,12 @@ class LocalPlatform:
         carrier: Carrier = in_process,
         supervise: Callable[[str, Build], Running] | None = None,
         listeners: Sequence[Listener] = (),
+        guard: Callable[[Roles], Authorizer] = lambda roles: roles,
     ) -> None:
         """``cuts`` says which cells are disconnected. ``carrier`` makes the transports of the
         processes, ``supervise`` decides how a process runs, given its name and how it is
-        built, and ``listeners`` hear of every change in the store; simulations bring their
-        own."""
+        built, ``listeners`` hear of every change in the store, and ``guard`` is what every
+        request has to pass; simulations bring their own."""
         self.env = env
         self.settings = settings
         self.cuts = cuts or Cuts()
@@ -121,6 +125,8 @@ class LocalPlatform:
         self._carrier = carrier
         self._supervise = supervise or (lambda _, build: build(env))
         self._listeners = listeners
+        self._roles = Roles()
+        self._authorizer = guard(self._roles)
         self._server: ApiServer | None = None
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
@@ -148,11 +154,12 @@ class LocalPlatform:
                 self.env,
                 store,
                 crds_for=crds.crds_for,
+                authorizer=self._authorizer,
                 local=verbs.handle,
                 metrics=self._metrics,
                 admission=(
-                    admission.build_admission(lambda project: self._reviewer(f"project/{project}")),
-                    admission.build_claim_admission(lambda: self._reviewer("root")),
+                    admission.build_admission(self._workload_reviewer),
+                    admission.build_claim_admission(self._claim_reviewer),
                 ),
             )
             self._tokens = {ADMIN: admin_token}
@@ -199,21 +206,29 @@ class LocalPlatform:
             field_manager=user,
         )
 
-    def _reviewer(self, plane: str) -> Client:
+    def _workload_reviewer(self, project: str) -> Client:
+        return self._reviewer(f"project/{project}", rights.WEBHOOKS)
+
+    def _claim_reviewer(self) -> Client:
+        return self._reviewer("root", "standin-quota")
+
+    def _reviewer(self, plane: str, user: str) -> Client:
         """For the API server's own admission: part of it, so no network lies between."""
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=plane.rpartition("/")[2],
             prefix=routing.plane_prefix(plane),
-            token=self._token(admission.USER),
-            user_agent=admission.USER,
+            token=self._token(user),
+            user_agent=user,
         )
 
     def _token(self, user: str) -> str:
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()
-            self.server.add_user(user, (access.MASTERS,), token)
+            self.server.add_user(user, (), token)
+            for plane, rules in rights.of_user(user).items():
+                self._roles.grant(user, plane, rules)
         return token
 
     def processes(self) -> list[tuple[str, Build]]:

@@ -2,7 +2,8 @@
 
 Whoever assembles the server grants roles before anybody asks. A grant holds on one plane, or
 on every plane of a type, and covers all namespaces, as a ClusterRole does that is bound for
-the whole cluster. It is taken apart when it is made, so that a request costs two lookups.
+the whole cluster. ``*`` for group and resource means all of them. A grant is taken apart when
+it is made, so that a request costs two lookups.
 
 Some things need no grant. Members of ``system:masters`` may do everything, and every user
 whose token is known may look at what is served and ask about itself, as on a real server.
@@ -68,7 +69,11 @@ class Roles:
         rights = planes.get(attributes.plane)
         if rights is None:
             rights = planes.get(attributes.plane.partition("/")[0], _NOTHING)
-        return asked in rights or (asked in _QUESTIONS and AUTHENTICATED in user.groups)
+        return (
+            asked in rights
+            or (asked in _QUESTIONS and AUTHENTICATED in user.groups)
+            or (asked[0], "*", "*", "") in rights
+        )
 
     def rules(self, user: User, plane: str) -> tuple[Rule, ...]:
         if MASTERS in user.groups:

@@ -1,0 +1,193 @@
+"""A manager that runs everything on one cluster, with an election, and the calls it makes.
+
+The planes of a local platform have no such cluster, so one is made of a plane that serves
+every kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from datum_compute.api import core, crds
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.assembly import rights
+from datum_compute.assembly.manager.groups import Planes, build_manager
+from datum_compute.assembly.manager.settings import ManagerSettings
+from datum_compute.client.protocol import Client, merge
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.fleets.static import StaticFleet
+from datum_compute.platform.apiserver.access import Authorizer
+from datum_compute.platform.apiserver.roles import Roles
+from datum_compute.platform.network import network_controllers
+from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated.behaviour import FAIL
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.calls import Call, CallRecord
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.expectations import eventually
+from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.e2e.simulation import workload
+
+PLANE = "project/demo"
+NAMESPACE = "default"
+HOME = "compute-system"
+"""The namespace the manager itself is in."""
+
+
+class _InProcess(Planes):
+    """The planes of a manager whose cluster is an embedded one."""
+
+    def __init__(self, embedded: EmbeddedServer, settings: ManagerSettings) -> None:
+        super().__init__(embedded.env, settings, Registry())
+        self._embedded = embedded
+
+    def own(self, *, fenced: bool = True) -> Client:
+        return client_of(self._embedded, rights.SINGLE)
+
+    def lease(self) -> Client:
+        return client_of(self._embedded, rights.ELECTION)
+
+
+def client_of(embedded: EmbeddedServer, user: str) -> Client:
+    embedded.token(user, ())
+    return embedded.client(PLANE, user)
+
+
+async def record() -> set[Call]:
+    calls = CallRecord(Roles(), permissive=True)
+    async with single_cluster(calls) as alone:
+        await live(alone)
+    return calls.calls
+
+
+def granted() -> Roles:
+    """The roles of ``deploy/base`` for a manager alone."""
+    roles = Roles()
+    for process in (rights.SINGLE, rights.ELECTION):
+        for rules in rights.recorded()[process].values():
+            roles.grant(process, PLANE, rules)
+    return roles
+
+
+@dataclass
+class Alone:
+    """A cluster with one manager."""
+
+    client: Client
+    """The administrator's."""
+    restart: Callable[[], Awaitable[None]]
+
+
+@asynccontextmanager
+async def single_cluster(authorizer: Authorizer) -> AsyncIterator[Alone]:
+    env = SimulatedEnvironment()
+    settings = ManagerSettings(
+        management=True,
+        cell=True,
+        networking=True,
+        leader_elect=True,
+        leader_elect_namespace=HOME,
+    )
+    async with embedded_server(
+        env, crds_for=lambda _: crds.all_crds(), cells=(), authorizer=authorizer
+    ) as embedded:
+        client = embedded.client(PLANE)
+        await client.create(core.NAMESPACES, {"metadata": {"name": HOME}})
+        async with TaskGroup("single cluster") as tasks:
+
+            def start() -> asyncio.Task[None]:
+                planes = _InProcess(embedded, settings)
+                manager = build_manager(env, settings, planes, Registry())
+                return tasks.start(manager.run(), name="manager")
+
+            async def restart() -> None:
+                await tasks.stop(running.pop())
+                running.append(start())
+
+            around = tasks.start(_around(embedded).run(), name="around")
+            running = [start()]
+            try:
+                yield Alone(client, restart)
+            finally:
+                await tasks.stop(around, *running)
+
+
+def _around(embedded: EmbeddedServer) -> Manager:
+    """What such a cluster has beside us: networks, and what runs Instances."""
+    client, env = embedded.client(PLANE), embedded.env
+    manager = Manager("around", env)
+    manager.add(*network_controllers(StaticFleet("cells", {"dfw": client}, env), env))
+    manager.add(*simulated_provider(SingleFleet("cell", "single", client, env), env))
+    return manager
+
+
+async def live(alone: Alone) -> None:
+    """The life of a workload there, from its location to its end."""
+    client = alone.client
+    spec = {
+        "locationClassName": "self-managed",
+        "topology": {"topology.datum.net/city-code": "DFW"},
+    }
+    location = {"metadata": {"name": "dfw"}, "spec": {**spec, "provider": {}}}
+    await client.create(networking.LOCATIONS, location)
+    binding = {
+        "metadata": {"name": "dfw"},
+        "spec": {
+            "locationRef": {"name": "dfw"},
+            "topology": {networking.TOPOLOGY_CITY_CODE: "DFW"},
+        },
+    }
+    await client.create(networking.LOCATION_BINDINGS, binding)
+    available = {
+        "type": "Available",
+        "status": "True",
+        "reason": "Available",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await client.patch(
+        networking.LOCATION_BINDINGS,
+        "dfw",
+        merge({"status": {"conditions": [available]}}),
+        subresource="status",
+    )
+    network = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
+    await client.create(networking.NETWORKS, network, NAMESPACE)
+    await client.create(compute.WORKLOADS, workload("acme/web:1", 2, ("DFW",)), NAMESPACE)
+    await _serves(client, 2)
+    for minimum, image in ((3, "acme/web:1"), (1, "acme/web:2")):
+        body = merge({"spec": workload(image, minimum, ("DFW",))["spec"]})
+        await client.patch(compute.WORKLOADS, "web", body, NAMESPACE)
+        await _serves(client, minimum)
+    for fail in ("ImageUnavailable", None, "ImageUnavailable", None):
+        body = merge({"spec": {"template": {"metadata": {"annotations": {FAIL: fail}}}}})
+        await client.patch(compute.WORKLOADS, "web", body, NAMESPACE)
+        await asyncio.sleep(60)
+        await alone.restart()
+    await _serves(client, 1)
+    broken = merge({"metadata": {"labels": {compute.LABEL_WORKLOAD_NAME: "other"}}})
+    await client.patch(compute.INSTANCES, "web-default-dfw-0", broken, NAMESPACE)
+    await client.delete(compute.INSTANCES, "web-default-dfw-0", NAMESPACE)
+    await _serves(client, 1)
+    await client.delete(compute.WORKLOADS, "web", NAMESPACE)
+    await asyncio.sleep(120)
+    assert not (await client.list(compute.INSTANCES)).items
+
+
+async def _serves(client: Client, count: int) -> None:
+    async def look() -> str:
+        obj = await client.get(compute.WORKLOADS, "web", NAMESPACE)
+        status = obj.view(compute.Workload).status
+        current = status.observed_generation == obj.metadata.generation
+        counters = (current, status.replicas, status.updated_replicas, status.ready_replicas)
+        if counters == (True, count, count, count):
+            return ""
+        return f"the workload says {counters}: {status.conditions}"
+
+    await eventually(f"{count} serve", look)

@@ -1,0 +1,130 @@
+"""What the processes do is what their roles allow: not one verb missing, not one unused.
+
+Every other test on a whole platform is held to the same roles, and fails where one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from datum_compute.api.core import EVENTS
+from datum_compute.assembly import rights
+from datum_compute.platform.apiserver.access import Rule
+from datum_compute.platform.apiserver.roles import Roles
+from datum_compute.testing.calls import Call, CallRecord
+from tests.rights import alone
+from tests.rights.manifests import allowed, documents
+from tests.rights.recording import by_process, lines, live_reads, record
+
+
+def _table() -> Iterator[Call]:
+    for process, planes in rights.recorded().items():
+        for plane, rules in planes.items():
+            for rule in rules:
+                for verb in rule.verbs:
+                    yield Call(process, plane, rule.group, rule.resource, verb)
+
+
+@pytest.mark.timeout(900)
+def test_recorded_calls_of_all_scenarios_equal_the_roles() -> None:
+    calls = record()
+
+    # As lines: a difference names the process, the plane and the resource.
+    assert lines(calls | live_reads(calls)) == lines(_table())
+
+
+def test_the_files_allow_what_was_recorded_and_nothing_else() -> None:
+    reviews = {replace(each, plane="single") for each in _table() if each.user == rights.WEBHOOKS}
+
+    assert lines(allowed()) == lines({*_table(), *reviews})
+
+
+def test_a_role_is_bound_to_somebody_in_the_same_file() -> None:
+    roles, bound = set(), set()
+    for path, document in documents():
+        if document["kind"] in ("ClusterRole", "Role"):
+            roles.add((path, document["kind"], document["metadata"]["name"]))
+        if document["kind"] in ("ClusterRoleBinding", "RoleBinding"):
+            assert document["subjects"], path
+            bound.add((path, document["roleRef"]["kind"], document["roleRef"]["name"]))
+
+    assert roles
+    assert roles == bound
+
+
+def test_a_folder_is_applied_whole() -> None:
+    for path, document in documents():
+        if document["kind"] == "Kustomization":
+            files = {each.name for each in path.parent.glob("*.yaml")} - {path.name}
+            listed = [each for each in document["resources"] if not each.startswith("../")]
+            assert set(listed) == files, path
+
+
+async def test_a_manager_alone_does_all_its_work_with_its_roles() -> None:
+    calls = CallRecord(alone.granted())
+    async with alone.single_cluster(calls) as cluster:
+        await alone.live(cluster)
+
+    assert calls.denied == set()
+    assert {by_process(each) for each in calls.calls} >= {
+        Call(rights.ELECTION, "host", "coordination.k8s.io", "leases", "patch")
+    }
+
+
+async def test_a_right_that_is_missing_is_noted() -> None:
+    roles = alone.granted()
+    kept = [
+        rule for rule in rights.recorded()[rights.SINGLE]["single"] if rule.resource != "events"
+    ]
+    roles.grant(rights.SINGLE, alone.PLANE, kept)
+    calls = CallRecord(roles)
+    async with alone.single_cluster(calls) as cluster:
+        await alone.live(cluster)
+        written = await cluster.client.list(EVENTS)
+
+    assert written.items == []
+    assert Call(rights.SINGLE, "project", "", "events", "create") in calls.denied
+
+
+def test_only_what_empties_a_plane_has_rights_on_every_kind() -> None:
+    wide = {(each.user, each.verb) for each in _table() if "*" in (each.group, each.resource)}
+
+    assert wide == {("standin-projects", "list"), ("standin-projects", "delete")}
+
+
+def test_nobody_may_change_rights_or_read_secrets() -> None:
+    for call in _table():
+        if call.user.startswith("standin-"):
+            continue
+        assert call.group != "rbac.authorization.k8s.io"
+        assert call.resource != "secrets"
+        assert "*" not in (call.group, call.resource, call.verb)
+
+
+def test_a_cells_user_has_rights_in_its_own_cell_only() -> None:
+    planes = rights.of_user("compute-cell-dfw")
+
+    assert sorted(planes) == ["cell/dfw", "hub", "project"]
+    assert planes["cell/dfw"] == rights.recorded()[rights.CELL]["cell"]
+    assert sorted(rights.of_user("provider-lhr")) == ["cell/lhr"]
+    assert rights.of_user("ana") == {}
+
+
+def test_what_is_watched_and_written_is_read_live_too() -> None:
+    watched = Call("robot", "hub", "", "pods", "watch")
+    reported = Call("robot", "hub", "", "pods/status", "patch")
+
+    assert live_reads({watched}) == set()
+    assert live_reads({watched, reported}) == {replace(watched, verb="get")}
+    assert live_reads({replace(watched, plane="cell"), reported}) == set()
+
+
+def test_lines_of_the_table_are_read_as_they_are_written() -> None:
+    assert (
+        Rule("", "namespaces", ("get", "list", "watch"))
+        in rights.recorded()[rights.MANAGEMENT]["project"]
+    )
+    assert isinstance(alone.granted(), Roles)

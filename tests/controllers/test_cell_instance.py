@@ -5,6 +5,7 @@ Quota and the provider are played by hand.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from datum_compute.api import core
@@ -14,6 +15,9 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import Client, merge
 from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.controllers.cell.instance.reconcile import START_SECONDS
+from datum_compute.platform.apiserver.storage import PlaneStore
+from datum_compute.platform.apiserver.storage_table import Event, Table
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.patch import values
@@ -533,6 +537,70 @@ async def test_no_copy_is_made_without_its_owner_and_one_is_when_it_comes() -> N
             body = deployment(DEPLOYMENT)
             await w.hub.create(compute.WORKLOAD_DEPLOYMENTS, body, w.hub_namespace)
             await on_hub(w, GRANTED)
+
+
+async def test_a_provider_that_answers_at_once_makes_one_report_of_two() -> None:
+    async with world() as w:
+        await given(w)
+        told: list[tuple[str, str]] = []
+
+        def note(plane: PlaneStore, table: Table, event: Event) -> None:
+            if (plane.name, table.resource) == ("hub", compute.INSTANCES.group_resource):
+                copy = Object.from_wire(event.after.raw)
+                told.append(condition(copy, "Ready"))
+
+        w.embedded.store.listeners.append(note)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await shows(w, ("Ready", "False", "PendingProgramming"))
+            await provider_says(w, "Programmed", "True", "Programmed")
+            await provider_says(w, "Available", "True", "Available")
+            await on_hub(w, ("Ready", "True", "Available"))
+            await settle()
+
+        assert told[1:] == [("True", "Available")]
+
+
+async def test_a_provider_that_says_nothing_holds_a_report_up_only_shortly() -> None:
+    async with world() as w:
+        await given(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await shows(w, ("Ready", "False", "PendingProgramming"))
+            assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is None
+            await asyncio.sleep(2 * START_SECONDS)
+            copy = await w.hub.get(compute.INSTANCES, NAME, w.hub_namespace)
+
+        assert condition(copy, "Ready") == ("False", "PendingProgramming")
+
+
+async def test_a_finalizer_of_somebody_else_asks_for_no_run_and_one_of_ours_comes_back() -> None:
+    async with world() as w:
+        await given(w)
+        running = controller(w)
+        async with w.running(running):
+            made = await create(w)
+            await answer(w)
+            await shows(w, GRANTED)
+            await settle()
+            before = running.statistics().runs
+            held = [*made.metadata.finalizers, "other.example/hold"]
+            body: dict[str, Any] = {"metadata": {"finalizers": held}}
+            await w.cell.patch(compute.INSTANCES, NAME, merge(body), w.hub_namespace)
+            await settle()
+            assert running.statistics().runs == before
+
+            body = {"metadata": {"finalizers": ["other.example/hold"]}}
+            await w.cell.patch(compute.INSTANCES, NAME, merge(body), w.hub_namespace)
+            await until(
+                w.cell,
+                compute.INSTANCES,
+                NAME,
+                w.hub_namespace,
+                lambda obj: set(held) == set(obj.metadata.finalizers),
+            )
 
 
 async def test_copies_come_back_under_the_deployment_that_replaces_theirs() -> None:

@@ -16,7 +16,7 @@ from datum_compute.runtime.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.controllers.harness import NAMESPACE, until, workload
 
-LIMIT = 22.0
+LIMIT = 20.0
 """The budget allows 28 and aims at 18. Two are Events, one on each plane where the Instance
 is seen to serve; two more leave room for a counter that falls into another tenth of a second."""
 

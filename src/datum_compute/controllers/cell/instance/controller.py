@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, ObjectMeta
 from datum_compute.api.networking import v1alpha as networking_api
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.instance import turns
 from datum_compute.controllers.cell.instance.quota import QuotaDesk
 from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
+from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import SINGLE
@@ -90,6 +93,7 @@ class _Wiring:
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
                     turns.DENIED_INSTANCES: turns.denied_in,
                 },
+                predicate=_beyond_holds,
                 own_writes=False,
             ),
             Watch(
@@ -188,6 +192,23 @@ def _deployment_name_of(instance: Object) -> Iterable[str]:
 def _instance_namespace_of(claim: Object) -> Iterable[str]:
     namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
     return [namespace] if namespace else []
+
+
+def _beyond_holds(old: Object | None, new: Object | None) -> bool:
+    """Anything but a finalizer of somebody else: who holds an Instance matters to us when
+    it is to go."""
+    if old is None or new is None or new.metadata.deleting:
+        return True
+    if bytes(old.status) != bytes(new.status) or bytes(old.spec) != bytes(new.spec):
+        return True
+    held = new.metadata.finalizers
+    return any(each not in held for each in FINALIZERS) or _apart_from_holds(
+        old.metadata
+    ) != _apart_from_holds(new.metadata)
+
+
+def _apart_from_holds(metadata: ObjectMeta) -> ObjectMeta:
+    return msgspec.structs.replace(metadata, resource_version="", finalizers=())
 
 
 def _may_give_more(old: Object | None, new: Object | None) -> bool:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 5.0
 """How long a project may take to answer before the pass goes on without it."""
 
-FRESH_SECONDS = 0.1
+FRESH_SECONDS = 1.0
 """How long the report on a new Instance waits for the answer to the claim just made. Most
 answers come within this time, and then one report takes the place of two on every plane."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from datum_compute.api import conditions
@@ -34,6 +35,10 @@ back is heard of no sooner."""
 HUB_RETRY_SECONDS = 1.0
 """The soonest."""
 
+START_SECONDS = 1.0
+"""How long the hub is not told of an Instance that may run now, for the provider's first
+word. Where that comes at once, one report takes the place of two on hub and project."""
+
 
 class InstanceReconciler:
     def __init__(
@@ -56,6 +61,7 @@ class InstanceReconciler:
         self._removal = Removal(desk, write_back, signals)
         self._networking = networking
         self._hub_failures: dict[str, int] = {}  # by uid of an Instance, since it was last told
+        self._starting: dict[str, float] = {}  # by uid: until when its first word is awaited
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -78,6 +84,8 @@ class InstanceReconciler:
         try:
             instance = await self._report(cell, instance, answer.verdict)
             look_again = answer.look_again if requeue is None else requeue
+            if (due_in := self._first_word_due_in(instance)) > 0:
+                return _sooner(look_again, due_in)
             return _sooner(look_again, await self._tell_hub(instance))
         except errors.Conflict:
             if requeue is None:
@@ -98,7 +106,23 @@ class InstanceReconciler:
         if outlook.clears_quota_gate:
             self._env.fault("instance.before-gate")
             instance = await ensure_gate_removed(cell.client, instance, compute.GATE_QUOTA)
+            if self._hub is not None:
+                until = asyncio.get_running_loop().time() + START_SECONDS
+                self._starting[instance.metadata.uid] = until
         return instance
+
+    def _first_word_due_in(self, instance: Object) -> float:
+        """Seconds for which the provider's first word is worth waiting for. Not remembered
+        over a restart: then the Instance is simply reported as it is."""
+        uid = instance.metadata.uid
+        until = self._starting.get(uid)
+        if until is None:
+            return 0.0
+        left = until - asyncio.get_running_loop().time()
+        if left > 0 and _may_start(instance.view(compute.Instance)):
+            return left
+        del self._starting[uid]
+        return 0.0
 
     def _outlook(self, cell: Cluster, instance: Object, verdict: Verdict) -> Outlook:
         return decide_outlook(
@@ -181,6 +205,7 @@ class InstanceReconciler:
         await self._removal.give_back(cell, self._hub_cluster(), instance)
         self._desk.forget(instance.metadata.uid)
         self._hub_failures.pop(instance.metadata.uid, None)
+        self._starting.pop(instance.metadata.uid, None)
         return DONE
 
     def _hub_cluster(self) -> Cluster | None:
@@ -194,6 +219,17 @@ async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
             cell.client, compute.INSTANCES, instance, finalizer=finalizer
         )
     return instance
+
+
+def _may_start(instance: compute.Instance) -> bool:
+    """Whether nothing holds it, and no provider has spoken of it yet."""
+    if instance.gates:
+        return False
+    said = (
+        conditions.find(instance.status.conditions, type)
+        for type in (compute.CONDITION_PROGRAMMED, compute.CONDITION_AVAILABLE)
+    )
+    return all(each is None or each.status == conditions.UNKNOWN for each in said)
 
 
 def _sooner(first: float | None, second: float | None) -> Result:

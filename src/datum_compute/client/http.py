@@ -1,9 +1,11 @@
 """The transport over HTTP, to any Kubernetes API server.
 
 A transport is bound to one origin when it is made: a request brings a path, never a host,
-and redirects come back as they are, so a credential cannot travel elsewhere. Sessions are
-made on first use inside the running loop. Streams have connections of their own: however
-many watches are open, a plain request never waits for one of them to end.
+and redirects come back as they are, so a credential cannot travel elsewhere. Of the library
+it uses what makes and keeps connections and what reads answers; its sessions would cost more
+than the rest of a call. Pools are made on first use inside the running loop. Streams have
+connections of their own: however many watches are open, a plain request never waits for one
+of them to end.
 
 Every error of the libraries below becomes a :class:`~.errors.TransportFailure`; only those
 that surely came before the request was sent become ``ConnectFailed``.
@@ -12,29 +14,34 @@ that surely came before the request was sent become ``ConnectFailed``.
 from __future__ import annotations
 
 import asyncio
-import io
-import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from datum_compute.client import errors
+from datum_compute.client.http_request import Scribe
 from datum_compute.client.proxy import proxy_authorization
+from datum_compute.client.sockets import Sockets
 from datum_compute.client.tls import client_context
 from datum_compute.client.transport import Request, Response
+
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+    from aiohttp.http import RawResponseMessage
+    from aiohttp.streams import StreamReader
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a connection with its TLS handshake. A guess: several round trips round the world."""
 MAX_CONNECTIONS = 64
 """Plain requests at once. Kubernetes serves 400 reads and 200 writes at once for everybody."""
-_PLAIN = re.compile(r"[A-Za-z0-9/._~:@-]*").fullmatch
 
 
 class HttpTransport:
@@ -58,22 +65,23 @@ class HttpTransport:
         if tls is None and self._origin.startswith("https:"):
             tls = client_context(ca_pem)
         self._tls = tls
-        self._options: dict[str, Any] = {"allow_redirects": False}
-        if server_hostname:
-            self._options["server_hostname"] = server_hostname
-        self._plain_headers: dict[str, str] = {}
+        self._options: dict[str, Any] = {"server_hostname": server_hostname or None}
+        always = {"host": URL(self._origin).host_port_subcomponent or ""}
+        before_path = ""
         if proxy:
             # Apart, because the library shows the URL in its errors, password and all.
             authorization = proxy_authorization(proxy)
             self._options["proxy"] = URL(proxy).with_user(None)
             if tls is not None:
                 self._options["proxy_headers"] = authorization
-            else:  # then every request is the proxy's to read
-                self._plain_headers = authorization
+            else:  # then every request is the proxy's to read, and to be told where it goes
+                always |= authorization
+                before_path = self._origin
+        self._scribe = Scribe(always, before_path)
         self._max_connections = max_connections
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}
-        self._retired: list[aiohttp.ClientSession] = []
-        self._sockets = _Sockets()
+        self._pools: dict[bool, _Pool] = {}
+        self._retired: list[_Pool] = []
+        self._sockets = Sockets()
         self._streams: dict[int, _Stream] = {}
         self._closed = False
 
@@ -81,21 +89,21 @@ class HttpTransport:
         if self._closed:
             raise errors.ConnectFailed(f"{self._origin}: the transport is closed")
         streaming = _asks_for_stream(request)
+        written = self._scribe.write(request)
         with self._failures(timeout):
             async with asyncio.timeout(timeout):
-                response = await self._session(streaming).request(
-                    request.method,
-                    self._url(request),
-                    headers={**request.headers, **self._plain_headers},
-                    data=_payload(request.body),
-                    **self._options,
-                )
-                if streaming and response.status < 300:
-                    stream = self._streams[id(response)] = _Stream(self, response)
-                    return Response(response.status, _headers(response), stream=stream)
-                async with response:
-                    body = await response.read()
-        return Response(response.status, _headers(response), body)
+                connection = await self._pool(streaming).connect()
+                try:
+                    message, content = await _exchange(connection, request.method, written)
+                    if streaming and message.code < 300:
+                        stream = self._streams[id(connection)] = _Stream(self, connection, content)
+                        return Response(message.code, _headers(message), stream=stream)
+                    body = await content.read()
+                except BaseException:
+                    connection.close()  # what would come next on it is an answer to this
+                    raise
+        connection.release()
+        return Response(message.code, _headers(message), body)
 
     async def close(self) -> None:
         """Close all connections, those of open streams too."""
@@ -109,34 +117,19 @@ class HttpTransport:
 
     def reconnect(self) -> None:
         """Use no connection again that was made until now; what is on its way may end."""
-        self._retired += self._sessions.values()
-        self._sessions.clear()
+        self._retired += self._pools.values()
+        self._pools.clear()
 
-    def _url(self, request: Request) -> URL:
-        text = self._origin + _quoted(request.path)
-        if request.query:
-            text += "?" + _encoded(request.query)
-        # Already encoded: the library would else resolve dots and decode escapes.
-        return URL(text, encoded=True)
-
-    def _session(self, streaming: bool) -> aiohttp.ClientSession:
-        if streaming not in self._sessions:
+    def _pool(self, streaming: bool) -> _Pool:
+        pool = self._pools.get(streaming)
+        if pool is None:
             connector = aiohttp.TCPConnector(
                 ssl=self._tls if self._tls is not None else True,
                 limit=0 if streaming else self._max_connections,
                 socket_factory=self._sockets.make,
             )
-            session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT),
-                trust_env=False,
-            )
-            # The library repeats a PUT or DELETE whose connection broke; whether that makes
-            # sense only the caller knows. It offers no public switch.
-            session._retry_connection = False
-            self._sessions[streaming] = session
-        return self._sessions[streaming]
+            pool = self._pools[streaming] = _Pool(connector, self._origin, self._options)
+        return pool
 
     @contextmanager
     def _failures(self, timeout: float | None = None) -> Iterator[None]:
@@ -146,26 +139,80 @@ class HttpTransport:
             failure = failure_for(error)
             text = f"no answer within {timeout:g} s" if timeout else "no answer in time"
             raise type(failure)(f"{self._origin}: {_text(error) or text}") from error
-        except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not self._closed:
-                raise  # the library says "Session is closed" this way; anything else is a bug
+        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
             failure = failure_for(error)
             raise type(failure)(f"{self._origin}: {_text(error)}") from error
+
+
+class _Pool:
+    """Connections to one origin, made as they are needed and used again."""
+
+    _TIMEOUT = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT)
+
+    def __init__(
+        self, connector: aiohttp.TCPConnector, origin: str, options: dict[str, Any]
+    ) -> None:
+        self._connector = connector
+        # To the library a connection is for a request; this one says only where to.
+        self._whither: Callable[[], aiohttp.ClientRequest] = partial(
+            aiohttp.ClientRequest, "GET", URL(origin), **options
+        )
+        if "proxy" not in options:
+            # Made once, unless the library will write into it.
+            direct = self._whither()
+            self._whither = lambda: direct
+
+    async def connect(self) -> Connection:
+        try:
+            return await self._connector.connect(self._whither(), [], self._TIMEOUT)
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError("no connection in time") from error
+        except (asyncio.CancelledError, aiohttp.ClientConnectionError) as error:
+            # The library cancels those who wait for a connection when it is closed.
+            if self._connector.closed and not _is_cancelled():
+                raise aiohttp.ConnectionTimeoutError("the transport is closed") from error
+            raise
+
+    async def close(self) -> None:
+        await self._connector.close()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _exchange(
+    connection: Connection, method: str, written: bytes
+) -> tuple[RawResponseMessage, StreamReader]:
+    """Write a request; the head of its answer, and where the rest will be."""
+    protocol = connection.protocol
+    if protocol is None or protocol.transport is None or protocol.transport.is_closing():
+        raise aiohttp.ClientConnectionResetError("the connection was closed meanwhile")
+    protocol.set_response_params(skip_payload=method == "HEAD", read_until_eof=True)
+    protocol.transport.write(written)
+    while True:
+        message, content = await protocol.read()
+        if message.code >= 200 or message.code == 101:
+            return message, content
 
 
 class _Stream:
     """The body of an answer that does not end by itself."""
 
-    def __init__(self, transport: HttpTransport, response: aiohttp.ClientResponse) -> None:
+    def __init__(
+        self, transport: HttpTransport, connection: Connection, content: StreamReader
+    ) -> None:
         self._transport = transport
-        self._response = response
+        self._connection = connection
+        self._content = content
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
         with self._transport._failures():
-            chunk = await self._response.content.readany()
+            chunk = await self._content.readany()
         if not chunk:
             await self.aclose()
             raise StopAsyncIteration
@@ -173,19 +220,18 @@ class _Stream:
 
     def fail(self) -> None:
         """The transport is being closed; whoever waits for a chunk must learn of it."""
-        self._response.content.set_exception(aiohttp.ClientConnectionError("closed by us"))
+        self._content.set_exception(aiohttp.ClientConnectionError("closed by us"))
         self._close()
 
     async def aclose(self) -> None:
         self._close()
 
     def _close(self) -> None:
-        self._transport._streams.pop(id(self._response), None)
+        self._transport._streams.pop(id(self._connection), None)
         # A polite end would have to read what is still to come first.
-        connection = self._response.connection
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
-        self._response.close()
+        if self._connection.transport is not None:
+            self._connection.transport.abort()
+        self._connection.close()
 
 
 def failure_for(error: Exception) -> errors.TransportFailure:
@@ -206,8 +252,6 @@ def failure_for(error: Exception) -> errors.TransportFailure:
             return errors.ConnectFailed(_text(error))
         case TimeoutError():
             return errors.TimedOut(_text(error))
-        case RuntimeError():
-            return errors.ConnectFailed("the transport is closed")
         case _:
             return errors.Disconnected(_text(error))
 
@@ -226,72 +270,15 @@ def _origin_of(base_url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _quoted(path: str) -> str:
-    if _PLAIN(path):  # nearly every name is, and quoting takes its time
-        return path
-    return quote(path, safe="/:@!$&'()*+,;=~")
-
-
-@lru_cache(maxsize=256)  # a client says the same few things in every call
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    return urlencode(query)
-
-
-def _payload(body: bytes) -> bytes | io.BytesIO | None:
-    if len(body) > 2**20:
-        return io.BytesIO(body)  # the library wants to send large bodies in pieces
-    return body or None  # an empty body would still be given a content type
-
-
 def _asks_for_stream(request: Request) -> bool:
     return any(
         key in ("watch", "follow") and value in ("1", "true") for key, value in request.query
     )
 
 
-def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+def _headers(message: RawResponseMessage) -> dict[str, str]:
     joined: dict[str, str] = {}
-    for key, value in response.headers.items():
+    for key, value in message.headers.items():
         key = key.lower()
         joined[key] = f"{joined[key]}, {value}" if key in joined else value
     return joined
-
-
-class _Sockets:
-    """The sockets of one transport, so that closing it leaves none behind.
-
-    The library closes TLS connections politely in the background, which may outlast the
-    loop; when the transport is closed there is nobody left to be polite to.
-    """
-
-    def __init__(self) -> None:
-        self._open: list[socket.socket] = []
-
-    def make(self, address: Any) -> socket.socket:
-        """A socket that notices within about a minute that its peer is gone.
-
-        An idle watch sends nothing, so without probes a dead server would stay unnoticed.
-        """
-        family, kind, protocol = address[:3]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-            if hasattr(socket, option):
-                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-        self._open = [*self._still_open(), made]
-        return made
-
-    async def wait_shut(self) -> None:
-        for each in self._still_open():
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # not connected, or the peer was faster
-        # The loop learns of it at its next look at the sockets; the rest is a few callbacks.
-        for _ in range(100):
-            if not self._still_open():
-                break
-            await asyncio.sleep(0)
-
-    def _still_open(self) -> list[socket.socket]:
-        return [each for each in self._open if each.fileno() >= 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -105,6 +106,56 @@ async def test_repeated_headers_are_joined() -> None:
 
     assert response.headers["warning"] == '299 - "a", 299 - "b"'
     assert response.headers["x-up"] == "1"
+
+
+async def test_an_answer_may_come_compressed() -> None:
+    body = b"x" * 10_000
+    recorder = Recorder(gzip.compress(body), "200 OK", "Content-Encoding: gzip")
+
+    async with transport_to(recorder) as transport:
+        assert (await transport.send(GET, timeout=LONG)).body == body
+
+    assert "gzip" in recorder.heads[0].headers["accept-encoding"]
+
+
+async def test_what_comes_before_the_answer_is_passed_over() -> None:
+    async def script(connection: Connection) -> None:
+        while await connection.request():
+            await connection.send(b"HTTP/1.1 103 Early Hints\r\nLink: </y>\r\n\r\n")
+            await connection.answer(b"ok")
+
+    async with transport_to(script) as transport:
+        for _ in range(2):
+            assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+
+
+async def test_closing_while_a_connection_is_made_surely_did_nothing() -> None:
+    async def silent(connection: Connection) -> None:
+        await connection.client_left()
+
+    async with serving(silent) as port:  # it never shakes hands
+        pem = self_signed("127.0.0.1").certificate_pem
+        transport = HttpTransport(f"https://127.0.0.1:{port}", ca_pem=pem)
+        sending = asyncio.create_task(transport.send(GET, timeout=LONG))
+        await asyncio.sleep(0.05)
+        await transport.close()
+        with pytest.raises(errors.ConnectFailed):
+            await sending
+
+
+async def test_closing_while_requests_wait_for_a_connection_surely_did_nothing() -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.client_left()
+
+    async with transport_to(script, max_connections=1) as transport:
+        first, second = (asyncio.create_task(transport.send(GET, timeout=LONG)) for _ in "ab")
+        await asyncio.sleep(0.05)
+        await transport.close()
+        with pytest.raises(errors.TransportFailure):
+            await first
+        with pytest.raises(errors.ConnectFailed):
+            await second
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "307 Temporary", "404 Not Found", "500 Oh"])
@@ -459,6 +510,40 @@ async def test_a_given_proxy_is_used() -> None:
         assert await reach(HttpTransport("http://api.example.com", proxy=proxy)) == b"ok"
 
     assert recorder.heads[0].target == "http://api.example.com/x"
+
+
+async def test_tls_goes_through_a_proxy_and_its_connection_is_used_again() -> None:
+    targets: list[str] = []
+    shown: list[str] = []
+
+    async def proxy(connection: Connection) -> None:
+        head = await connection.request()
+        assert head is not None
+        targets.append(f"{head.method} {head.target}")
+        shown.append(head.headers["proxy-authorization"])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await connection.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        ways = (piped(connection.reader, writer), piped(reader, connection.writer))
+        await asyncio.gather(*ways)
+
+    async with tls_server("127.0.0.1") as (port, pem), serving(proxy) as proxy_port:
+        transport = HttpTransport(
+            f"https://127.0.0.1:{port}", ca_pem=pem, proxy=f"http://me:pw@127.0.0.1:{proxy_port}"
+        )
+        try:
+            for _ in range(3):
+                assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+        finally:
+            await transport.close()
+
+    assert targets == [f"CONNECT 127.0.0.1:{port}"]
+    assert shown == ["Basic bWU6cHc="]
+
+
+async def piped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(2**16):
+        writer.write(data)
+    writer.close()
 
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "502 Bad Gateway"])

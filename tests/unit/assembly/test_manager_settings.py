@@ -10,6 +10,7 @@ from datum_compute.assembly.manager.groups import lease_namespace
 from datum_compute.assembly.manager.main import main
 from datum_compute.assembly.manager.serving import TlsFiles
 from datum_compute.assembly.manager.settings import SettingsError, parse
+from datum_compute.client import kubeconfig
 from datum_compute.testing.environment import SimulatedEnvironment
 
 MANAGEMENT = "--enable-management-controllers"
@@ -76,6 +77,9 @@ def test_nonsense_is_refused_at_the_start(argv: list[str], says: str) -> None:
         ("discovery: {mode: milo}", "need discovery.mode single"),
         ("discovery: {projectKubeconfigPath: core}", "clusterName is required where a cell claims"),
         ("discovery: [", "not valid YAML"),
+        ("discovery: {mode: single, mode: milo}", 'the key "mode" is given twice'),
+        ("discovery: {}\nwebhookServer: {}\ndiscovery: {}", 'the key "discovery" is given twice'),
+        ("---\n---\n", "expected a single document"),
     ],
 )
 def test_a_configuration_is_read_strictly(text: str, says: str, tmp_path: Path) -> None:
@@ -110,6 +114,23 @@ def test_a_kubeconfig_that_is_missing_is_fatal_not_silently_off(
 
     assert main(argv, SimulatedEnvironment()) == 1
     assert "gone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["discovery", "project", "quota"])
+def test_a_kubeconfig_of_the_file_that_is_missing_is_fatal_at_the_start(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own"
+    own.write_text(
+        kubeconfig.render(server="https://127.0.0.1:1", ca_pem=b"", token="x", name="a", user="b")
+    )
+    field = f"{name}KubeconfigPath"
+    file = config(tmp_path, f"discovery: {{clusterName: dfw, {field}: {tmp_path / 'gone'}}}")
+
+    assert main([CELL, f"--kubeconfig={own}", file], SimulatedEnvironment()) == 1
+    said = capsys.readouterr().err
+    assert f"discovery.{field}: " in said
+    assert str(tmp_path / "gone") in said
 
 
 def test_without_a_word_only_the_probes_are_served() -> None:

@@ -99,9 +99,22 @@ class WorkloadOperator(_Section, frozen=True, kw_only=True):
         return cls(api_version=API_VERSION, kind=KIND)
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """Of two values for one key, neither is known to be the one that was meant."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'the key "{key}" is given twice', node.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
 def load_config(path: str) -> WorkloadOperator:
     try:
-        document = yaml.safe_load(Path(path).read_text())
+        document = yaml.load(Path(path).read_text(), _StrictLoader)  # noqa: S506 (a safe one)
     except OSError as error:
         raise SettingsError(f"--server-config {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -22,6 +22,7 @@ from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.assembly.manager.admission import Webhooks, build_webhooks
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
 from datum_compute.assembly.manager.groups import Planes, build_manager
+from datum_compute.assembly.manager.kubeconfigs import check_kubeconfigs
 from datum_compute.assembly.manager.serving import ServingError, serve
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
 from datum_compute.client.kubeconfig import KubeconfigError
@@ -45,6 +46,7 @@ STOP_SECONDS = 10.0
 def main(argv: Sequence[str], env: Environment) -> int:
     try:
         settings = parse(argv)
+        check_kubeconfigs(env, settings)
         log_to_stderr(form=settings.log_format)
         gc.set_threshold(*GC_THRESHOLDS)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -210,6 +210,7 @@ class ControlPlane:
         body: object = None,
         *,
         token: str | None = None,
+        headers: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout: float = 10.0,
     ) -> Answer:
@@ -217,7 +218,7 @@ class ControlPlane:
 
         An empty `token` sends none, which makes the request anonymous.
         """
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", **(headers or {})}
         bearer = self.token if token is None else token
         if bearer:
             headers["Authorization"] = f"Bearer {bearer}"
@@ -240,9 +241,10 @@ class ControlPlane:
             return Answer(status, json.loads(raw))
         return Answer(status, raw.decode("utf-8", "replace"))
 
-    def write_kubeconfig(self, path: Path, *, user: str = ADMIN_USER) -> Path:
-        """Write a self-contained kubeconfig for one of the two users."""
-        token = {ADMIN_USER: self.token, PLAIN_USER: self.plain_token}[user]
+    def write_kubeconfig(self, path: Path, *, user: str = ADMIN_USER, token: str = "") -> Path:
+        """Write a self-contained kubeconfig for one of the two users, or for whoever has this
+        token."""
+        token = token or {ADMIN_USER: self.token, PLAIN_USER: self.plain_token}[user]
         config = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -141,7 +141,7 @@ async def test_a_manager_answers_reviews_over_tls(tmp_path: Path) -> None:
     async with (
         platform.run(admin_token=TOKEN),
         serve(platform.server, env, directory=tmp_path, ports=[0]) as port,
-        _manager(tmp_path, Files(tmp_path, port)) as log,
+        _manager(tmp_path, Files(tmp_path, port, platform)) as log,
     ):
         served = await _port(log)
         client = platform.client("project/demo", "local-admin")

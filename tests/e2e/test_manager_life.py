@@ -70,7 +70,7 @@ async def surroundings(directory: Path) -> AsyncIterator[tuple[Place, Files]]:
         platform.run(admin_token=TOKEN),
         serve(platform.server, env, directory=directory, ports=[0]) as port,
     ):
-        yield Place(platform), Files(directory, port)
+        yield Place(platform), Files(directory, port, platform)
 
 
 def _config(files: Files, name: str) -> Path:

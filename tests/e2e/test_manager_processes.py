@@ -21,7 +21,9 @@ from datum_compute.client import kubeconfig
 from datum_compute.client.protocol import Client
 from datum_compute.env import SystemEnvironment
 from datum_compute.platform.apiserver import routing
+from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.platform.apiserver.serve import serve
+from datum_compute.testing.calls import CallRecord
 from datum_compute.testing.expectations import eventually
 from tests.e2e.simulation import NAMESPACE, apply, nothing_left, running_as, workload
 
@@ -77,21 +79,22 @@ async def manager(directory: Path, name: str, *argv: str) -> AsyncIterator[None]
 
 
 class Files:
-    """Kubeconfigs and configuration files for the managers."""
+    """Kubeconfigs and configuration files for the managers, as the users they act as."""
 
-    def __init__(self, directory: Path, port: int) -> None:
+    def __init__(self, directory: Path, port: int, platform: LocalPlatform) -> None:
         self._directory = directory
         self._origin = f"https://127.0.0.1:{port}"
+        self._platform = platform
 
-    def kubeconfig(self, plane: str) -> str:
-        path = self._directory / f"{plane.replace('/', '-')}.kubeconfig"
+    def kubeconfig(self, plane: str, user: str = "local-admin") -> str:
+        path = self._directory / f"{user}-{plane.replace('/', '-')}.kubeconfig"
         path.write_text(
             kubeconfig.render(
                 server=self._origin + routing.plane_prefix(plane),
                 ca_pem=(self._directory / "ca.crt").read_bytes(),
-                token=TOKEN,
+                token=self._platform.token(user),
                 name="test",
-                user="local-admin",
+                user=user,
             )
         )
         return str(path)
@@ -111,22 +114,32 @@ async def federation(
     """``elsewhere`` are the kubeconfigs of cells that another API server serves; to these
     ``carrier`` takes what the surroundings say to them."""
     env = SystemEnvironment()
-    platform = Surroundings(env, directory / "state.db", SETTINGS, carrier=carrier)
+    calls: list[CallRecord] = []
+
+    def guard(roles: Roles) -> CallRecord:
+        calls.append(CallRecord(roles))
+        return calls[0]
+
+    path = directory / "state.db"
+    platform = Surroundings(env, path, SETTINGS, carrier=carrier, guard=guard)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(platform.run(admin_token=TOKEN))
         port = await stack.enter_async_context(
             serve(platform.server, env, directory=directory, ports=[0])
         )
-        files = Files(directory, port)
-        core, hub = files.kubeconfig("root"), files.kubeconfig("hub")
+        files = Files(directory, port, platform)
+        user = "compute-management"
+        core, hub = files.kubeconfig("root", user), files.kubeconfig("hub", user)
         management = files.config("management", mode="milo", discoveryKubeconfigPath=core)
         argv = ["--enable-management-controllers", f"--federation-kubeconfig={hub}"]
         await stack.enter_async_context(
             manager(directory, "management", *argv, f"--server-config={management}")
         )
         for cell in SETTINGS.cells:
+            user = f"compute-cell-{cell}"
+            core, hub = files.kubeconfig("root", user), files.kubeconfig("hub", user)
             config = files.config(cell, clusterName=cell, quotaKubeconfigPath=core)
-            own = (elsewhere or {}).get(cell) or files.kubeconfig(f"cell/{cell}")
+            own = (elsewhere or {}).get(cell) or files.kubeconfig(f"cell/{cell}", user)
             argv = [
                 "--enable-cell-controllers",
                 f"--server-config={config}",
@@ -136,6 +149,7 @@ async def federation(
             ]
             await stack.enter_async_context(manager(directory, cell, *argv))
         yield Place(platform)
+    assert calls[0].denied == set(), "rights are missing"
 
 
 async def test_managers_deploy_update_and_destroy_over_https(tmp_path: Path) -> None:

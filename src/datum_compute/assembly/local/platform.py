@@ -201,7 +201,7 @@ class LocalPlatform:
             transport,
             cluster=plane.rpartition("/")[2],
             prefix=routing.plane_prefix(plane),
-            token=self._token(user),
+            token=self.token(user),
             user_agent=user,
             field_manager=user,
         )
@@ -218,11 +218,12 @@ class LocalPlatform:
             InProcessTransport(self.server.handle),
             cluster=plane.rpartition("/")[2],
             prefix=routing.plane_prefix(plane),
-            token=self._token(user),
+            token=self.token(user),
             user_agent=user,
         )
 
-    def _token(self, user: str) -> str:
+    def token(self, user: str) -> str:
+        """Of a user made for this run, with the rights of the process of that name."""
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()

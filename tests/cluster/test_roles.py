@@ -1,0 +1,248 @@
+"""The shipped roles on a real API server: they are taken, and mean what was recorded there.
+
+A manager then does all its work as the service account they are bound to.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client import kubeconfig
+from datum_compute.client.client import ApiClient
+from datum_compute.env import SystemEnvironment
+from scripts.cluster_tools import ensure_tools
+from tests.cluster import test_controllers_on_kubernetes as alone
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.test_generated_crds import CRDS, established
+from tests.e2e.test_manager_processes import manager
+from tests.rights.manifests import BASE, documents
+
+pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
+
+FOLDERS = sorted(str(path.parent.relative_to(BASE)) for path in BASE.rglob("kustomization.yaml"))
+NAMESPACE = "compute-system"
+KNOWN_WITHIN = 30.0
+"""Seconds until the authorizer has heard of a role."""
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PATHS = {
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "Role": f"{RBAC}/namespaces/{NAMESPACE}/roles",
+    "RoleBinding": f"{RBAC}/namespaces/{NAMESPACE}/rolebindings",
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+    "Service": f"/api/v1/namespaces/{NAMESPACE}/services",
+    "MutatingWebhookConfiguration": (
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    ),
+    "ValidatingWebhookConfiguration": (
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    ),
+}
+Right = tuple[str, str, str]
+"""Group, resource and verb."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ControlPlane]:
+    with ControlPlane(ensure_tools()) as running:
+        for group in ("compute.datumapis.com", "networking.datumapis.com"):
+            for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+                established(running, yaml.safe_load(file.read_text(encoding="utf-8")))
+        yield running
+
+
+def manifests(folder: str) -> list[dict[str, Any]]:
+    """Of a folder and of what it builds on, in the order in which they can be made."""
+    [kustomization] = yaml.safe_load_all((BASE / folder / "kustomization.yaml").read_text())
+    found = [
+        document
+        for path, document in documents(folder)
+        if path.parent == BASE / folder and document["kind"] in PATHS
+    ]
+    if "../host" in kustomization["resources"]:
+        found = manifests("host") + found
+    return sorted(found, key=lambda each: each["kind"] != "Namespace")
+
+
+@contextmanager
+def applied(cluster: ControlPlane, folder: str) -> Iterator[list[dict[str, Any]]]:
+    """What is about rights, until the end of the block. A webhook that nobody answers would
+    stop every write, so those are only tried."""
+    made: list[str] = []
+    found = manifests(folder)
+    try:
+        for body in found:
+            path, name = PATHS[body["kind"]], body["metadata"]["name"]
+            tried = "Webhook" in body["kind"]
+            query = "?fieldValidation=Strict" + ("&dryRun=All" if tried else "")
+            status, answer = cluster.request("POST", path + query, body)
+            assert status == 201 or answer["reason"] == "AlreadyExists", (name, answer["message"])
+            if "rbac" in path:
+                made.append(f"{path}/{name}")
+        yield found
+    finally:
+        for path in made:
+            cluster.request("DELETE", path)
+
+
+def rules_of(cluster: ControlPlane, headers: dict[str, str]) -> set[Right]:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": NAMESPACE},
+    }
+    status, answer = cluster.request("POST", path, body, headers=headers)
+    assert status == 201, answer
+    assert not answer["status"]["incomplete"], answer
+    return expanded(answer["status"]["resourceRules"])
+
+
+def expanded(rules: list[dict[str, Any]]) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def impersonating(subject: dict[str, Any]) -> dict[str, str]:
+    match subject["kind"]:
+        case "User":
+            return {"Impersonate-User": subject["name"]}
+        case "Group":
+            user = "compute-cell-dfw"
+            return {"Impersonate-User": user, "Impersonate-Group": subject["name"]}
+        case _:
+            account = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+            return {"Impersonate-User": account}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_subject_has_exactly_the_rights_of_its_roles(cluster: ControlPlane, folder: str) -> None:
+    everybody = rules_of(cluster, {"Impersonate-User": "somebody"})
+    with applied(cluster, folder) as found:
+        roles = {
+            (each["kind"], each["metadata"]["name"]): expanded(each["rules"])
+            for each in found
+            if each["kind"] in ("Role", "ClusterRole")
+        }
+        wanted: dict[str, tuple[dict[str, str], set[Right]]] = {}
+        for each in found:
+            if each["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+                headers = impersonating(each["subjects"][0])
+                _, rights = wanted.setdefault(str(headers), (headers, set()))
+                rights |= roles[each["roleRef"]["kind"], each["roleRef"]["name"]]
+        assert wanted
+        for headers, rights in wanted.values():
+            until_known(cluster, headers, rights, everybody)
+
+
+def until_known(
+    cluster: ControlPlane, headers: dict[str, str], wanted: set[Right], everybody: set[Right]
+) -> None:
+    deadline = time.monotonic() + KNOWN_WITHIN
+    while True:
+        found = rules_of(cluster, headers) - everybody
+        if found == wanted:
+            return
+        assert time.monotonic() < deadline, (headers, sorted(found ^ wanted))
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_kubectl_builds_a_folder(folder: str) -> None:
+    command = [str(ensure_tools() / "kubectl"), "kustomize", str(BASE / folder)]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+    assert built.returncode == 0, built.stderr
+    names = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(built.stdout)]
+    shipped = [(each["kind"], each["metadata"]["name"]) for each in manifests(folder)]
+    assert sorted(names) == sorted(shipped)
+
+
+def test_reviews_deny_what_no_role_allows(cluster: ControlPlane) -> None:
+    def allowed(verb: str, group: str, resource: str) -> bool:
+        about = {"verb": verb, "group": group, "resource": resource, "namespace": "default"}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": "compute-management", "resourceAttributes": about},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return bool(cluster.request("POST", path, body).body["status"]["allowed"])
+
+    with applied(cluster, "project"):
+        deadline = time.monotonic() + KNOWN_WITHIN
+        while not allowed("create", "", "events"):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert allowed("patch", "compute.datumapis.com", "workloads")
+        for verb, group, resource in (
+            ("delete", "compute.datumapis.com", "workloads"),
+            ("list", "", "secrets"),
+            ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+            ("create", "quota.miloapis.com", "resourceclaims"),
+            ("impersonate", "", "users"),
+        ):
+            assert not allowed(verb, group, resource), (verb, resource)
+
+
+async def test_a_manager_does_all_its_work_as_its_service_account(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    with applied(cluster, "single"):
+        path = tmp_path / "manager.kubeconfig"
+        cluster.write_kubeconfig(path, user="compute-manager", token=_token(cluster))
+        admin = str(cluster.write_kubeconfig(tmp_path / "kubeconfig"))
+        connection = kubeconfig.load(admin, env=SystemEnvironment())
+        transport = kubeconfig.transport_for(connection)
+        client = ApiClient(transport, cluster="single", token=connection.token, user_agent="test")
+        argv = (
+            *("--enable-management-controllers", "--enable-cell-controllers"),
+            *("--leader-elect", f"--leader-elect-namespace={NAMESPACE}"),
+            *(f"--kubeconfig={path}", "--feature-gates=NetworkingIntegration=true"),
+        )
+        try:
+            place = alone.Place(client, "restricted")
+            await alone.given_city(client)
+            await place.prepare()
+            async with (
+                alone.surroundings(client, networks=True),
+                manager(tmp_path, "manager", *argv),
+            ):
+                await place.deploy(alone.workload("acme/web:1", 2))
+                await place.runs("acme/web:1", 2)
+                await place.change(alone.workload("acme/web:2", 1))
+                await place.runs("acme/web:2", 1)
+                events = (await client.list(core.EVENTS, "restricted")).items
+                leases = (await client.list(core.LEASES, NAMESPACE)).items
+                await client.delete(compute.WORKLOADS, "web", "restricted")
+                await place.gone()
+        finally:
+            await client.close()
+
+    assert events, "events are written too"
+    assert [each.name for each in leases] == ["e98b06c6.datumapis.com-all"]
+    assert "forbidden" not in (tmp_path / "manager.log").read_text()
+
+
+def _token(cluster: ControlPlane) -> str:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/compute-manager/token"
+    status, answer = cluster.request("POST", path, body)
+    assert status == 201, answer
+    return str(answer["status"]["token"])

@@ -31,6 +31,8 @@ from tests.unit.runtime.test_frozen_leader import FROZEN_SECONDS, Process, _ende
 
 NAMESPACE = "ns-a"
 NAME = "web-main-dfw"
+SHARES = 8
+"""Tests that all steps are divided among, so that they may run at once."""
 definitions = cache(crds.crds_for)  # many servers are made of the same
 
 
@@ -109,9 +111,7 @@ def test_a_frozen_cell_manager_does_nothing_more_once_another_leads() -> None:
 
 
 @pytest.mark.long
-def test_a_frozen_cell_manager_does_nothing_more_wherever_it_freezes() -> None:
-    steps = steps_of(a_cell_rolls)
-
-    # Both Instances are made and replaced in the first half; after that it mostly renews.
-    for step in (*range(0, steps // 2, 4), *range(steps // 2, steps, 40)):
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_frozen_cell_manager_does_nothing_more_wherever_it_freezes(share: int) -> None:
+    for step in range(share, steps_of(a_cell_rolls), SHARES):
         freeze_cell_at(step)

@@ -94,6 +94,8 @@ class HttpTransport:
             async with asyncio.timeout(timeout):
                 connection = await self._pool(streaming).connect()
                 try:
+                    if request.consent is not None:
+                        request.consent()  # there may have been a wait for the connection
                     message, content = await _exchange(connection, request.method, written)
                     if streaming and message.code < 300:
                         stream = self._streams[id(connection)] = _Stream(self, connection, content)

@@ -25,6 +25,10 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Keys in lower case."""
     body: bytes = b""
+    consent: Callable[[], None] | None = None
+    """Asked in the step in which the request leaves the process; raises to hold it back.
+    A transport that waits for something first, as one over sockets does for a connection,
+    must ask; what it raises is passed on as it is."""
 
 
 class Response(msgspec.Struct, frozen=True):

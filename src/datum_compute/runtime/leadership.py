@@ -14,8 +14,8 @@ before anybody may follow, as long as clocks run equally fast within a half.
 
 A process may be frozen at any await (a suspended machine, a starved container) and wake
 long after others have taken over. What it then sends would be the effect of somebody
-deposed; so its writes pass a :class:`FencedTransport`, which looks at the clock in the same
-step in which it hands the request on. What has left the process is beyond any fence: there
+deposed; so its writes pass a :class:`FencedTransport`, by which the clock is looked at in the
+same step in which the request leaves the process. What has left is beyond any fence: there
 preconditions and idempotence hold, as they would without any Lease.
 """
 
@@ -26,7 +26,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from datum_compute.api import core
 from datum_compute.api.meta import Object
@@ -257,7 +260,8 @@ class FencedTransport:
     """Hands writes on only while ``held``; reads always, since every replica keeps caches.
 
     The transport, because it is the last place that is ours: a client may wait, and may
-    repeat, between a call and its request.
+    repeat, between a call and its request. A transport may wait too, for a connection; so the
+    request carries the question with it, to be asked again in the step in which it leaves.
     """
 
     def __init__(self, transport: Transport, held: Callable[[], bool]) -> None:
@@ -265,11 +269,17 @@ class FencedTransport:
         self._held = held
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        if _is_effect(request) and not self._held():
+        if _is_effect(request):
+            consent = partial(self._consent, request)
+            consent()
+            request = msgspec.structs.replace(request, consent=consent)
+        return await self._transport.send(request, timeout=timeout)
+
+    def _consent(self, request: Request) -> None:
+        if not self._held():
             raise Deposed(
                 f"{request.method} {request.path} was not sent: this process leads no more"
             )
-        return await self._transport.send(request, timeout=timeout)
 
     async def close(self) -> None:
         await self._transport.close()

@@ -117,7 +117,10 @@ class Arrival:
 
 
 class CarriedTransport:
-    """What a process of its own sends: carried out by the server's own task, and logged."""
+    """What a process of its own sends: carried out by the server's own task, and logged.
+
+    It first waits for a connection, as a transport over sockets may: one more place to freeze.
+    """
 
     def __init__(self, process: str, handler: Handler, log: list[Arrival]) -> None:
         self._process = process
@@ -126,6 +129,9 @@ class CarriedTransport:
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        if request.consent is not None:
+            request.consent()
         carried = loop.create_task(self._carry(request), context=Context())
         return await asyncio.shield(carried)
 

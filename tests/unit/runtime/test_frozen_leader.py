@@ -41,6 +41,8 @@ from tests.unit.runtime.freezing import (
 
 FROZEN_SECONDS = 40.0
 JOBS = 4
+SHARES = 4
+"""Tests that all steps are divided among, so that they may run at once."""
 
 definitions = cache(crds.crds_for)  # a hundred servers are made of the same
 
@@ -180,8 +182,9 @@ def test_a_frozen_leader_does_nothing_more_once_another_leads() -> None:
 
 
 @pytest.mark.long
-def test_a_frozen_leader_does_nothing_more_wherever_it_freezes() -> None:
-    for step in range(steps_of(two_toys)):
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_frozen_leader_does_nothing_more_wherever_it_freezes(share: int) -> None:
+    for step in range(share, steps_of(two_toys), SHARES):
         freeze_at(two_toys, step)
 
 

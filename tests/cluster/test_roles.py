@@ -56,10 +56,22 @@ Right = tuple[str, str, str]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ControlPlane]:
     with ControlPlane(ensure_tools()) as running:
-        for group in ("compute.datumapis.com", "networking.datumapis.com"):
-            for file in sorted(CRDS.glob(f"{group}_*.yaml")):
-                established(running, yaml.safe_load(file.read_text(encoding="utf-8")))
+        define_kinds(running)
         yield running
+
+
+def define_kinds(cluster: ControlPlane) -> None:
+    """Those of one cluster that does everything. An established kind is not served at once:
+    its storage is being prepared, and until then requests are turned away."""
+    for group in ("compute.datumapis.com", "networking.datumapis.com"):
+        for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+            crd = yaml.safe_load(file.read_text(encoding="utf-8"))
+            established(cluster, crd)
+            path = f"/apis/{group}/v1alpha/{crd['spec']['names']['plural']}"
+            deadline = time.monotonic() + KNOWN_WITHIN
+            while (answer := cluster.request("GET", path)).status != 200:
+                assert time.monotonic() < deadline, answer
+                time.sleep(0.1)
 
 
 def manifests(folder: str) -> list[dict[str, Any]]:
@@ -206,7 +218,7 @@ async def test_a_manager_does_all_its_work_as_its_service_account(
 ) -> None:
     with applied(cluster, "single"):
         path = tmp_path / "manager.kubeconfig"
-        cluster.write_kubeconfig(path, user="compute-manager", token=_token(cluster))
+        cluster.write_kubeconfig(path, user="compute-manager", token=manager_token(cluster))
         admin = str(cluster.write_kubeconfig(tmp_path / "kubeconfig"))
         connection = kubeconfig.load(admin, env=SystemEnvironment())
         transport = kubeconfig.transport_for(connection)
@@ -240,7 +252,7 @@ async def test_a_manager_does_all_its_work_as_its_service_account(
     assert "forbidden" not in (tmp_path / "manager.log").read_text()
 
 
-def _token(cluster: ControlPlane) -> str:
+def manager_token(cluster: ControlPlane) -> str:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/compute-manager/token"
     status, answer = cluster.request("POST", path, body)

@@ -483,6 +483,57 @@ def test_describe_explain_and_raw(kubectl: Kubectl, name: str) -> None:
     assert kubectl.says("get", "--raw", f"{prefix}/readyz") == "ok"
 
 
+def test_describe_in_the_project_tells_what_happened_in_the_cell(
+    project: Kubectl, name: str
+) -> None:
+    fail = {"simulated.compute.datumapis.com/fail": "ImageUnavailable"}
+    workload = {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {
+                "metadata": {"annotations": fail},
+                "spec": {
+                    "runtime": {
+                        "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                        "sandbox": {"containers": [{"name": "app", "image": "acme/web:1"}]},
+                    },
+                    "networkInterfaces": [{"network": {"name": "default"}}],
+                },
+            },
+            "placements": [
+                {"name": "main", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}
+            ],
+        },
+    }
+    # A name with a dash in it, and a placement without: the readable form.
+    deployment = f"{name}-main-dfw"
+    project.says("create", "-f", project.file(workload))
+    project.says("wait", f"workload/{name}", "--for=create")
+    cause = "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=ImageUnavailable"
+    project.says("wait", f"instance/{deployment}-0", "--for=create", "--timeout=30s")
+    project.says("wait", f"instance/{deployment}-0", cause, "--timeout=30s")
+    project.says(
+        "wait",
+        f"workloaddeployment/{deployment}",
+        cause.replace("Ready'", "ReplicasReady'"),
+        "--timeout=30s",
+    )
+
+    told = {
+        kind: [
+            line[1]
+            for line in table(project.says("describe", kind, f"{deployment}{ordinal}"))
+            if line[:1] == ["Warning"]
+        ]
+        for kind, ordinal in (("instance", "-0"), ("workloaddeployment", ""))
+    }
+
+    assert told == {"instance": ["ImageUnavailable"], "workloaddeployment": ["ImageUnavailable"]}
+    project.says("delete", "workload", name, "--timeout=30s")
+
+
 def test_resources_are_listed_with_their_short_names(kubectl: Kubectl) -> None:
     found = table(kubectl.says("api-resources", "--api-group=example.com", "-o", "wide"))
     versions = kubectl.says("api-versions").splitlines()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.cli.commands.local import _from_home
+from datum_compute.cli.local.places import from_home
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -21,8 +21,8 @@ from datum_compute.testing.environment import SimulatedEnvironment
 def test_a_path_below_the_home_is_said_from_there(path: str, said: str) -> None:
     env = SimulatedEnvironment(variables={"HOME": "/home/ana"})
 
-    assert _from_home(Path(path), env) == said
+    assert from_home(Path(path), env) == said
 
 
 def test_without_a_home_the_path_is_said_whole() -> None:
-    assert _from_home(Path("/srv/state"), SimulatedEnvironment(variables={})) == "/srv/state"
+    assert from_home(Path("/srv/state"), SimulatedEnvironment(variables={})) == "/srv/state"

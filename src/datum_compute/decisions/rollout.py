@@ -96,7 +96,8 @@ class Row:
 
     @property
     def old(self) -> int:
-        return 0 if self.first else max(0, self.replicas - self.updated)
+        newest = max(self.updated, self.target) if self.first else self.updated
+        return max(0, self.replicas - newest)
 
     @property
     def done(self) -> bool:

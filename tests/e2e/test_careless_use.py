@@ -135,7 +135,7 @@ def test_a_file_is_deployed_whole_or_not_begun(desk: Desk) -> None:
     bad_city = DOCUMENT.replace("NAME", "bad").replace("CITY", "ZZZ")
     bad_field = DOCUMENT.replace("NAME", "bad").replace("CITY", "DFW").replace("image:", "imge:")
 
-    for bad, code in ((bad_city, 7), (bad_field, 1)):
+    for bad, code in ((bad_city, 7), (bad_field, 2)):
         file.write_text(good + bad)
         done = desk.types("deploy", "-f", str(file), "--no-wait")
         assert done.returncode == code

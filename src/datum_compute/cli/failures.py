@@ -15,7 +15,9 @@ def told(failure: client.ClientError) -> CommandError:
     text = in_words(failure)
     if isinstance(failure, client.Unauthorized):
         return CommandError(
-            f"the credential was refused: {text}", code="Unauthorized", hint="check --token"
+            f"the credential was refused: {text}",
+            code="Unauthorized",
+            hint="log in again with datumctl login, or check --token",
         )
     if isinstance(failure, client.Conflict):
         return CommandError(text, exit_code=Exit.CONFLICT, code="Conflict", retryable=True)
@@ -31,7 +33,9 @@ def told(failure: client.ClientError) -> CommandError:
     if unknown := _UNKNOWN_FIELD.findall(text):
         return _unknown_fields(text, unknown)
     if isinstance(failure, client.Invalid) and failure.causes:
-        faults = "".join(f"\n  {c.field}: {c.message}" for c in failure.causes)
+        # Servers name the field in the message once more.
+        causes = [(c.field, c.message.replace(f"{c.field} in body ", "")) for c in failure.causes]
+        faults = "".join(f"\n  {field}: {message}" for field, message in causes)
         return CommandError(f"the server refused the request:{faults}", code="Invalid")
     code = failure.reason if isinstance(failure, client.StatusError) else "Failed"
     return CommandError(text, code=code or "Failed")

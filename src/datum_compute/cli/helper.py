@@ -62,7 +62,9 @@ class HelperCredential:
             said = (error.stderr or "").strip().splitlines()
             why = said[-1] if said else f"it ended with {error.returncode}"
             raise _no_token(why) from error
-        except (OSError, subprocess.SubprocessError) as error:
+        except OSError as error:
+            raise _no_token(f"{self._command[0]}: {error.strerror}") from error
+        except subprocess.SubprocessError as error:
             raise _no_token(str(error)) from error
         token = done.stdout.strip()
         if not token or not is_token(token):

@@ -133,7 +133,8 @@ def _workload(name: str, path: str = "", value: Any = None) -> dict[str, Any]:
     }
     if path:
         changes[path] = value
-    return changed(CONTAINER, changes)
+    body: dict[str, Any] = changed(CONTAINER, changes)
+    return body
 
 
 def create(

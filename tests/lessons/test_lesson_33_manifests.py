@@ -14,15 +14,21 @@ import pytest
 import yaml
 
 from datum_compute.api.kinds import KINDS
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.manager.config import KIND, SettingsError, load_config
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.platform.apiserver import routing
+from datum_compute.runtime.patch import values
 from datum_compute.testing.server import embedded_server
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = [*sorted((ROOT / "deploy").rglob("*.yaml")), *sorted((ROOT / "samples").glob("*.yaml"))]
 PLANES = {"root": "root", "project": "project/demo", "hub": "hub", "cell": "cell/dfw"}
+MEASURED = ("workloads", "instances", "vcpus", "memory")
 HEAD = "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n"
 
 
@@ -83,6 +89,23 @@ def test_lesson_33_shipped_limits_name_declared_metrics() -> None:
         for document in _documents(path):
             if document["kind"] == "ServiceConfiguration":
                 assert undeclared_metrics(document) == set(), path
+
+
+async def test_lesson_33_the_platforms_own_configuration_declares_what_it_limits() -> None:
+    async with embedded_server() as embedded:
+        root = embedded.client("root")
+        await bootstrap.ensure_root(root, LocalSettings())
+        [found] = (await root.list(services.SERVICE_CONFIGURATIONS)).items
+        registrations = (await root.list(quota.RESOURCE_REGISTRATIONS)).items
+
+    spec = values(found.spec)
+    declared = {each["name"] for each in spec["metrics"]}
+    assert declared == {f"compute.datumapis.com/{name}" for name in MEASURED}
+    assert declared == {values(each.spec)["resourceType"] for each in registrations}
+    assert undeclared_metrics({"spec": spec}) == set()
+    assert spec["quota"]["limits"]
+    assert spec["quota"]["metricRules"]
+    assert "billing" not in spec
 
 
 def test_lesson_33_an_undeclared_metric_is_noticed() -> None:

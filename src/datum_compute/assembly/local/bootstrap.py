@@ -39,11 +39,19 @@ FIRST_GRANT = {"instances": 10, "vcpus": 40_000, "memory": 81_920}
 """What a project other than the platform's own may use, unless it is granted more."""
 
 REGISTRATIONS: Mapping[str, tuple[str, str, str, int]] = {
+    "workloads": ("Entity", "workload", "workload", 1),
     "instances": ("Entity", "instance", "instance", 1),
     "vcpus": ("Allocation", "millicore", "core", 1000),
     "memory": ("Allocation", "MiB", "GiB", 1024),
 }
 """What quota counts: how, base unit, the unit people read, and base units in one of those."""
+METRIC_UNITS = {
+    "workloads": "{workload}",
+    "instances": "{instance}",
+    "vcpus": "{millicore}",
+    "memory": "MiBy",
+}
+"""The same as measurements, in the notation of the catalogue."""
 
 
 def _object(
@@ -146,9 +154,41 @@ async def _ensure_service(root_client: Client, settings: LocalSettings) -> None:
     configuration = {
         "serviceRef": {"name": services.SERVICE_COMPUTE},
         "phase": services.PHASE_PUBLISHED,
+        "metrics": [
+            {"name": _metric(name), "kind": "Gauge", "unit": unit}
+            for name, unit in METRIC_UNITS.items()
+        ],
+        "quota": _service_quota(),
     }
     body = _object(services.SERVICE_CONFIGURATIONS, services.SERVICE_COMPUTE, configuration)
     await ensure(root_client, services.SERVICE_CONFIGURATIONS, body)
+
+
+def _metric(name: str) -> str:
+    return f"{services.SERVICE_COMPUTE}/{name}"
+
+
+def _service_quota() -> dict[str, Any]:
+    """What a new project gets, and what an object of ours counts as."""
+    consumer = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
+    limits = [
+        {
+            "name": name,
+            "metric": _metric(name),
+            "consumerType": consumer,
+            "unit": "1/{project}",
+            "defaultLimit": amount,
+        }
+        for name, amount in FIRST_GRANT.items()
+    ]
+    rules = [
+        {
+            "selector": {"apiGroup": "compute.datumapis.com", "kind": kind},
+            "metricCosts": {_metric(name): 1},
+        }
+        for kind, name in (("Workload", "workloads"), ("Instance", "instances"))
+    ]
+    return {"limits": limits, "metricRules": rules}
 
 
 async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:

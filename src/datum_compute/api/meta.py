@@ -6,20 +6,24 @@ by us keeps fields we have never heard of. A typed view of the content is decode
 demand with :meth:`Object.view`, remembered, and read-only.
 
 ``metadata.managedFields`` is dropped on decoding: nothing of ours reads it, and it would
-double what a cache holds. So is whatever a kind keeps beside spec, status and data, as Events
-and Roles do: those are written as plain JSON, and read as such where they are read at all.
+double what a cache holds. Whatever a kind keeps beside spec, status and data, as Secrets,
+Events and Roles do, stays raw in ``extra`` under its own name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 EMPTY = msgspec.Raw()
 """An absent subtree. It is falsy, unlike a subtree that is present and empty."""
+
+NOTHING: Mapping[str, msgspec.Raw] = MappingProxyType({})
 
 
 class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -64,17 +68,8 @@ class View(Protocol):
 V = TypeVar("V")
 
 
-class _Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
-    spec: msgspec.Raw = EMPTY
-    status: msgspec.Raw = EMPTY
-    data: msgspec.Raw = EMPTY
-
-
 class _WireList(msgspec.Struct, kw_only=True, rename="camel"):
-    items: list[_Wire] = []
+    items: list[dict[str, msgspec.Raw]] = []
     metadata: ListMeta = msgspec.field(default_factory=lambda: ListMeta())
     api_version: str = ""
     kind: str = ""
@@ -89,7 +84,7 @@ class ListMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
 class Object:
     """One API object. Treat it as immutable: caches hand out the same one to everybody."""
 
-    __slots__ = ("_view", "api_version", "data", "kind", "metadata", "spec", "status")
+    __slots__ = ("_view", "api_version", "data", "extra", "kind", "metadata", "spec", "status")
 
     def __init__(
         self,
@@ -99,6 +94,7 @@ class Object:
         spec: msgspec.Raw = EMPTY,
         status: msgspec.Raw = EMPTY,
         data: msgspec.Raw = EMPTY,
+        extra: Mapping[str, msgspec.Raw] = NOTHING,
     ) -> None:
         self.api_version = api_version
         self.kind = kind
@@ -106,36 +102,40 @@ class Object:
         self.spec = spec
         self.status = status
         self.data = data
+        self.extra = extra
         self._view: Any = None  # whichever view was decoded last
 
     @classmethod
     def from_wire(cls, body: bytes | msgspec.Raw) -> Object:
         """Decode one object. Raises :class:`msgspec.DecodeError` when it is not one."""
-        return cls._of(_decode_object(body))
+        return cls._of(_decode_fields(body))
 
     @classmethod
-    def _of(cls, wire: _Wire, api_version: str = "", kind: str = "") -> Object:
+    def _of(cls, fields: dict[str, msgspec.Raw], api_version: str = "", kind: str = "") -> Object:
+        take = fields.pop
+        metadata = take("metadata", None)
         # Raw is a view into the buffer it was decoded from; copying lets go of the rest.
         return cls(
-            wire.api_version or api_version,
-            wire.kind or kind,
-            wire.metadata,
-            wire.spec.copy(),
-            wire.status.copy(),
-            wire.data.copy(),
+            _decode_text(take("apiVersion", _NO_TEXT)) or api_version,
+            _decode_text(take("kind", _NO_TEXT)) or kind,
+            _decode_metadata(metadata) if metadata is not None else _NO_METADATA,
+            take("spec", EMPTY).copy(),
+            take("status", EMPTY).copy(),
+            take("data", EMPTY).copy(),
+            {name: raw.copy() for name, raw in fields.items()} if fields else NOTHING,
         )
 
     def to_wire(self) -> bytes:
-        return msgspec.json.encode(
-            _Wire(
-                api_version=self.api_version,
-                kind=self.kind,
-                metadata=self.metadata,
-                spec=self.spec,
-                status=self.status,
-                data=self.data,
-            )
-        )
+        fields: dict[str, Any] = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": self.metadata if self.metadata is not _NO_METADATA else None,
+            "spec": self.spec,
+            "status": self.status,
+            "data": self.data,
+        }
+        present = {name: value for name, value in fields.items() if value}
+        return msgspec.json.encode({**present, **self.extra})
 
     @property
     def name(self) -> str:
@@ -186,28 +186,41 @@ class ObjectList:
 WireObject = Mapping[str, Any]
 """What we write: plain JSON values, with :class:`msgspec.Raw` where a subtree is copied."""
 
-_decode_object = msgspec.json.Decoder(_Wire).decode
+_NO_METADATA = ObjectMeta()
+_NO_TEXT = msgspec.Raw(b'""')
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_metadata = msgspec.json.Decoder(ObjectMeta).decode
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_list = msgspec.json.Decoder(_WireList).decode
-_decoders: dict[type, list[tuple[str, msgspec.json.Decoder[Any]]]] = {}
+_decoders: dict[type, list[tuple[str, Callable[[bytes], Any]]]] = {}
 """By view: its subtrees and how to read them. Asking msgspec for fields each time costs more
 than reading does."""
+
+KNOWN_SPECS = 512
+"""Specs of a kind that are remembered as they were read. Most changes are about the status,
+and the Instances of a deployment have the same spec; a view is read-only, so they share it."""
 
 
 def _decode_view(obj: Object, kind: type[V]) -> V:
     decoders = _decoders.get(kind)
     if decoders is None:
         decoders = _decoders[kind] = [
-            (field.name, msgspec.json.Decoder(field.type))
+            (field.name, _reader(field.name, field.type))
             for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]  # all are Structs
             if field.name != "metadata"
         ]
     values: dict[str, Any] = {"metadata": obj.metadata}
-    for name, decoder in decoders:
+    for name, read in decoders:
         raw: msgspec.Raw = getattr(obj, name)
         # A subtree that is absent or null takes the view's default.
-        if raw and bytes(raw) != b"null":
-            values[name] = decoder.decode(raw)
+        if raw and (body := bytes(raw)) != b"null":
+            values[name] = read(body)
     return kind(**values)
+
+
+def _reader(name: str, type: Any) -> Callable[[bytes], Any]:
+    decode = msgspec.json.Decoder(type).decode
+    return lru_cache(KNOWN_SPECS)(decode) if name == "spec" else decode
 
 
 def owner_reference(owner: Object, *, controller: bool) -> dict[str, Any]:

@@ -119,7 +119,9 @@ class InstanceRunner:
 
 def _concerns_provider(old: Object | None, new: Object | None) -> bool:
     """Anything but what others say in the status: quota and Ready change nothing about what
-    is to run, nor about what was said of it."""
+    is to run, nor about what was said of it. Nothing, while a gate is left."""
+    if new is not None and not new.metadata.deleting and new.view(compute.Instance).gates:
+        return False
     return old is None or new is None or _seen(old) != _seen(new)
 
 

@@ -22,12 +22,13 @@ MAX_REPORTED = 1_000
 class Index:
     """Which keys lead to which objects; maintained by the cache that owns it."""
 
-    __slots__ = ("_entries", "_keys", "_reported", "_sorted", "failures", "name")
+    __slots__ = ("_entries", "_held", "_keys", "_reported", "_sorted", "failures", "name")
 
     def __init__(self, name: str, keys: IndexKeys) -> None:
         self.name = name
         self._keys = keys
         self._entries: dict[str, set[Key]] = {}
+        self._held: dict[Key, tuple[str, ...]] = {}  # the other way round
         self._sorted: dict[str, list[Key]] = {}  # as found, until the entry changes
         self._reported: dict[Key, None] = {}  # whose keys could not be read
         self.failures = 0
@@ -43,16 +44,22 @@ class Index:
         return found
 
     def change(self, old: Object | None, new: Object | None) -> None:
-        before = self._keys_of(old) if old is not None else ()
+        known = old if new is None else new
+        if known is None:
+            return
+        where = (known.namespace, known.name)
+        before = self._held.get(where, ())
         after = self._keys_of(new) if new is not None else ()
         if before == after:
             return
-        if old is not None:
-            self._remove((old.namespace, old.name), before)
-        if new is not None:
+        self._remove(where, before)
+        if after:
+            self._held[where] = after
             for key in after:
-                self._entries.setdefault(key, set()).add((new.namespace, new.name))
+                self._entries.setdefault(key, set()).add(where)
                 self._sorted.pop(key, None)
+        else:
+            del self._held[where]
 
     def _remove(self, where: Key, keys: Iterable[str]) -> None:
         for key in keys:

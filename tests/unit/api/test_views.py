@@ -138,3 +138,23 @@ def test_an_answer_says_who_somebody_is_and_what_they_may_do() -> None:
         groups=("dev",),
         extra={"iam.miloapis.com/parent-name": ("demo",)},
     )
+
+
+def test_views_of_equal_specs_share_what_was_read_and_others_do_not() -> None:
+    body = '{"metadata": {"name": "%s"}, "spec": {"cityCode": "%s"}, "status": {"replicas": %d}}'
+    first, second, other = (
+        decode(body % values).view(compute.WorkloadDeployment)
+        for values in (("a", "DFW", 1), ("b", "DFW", 2), ("a", "LHR", 1))
+    )
+
+    assert first.spec is second.spec
+    assert (first.metadata.name, second.metadata.name) == ("a", "b")
+    assert (first.status.replicas, second.status.replicas) == (1, 2)
+    assert other.spec.city_code == "LHR"
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.__name__))
+def test_a_spec_that_is_shared_cannot_be_changed(view: type[msgspec.Struct]) -> None:
+    spec = getattr(decode('{"spec": {}}').view(view), "spec", None)
+
+    assert spec is None or spec.__struct_config__.frozen

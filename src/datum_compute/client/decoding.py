@@ -152,6 +152,8 @@ class _LooseObject(msgspec.Struct, kw_only=True, rename="camel"):
 
 _decode_list = msgspec.json.Decoder(_LooseList).decode
 _decode_loose = msgspec.json.Decoder(_LooseObject).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NAMED = {field.encode_name for field in msgspec.structs.fields(_LooseObject)}
 _FIELDS = {
     field.name: (field.encode_name, msgspec.json.Decoder(field.type).decode)
     for field in msgspec.structs.fields(ObjectMeta)
@@ -180,6 +182,7 @@ def _read_loosely(body: bytes | msgspec.Raw) -> tuple[Object, list[str]]:
                 raise
             problems.append(f"metadata.{encoded}: {error}")
             values |= _readable_part(name, raw)
+    fields = _decode_fields(body)
     found = Object(
         wire.api_version,
         wire.kind,
@@ -187,6 +190,7 @@ def _read_loosely(body: bytes | msgspec.Raw) -> tuple[Object, list[str]]:
         wire.spec.copy(),
         wire.status.copy(),
         wire.data.copy(),
+        {name: raw.copy() for name, raw in fields.items() if name not in _NAMED},
     )
     return found, problems
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.kinds import KINDS, Kind
-from datum_compute.api.meta import Object, ObjectList
+from datum_compute.api.meta import NOTHING, Object, ObjectList
+from datum_compute.api.scheme import Resource
+from datum_compute.client.decoding import Decoder
+from datum_compute.testing.server import embedded_server
 from tests.unit.api.definitions import schemas
 from tests.unit.api.whole_objects import whole
 
@@ -106,3 +109,66 @@ def test_a_view_does_without_what_it_does_not_know_and_the_object_keeps_it(kind:
     assert view == Object.from_wire(wire(known)).view(kind.view)
     for part in parts:
         assert json.loads(bytes(getattr(obj, part))) == future[part] != known[part]
+
+
+anything = st.dictionaries(
+    st.text().filter(lambda name: name not in ("apiVersion", "kind", "metadata")),
+    values,
+    max_size=6,
+)
+
+
+@few
+@given(anything, st.sampled_from(["binaryData", "immutable", "type", "rules", "webhooks"]), values)
+def test_an_envelope_keeps_whatever_a_kind_has(
+    content: dict[str, Any], name: str, value: Any
+) -> None:
+    body = wire({**content, name: value})
+
+    assert json.loads(Object.from_wire(body).to_wire()) == json.loads(body)
+
+
+@few
+@given(st.lists(anything, max_size=3))
+def test_so_do_the_items_of_a_list(contents: list[dict[str, Any]]) -> None:
+    items = [json.loads(wire(content)) for content in contents]
+    body = json.dumps({"apiVersion": "v1", "kind": "ThingList", "items": items}).encode()
+
+    found = ObjectList.from_wire(body).items
+
+    assert [json.loads(obj.to_wire()) for obj in found] == items
+
+
+@few
+@given(anything)
+def test_one_that_can_be_read_only_in_part_keeps_the_rest(content: dict[str, Any]) -> None:
+    head = {"metadata": {"name": "a", "labels": {"good": "yes", "bad": 1}}}
+
+    found = Decoder("toy", lambda _: None).single("things", wire({**content, **head}))
+
+    kept = {"metadata": {"name": "a", "labels": {"good": "yes"}}}
+    assert json.loads(found.to_wire()) == json.loads(wire({**content, **kept}))
+
+
+def test_what_is_beside_costs_nothing_where_there_is_nothing() -> None:
+    assert Object.from_wire(wire({"spec": {}})).extra is NOTHING
+
+
+async def test_a_secret_that_is_read_and_put_back_is_still_what_it_was() -> None:
+    secrets = Resource("", "v1", "secrets", "Secret")
+    body = {
+        "metadata": {"name": "a"},
+        "type": "example.com/own",
+        "data": {"key": "dmFsdWU="},
+        "immutable": True,
+    }
+    async with embedded_server(cells=(), projects=()) as embedded:
+        client = embedded.client("root")
+        await client.create(secrets, body, "default")
+
+        await client.update(secrets, await client.get(secrets, "a", "default"))
+
+        found = json.loads(await client.raw("/api/v1/namespaces/default/secrets/a"))
+        assert {name: found[name] for name in body if name != "metadata"} == {
+            name: value for name, value in body.items() if name != "metadata"
+        }

@@ -12,8 +12,9 @@ Events and Roles do, stays raw in ``extra`` under its own name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -191,26 +192,35 @@ _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_metadata = msgspec.json.Decoder(ObjectMeta).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_list = msgspec.json.Decoder(_WireList).decode
-_decoders: dict[type, list[tuple[str, msgspec.json.Decoder[Any]]]] = {}
+_decoders: dict[type, list[tuple[str, Callable[[bytes], Any]]]] = {}
 """By view: its subtrees and how to read them. Asking msgspec for fields each time costs more
 than reading does."""
+
+KNOWN_SPECS = 512
+"""Specs of a kind that are remembered as they were read. Most changes are about the status,
+and the Instances of a deployment have the same spec; a view is read-only, so they share it."""
 
 
 def _decode_view(obj: Object, kind: type[V]) -> V:
     decoders = _decoders.get(kind)
     if decoders is None:
         decoders = _decoders[kind] = [
-            (field.name, msgspec.json.Decoder(field.type))
+            (field.name, _reader(field.name, field.type))
             for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]  # all are Structs
             if field.name != "metadata"
         ]
     values: dict[str, Any] = {"metadata": obj.metadata}
-    for name, decoder in decoders:
+    for name, read in decoders:
         raw: msgspec.Raw = getattr(obj, name)
         # A subtree that is absent or null takes the view's default.
-        if raw and bytes(raw) != b"null":
-            values[name] = decoder.decode(raw)
+        if raw and (body := bytes(raw)) != b"null":
+            values[name] = read(body)
     return kind(**values)
+
+
+def _reader(name: str, type: Any) -> Callable[[bytes], Any]:
+    decode = msgspec.json.Decoder(type).decode
+    return lru_cache(KNOWN_SPECS)(decode) if name == "spec" else decode
 
 
 def owner_reference(owner: Object, *, controller: bool) -> dict[str, Any]:

@@ -5,6 +5,8 @@ A manager then does all its work as the service account they are bound to.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,9 +19,12 @@ import yaml
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.assembly import rights
 from datum_compute.client import kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
+from datum_compute.platform.apiserver.roles import Roles
+from datum_compute.testing.server import embedded_server
 from scripts.cluster_tools import ensure_tools
 from tests.cluster import test_controllers_on_kubernetes as alone
 from tests.cluster.control_plane import ControlPlane
@@ -258,3 +263,51 @@ def manager_token(cluster: ControlPlane) -> str:
     status, answer = cluster.request("POST", path, body)
     assert status == 201, answer
     return str(answer["status"]["token"])
+
+
+async def test_kubectl_tells_a_user_of_the_embedded_server_what_it_may(tmp_path: Path) -> None:
+    roles, user = Roles(), "compute-cell-dfw"
+    for plane, rules in rights.of_user(user).items():
+        roles.grant(user, plane, rules)
+    env = SystemEnvironment()
+    async with embedded_server(env, authorizer=roles) as embedded, embedded.serve_https() as served:
+        config = kubeconfig.render(
+            server=f"{served.base_url}/clusters/dfw",
+            ca_pem=served.ca_pem,
+            token=embedded.token(user, ()),
+            name="cell",
+            user=user,
+        )
+        listed = await _kubectl(tmp_path, config, "auth", "can-i", "--list")
+        who = await _kubectl(tmp_path, config, "auth", "whoami", "--output=json")
+        may = await _kubectl(tmp_path, config, "auth", "can-i", "patch", "instances/status")
+        may_not = await _kubectl(tmp_path, config, "auth", "can-i", "delete", "workloaddeployments")
+        code, _, refused = await _kubectl(tmp_path, config, "get", "secrets")
+
+    assert listed[0] == 0, listed
+    [row] = [line for line in listed[1].splitlines() if line.startswith("events ")]
+    assert "[get create patch]" in row
+    assert json.loads(who[1])["status"]["userInfo"]["username"] == user
+    assert may[:2] == (0, "yes\n")
+    assert may_not[:2] == (1, "no\n")
+    assert code == 1
+    assert (
+        'secrets is forbidden: User "compute-cell-dfw" cannot list resource "secrets" in API'
+        ' group "" in the namespace "default"'
+    ) in refused
+
+
+async def _kubectl(directory: Path, config: str, *words: str) -> tuple[int | None, str, str]:
+    _write(directory / "kubeconfig", config)
+    process = await asyncio.create_subprocess_exec(
+        *(str(ensure_tools() / "kubectl"), f"--kubeconfig={directory / 'kubeconfig'}"),
+        *(f"--cache-dir={directory / 'cache'}", *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, said = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, out.decode(), said.decode()
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from datum_compute.client.transport import Request, Response
-from datum_compute.platform.apiserver import access, decoding, status
+from datum_compute.platform.apiserver import access, decoding, review_bodies, status
 from datum_compute.platform.apiserver.access import Attributes, Authorizer, User
 
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -27,7 +27,7 @@ def respond(
     if request.method != "POST":
         raise status.method_not_allowed("a review can only be created")
     _check_may_ask(path, user, plane, authorizer)
-    body = decoding.decode_object(request.headers, request.body)
+    body = _body(path, request)
     if path == WHO_AM_I:
         answer = _who(user)
     elif path == MAY_I:
@@ -37,6 +37,12 @@ def respond(
     else:
         answer = _may(body, "SubjectAccessReview", _subject(body), plane, authorizer)
     return Response(201, status.JSON, decoding.encode_json(answer))
+
+
+def _body(path: str, request: Request) -> dict[str, Any]:
+    if decoding.content_type(request.headers) == review_bodies.MEDIA_TYPE:
+        return review_bodies.decode(path.rpartition("/")[2], request.body)
+    return decoding.decode_object(request.headers, request.body)
 
 
 def _who(user: User) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from datum_compute.api.typed import NamedTuple
 
 
 class Resource(NamedTuple):

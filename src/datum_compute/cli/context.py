@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable, Coroutine
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, TypeVar
 
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, called, usage
-from datum_compute.env import Environment
 
+TYPE_CHECKING = False  # the real one costs help a tenth of its time
 if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Coroutine
+    from typing import Any, Protocol, TextIO, TypeVar
+
     from datum_compute.client.client import ApiClient
     from datum_compute.client.reader import Reader
+    from datum_compute.env import Environment
 
-T = TypeVar("T")
+    T = TypeVar("T")
+else:
+    Protocol = object
 
 
-class Streams(NamedTuple):  # a dataclass would cost help a fifth of its time
-    stdin: TextIO
-    stdout: TextIO
-    stderr: TextIO
+class Streams:
+    """The standard streams, or what stands for them."""
+
+    __slots__ = ("stderr", "stdin", "stdout")
+
+    def __init__(self, stdin: TextIO, stdout: TextIO, stderr: TextIO) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
 
     @property
     def interactive(self) -> bool:

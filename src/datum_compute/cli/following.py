@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
+from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.cli.context import Context
-from datum_compute.cli.display import Display
 from datum_compute.cli.errors import CommandError, from_client
 from datum_compute.cli.output import drawn
 from datum_compute.client import errors
@@ -79,6 +78,8 @@ def _drawn(context: Context, picture: Picture) -> str:
 def _follow(context: Context, look: Look) -> None:
     stdout = context.streams.stdout
     if context.tables and stdout.isatty():
+        from datum_compute.cli.display import Display
+
         display = Display(context, stdout)
         try:
             _repeat(context, look, lambda picture: display.draw(_with_footer(context, picture)))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import TextIO
 
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.arguments import (
     WIDTH,
+    Flowing,
     Parser,
     add_target_flags,
     leaves,
@@ -22,7 +19,16 @@ from datum_compute.cli.arguments import (
 )
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.env import Environment, SystemEnvironment
+from datum_compute.env import SystemEnvironment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from types import ModuleType
+    from typing import TextIO
+
+    from datum_compute.env import Environment
 
 COMMANDS = {
     "deploy": "Create or update a workload and wait until it runs",
@@ -65,9 +71,7 @@ def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentPa
         prog=errors.PROGRAM,
         description="Run images in many cities, and see how they are.",
         epilog="Start here:  datumctl-compute local up --detach",
-        formatter_class=lambda prog: argparse.HelpFormatter(
-            prog, max_help_position=18, width=width
-        ),
+        formatter_class=lambda prog: Flowing(prog, max_help_position=18, width=width),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -228,6 +232,8 @@ def program_name(env: Environment, started_as: str) -> str:
             if os.path.realpath(found) == os.path.realpath(started_as):
                 return name
             break
+    if all(letter.isascii() and (letter.isalnum() or letter in "/._-") for letter in started_as):
+        return started_as
     import shlex
 
     return shlex.quote(started_as)

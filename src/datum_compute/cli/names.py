@@ -9,16 +9,16 @@ SUBDOMAIN_LIMIT = 253
 NEW_WORKLOAD_LIMIT = 63
 """Instances carry their workload's name as a label, and a label's value has no more."""
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_PROJECT = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PROJECT = r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?"
 
 
 def is_name(text: str) -> bool:
-    return len(text) <= SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
+    return len(text) <= SUBDOMAIN_LIMIT and re.fullmatch(_SUBDOMAIN, text) is not None
 
 
 def is_project(text: str) -> bool:
-    return _PROJECT.fullmatch(text) is not None
+    return re.fullmatch(_PROJECT, text) is not None
 
 
 def workload_name(text: str) -> str:

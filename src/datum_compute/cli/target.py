@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
 
+from datum_compute.api.typed import NamedTuple
 from datum_compute.assembly.local import presence
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
@@ -16,6 +14,7 @@ from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.retry import RetryPolicy, retries_for
 from datum_compute.env import Environment
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datum_compute.assembly.local.state import StateDirectory
     from datum_compute.client.client import ApiClient
@@ -35,16 +34,18 @@ class Target(NamedTuple):
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
-        with _certificates_checked():
+        try:
             return kubeconfig.reader_for(
                 self.connection, cluster=self.project, retries=self.retries
             )
+        except kubeconfig.KubeconfigError as error:
+            raise _unusable_certificates(error) from error
 
     def client(self) -> ApiClient:
         """For commands that write or wait; its ``close`` is awaited by whoever asks.
 
         What a person mistyped is refused, never dropped: hence strict."""
-        with _certificates_checked():
+        try:
             return kubeconfig.client_for(
                 self.connection,
                 cluster=self.project,
@@ -53,14 +54,12 @@ class Target(NamedTuple):
                 field_manager=USER_AGENT,
                 field_validation="Strict",
             )
+        except kubeconfig.KubeconfigError as error:
+            raise _unusable_certificates(error) from error
 
 
-@contextmanager
-def _certificates_checked() -> Iterator[None]:
-    try:
-        yield
-    except kubeconfig.KubeconfigError as error:
-        raise usage(str(error), "--certificate-authority FILE") from error
+def _unusable_certificates(error: kubeconfig.KubeconfigError) -> CommandError:
+    return usage(str(error), "--certificate-authority FILE")
 
 
 def find_target(env: Environment, args: Namespace) -> Target:

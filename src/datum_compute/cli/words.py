@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+
+from datum_compute.api.typed import Any, NamedTuple, Protocol
 
 Json = Mapping[str, Any]
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from datum_compute.api.typed import NamedTuple, Protocol
 from datum_compute.client import errors
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -34,19 +35,15 @@ class Identity(NamedTuple):
 class Credential(Protocol):
     def at_hand(self) -> Identity | None:
         """The identity while it is good; None when it must be fetched."""
-        ...
 
     async def fetch(self) -> Identity:
         """A fresh one. Raises ``CredentialFailed``."""
-        ...
 
     def fetch_now(self) -> Identity:
         """The same for callers without an event loop."""
-        ...
 
     def renounce(self, identity: Identity) -> None:
         """A server has refused this one; do not give it again without looking."""
-        ...
 
 
 TokenSource = str | Callable[[], str] | Credential

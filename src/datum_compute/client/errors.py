@@ -33,7 +33,8 @@ is read with the standard library.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+
+from datum_compute.api.typed import Any, NamedTuple
 
 
 class ClientError(Exception):

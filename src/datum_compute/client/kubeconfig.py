@@ -14,13 +14,14 @@ import binascii
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datum_compute.client import address, plain_yaml
+from datum_compute.api.typed import Any, NamedTuple
+from datum_compute.client import address
 from datum_compute.client.credentials import TokenFile, TokenSource
 from datum_compute.client.errors import CredentialFailed
 from datum_compute.env import Environment
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from pathlib import Path
@@ -394,6 +395,8 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
         except ValueError:
             content = _parsed_yaml(text, file)
     else:
+        from datum_compute.client import plain_yaml
+
         content = plain_yaml.parsed(text) or _parsed_yaml(text, file)
     if not isinstance(content, dict):
         raise KubeconfigError(f"{file}: not a kubeconfig")

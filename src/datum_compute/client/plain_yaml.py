@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+
+from datum_compute.api.typed import Any
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*):(?: +(.*))?")
 _TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./@+=-]+)*")

@@ -1,0 +1,166 @@
+"""What a short command does not do, so that it stays short: loading, and taking apart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datum_compute.cli.arguments import wrapped
+from tests.unit.client.sockets import Connection, Head, serving
+
+HEAVY = frozenset(
+    {
+        *("aiohttp", "apsw", "asyncio", "cryptography", "msgspec", "rich", "uvicorn", "yaml"),
+        *(
+            "concurrent",
+            "contextlib",
+            "dataclasses",
+            "email",
+            "hashlib",
+            "http",
+            "inspect",
+            "ipaddress",
+        ),
+        *("locale", "logging", "pathlib", "random", "secrets", "shlex", "shutil", "subprocess"),
+        *("tempfile", "textwrap", "threading", "tokenize", "typing", "urllib", "uuid", "zipfile"),
+    }
+)
+"""What a plain read loads nothing of. Each takes milliseconds that a person waits."""
+
+HELP = HEAVY | {"datetime", "json", "socket", "ssl"}
+"""And help not even that."""
+
+READS = (
+    ["instances"],
+    ["instances", "-o", "json"],
+    ["instances", "-o", "name"],
+    ["workloads"],
+    ["cities"],
+    ["quota"],
+    ["instance-types"],
+)
+
+
+def answer_to(head: Head) -> dict[str, Any]:
+    """An empty project that may use compute."""
+    path = urlsplit(head.target).path
+    if path.endswith("/serviceentitlements/compute"):
+        ready = {"type": "Ready", "status": "True"}
+        return {
+            "kind": "ServiceEntitlement",
+            "metadata": {"name": "compute"},
+            "status": {"phase": "Active", "conditions": [ready]},
+        }
+    kind = path.rpartition("/")[2].capitalize() + "List"
+    return {"kind": kind, "apiVersion": "v1", "metadata": {}, "items": []}
+
+
+async def platform(connection: Connection) -> None:
+    while head := await connection.request():
+        await connection.answer(json.dumps(answer_to(head)).encode())
+
+
+def loaded_by(argv: list[str]) -> set[str]:
+    """The packages that a process of its own has loaded when the command is done."""
+    program = (
+        "import sys; from datum_compute.cli import main\n"
+        f"sys.argv = ['datumctl-compute', *{argv!r}]\n"
+        "try:\n    code = main.run()\nexcept SystemExit as ended:\n    code = ended.code\n"
+        "names = sorted({name.partition('.')[0] for name in sys.modules})\n"
+        "sys.exit(code) if code else print('\\n', *names)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("argv", READS, ids=" ".join)
+async def test_a_plain_read_loads_nothing_heavy(argv: list[str]) -> None:
+    async with serving(platform) as port:
+        flags = ["--server", f"http://127.0.0.1:{port}", "--project", "demo", "--token", "x"]
+        loaded = await asyncio.to_thread(loaded_by, [*argv, *flags])
+
+    assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["instances", "--help"], ["--version"]])
+def test_help_loads_next_to_nothing(argv: list[str]) -> None:
+    assert loaded_by(argv) & (HELP if argv == ["--help"] else HEAVY - {"textwrap"}) == set()
+
+
+@given(st.lists(st.text("ab,", min_size=1, max_size=12), max_size=12), st.integers(1, 30))
+def test_texts_are_wrapped_as_textwrap_does_it(words: list[str], width: int) -> None:
+    text = " ".join(words)
+
+    assert wrapped(text, width) == textwrap.wrap(text, width)
+
+
+@given(st.text("ab- ", max_size=60), st.integers(1, 30))
+def test_texts_with_hyphens_too(text: str, width: int) -> None:
+    assert wrapped(text, width) == textwrap.wrap(" ".join(text.split()), width)
+
+
+def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """The program as a process, with an exit handler that tells whether it was asked."""
+    program = (
+        "import atexit, sys; atexit.register(lambda: print('taken apart'))\n"
+        f"sys.argv = ['datumctl-compute', *{argv!r}]\n{before}\n"
+        "from datum_compute.cli.start import run\nsys.exit(run())\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"), [(["--help"], 0), (["version"], 0), (["nonsense"], 2), ([], 2)]
+)
+def test_a_short_command_ends_at_once_and_says_all(argv: list[str], code: int) -> None:
+    done = started(*argv)
+
+    assert done.returncode == code
+    assert (done.stdout if code == 0 else done.stderr).endswith("\n")
+    assert "taken apart" not in done.stdout
+
+
+def test_what_has_something_to_tidy_up_does_so() -> None:
+    done = started("version", before="import threading")
+
+    assert done.returncode == 0
+    assert done.stdout.endswith("taken apart\n")
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_closed_streams_are_no_reason_to_fail(closed: str) -> None:
+    done = started(
+        "version", before=f"import os; os.close(sys.{closed}.fileno()); sys.{closed} = None"
+    )
+
+    assert done.returncode == 0
+
+
+def test_output_that_cannot_be_written_is_not_taken_for_done() -> None:
+    variables = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "datum_compute.cli", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=variables,
+            timeout=30,
+        )
+
+    assert done.returncode != 0

@@ -193,3 +193,37 @@ async def test_a_server_that_forgets_to_end_a_watch_is_left() -> None:
 
     assert seen == ["a"]
     assert asyncio.get_running_loop().time() - started == 60 + client_module.WATCH_GRACE
+
+
+async def test_whoever_is_busy_with_an_event_when_the_watch_is_overdue_is_not_disturbed() -> None:
+    async def silent(request: Request) -> Response:
+        async def chunks() -> Any:
+            yield line("ADDED", "a")
+            yield line("ADDED", "b")
+
+        return Response(200, {}, stream=chunks())
+
+    done = []
+    with pytest.raises(errors.TimedOut):
+        async with ToyServer(silent).client().watch(REALMS, timeout_seconds=60) as events:
+            async for event in events:
+                await asyncio.sleep(1000)
+                done.append(event.object.name)
+
+    assert done == ["a"]
+
+
+async def test_a_watch_that_is_cancelled_while_it_waits_does_not_call_it_a_timeout() -> None:
+    async def silent(request: Request) -> Response:
+        async def chunks() -> Any:
+            await asyncio.Event().wait()
+            yield b""
+
+        return Response(200, {}, stream=chunks())
+
+    watching = asyncio.create_task(collect(ToyServer(silent).client(), timeout_seconds=60))
+    await asyncio.sleep(1)
+    watching.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await watching

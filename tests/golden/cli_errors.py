@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,16 +27,17 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
-from datum_compute.cli.context import Reach, Streams
+from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.history.config_map import PREFIX
 from datum_compute.cli.main import main
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
+from datum_compute.client.reader import Reader
 from datum_compute.client.transport import Request, Response
 from datum_compute.env import Environment
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.decisions.workloads import MACHINE
-from tests.golden.desk import PROGRAM, Desk, DeskReach, desk
+from tests.golden.desk import PROGRAM, Desk, DeskDestination, DeskReach, DeskReader, desk
 from tests.golden.error_sites import Witness
 from tests.golden.screens import manifest
 from tests.unit.cli.interposed import Interposed, _Reach
@@ -311,6 +313,20 @@ def _steady(ledger: Ledger, text: str, instead: str) -> None:
         ledger.entries[site] = entry.replace(text, instead)
 
 
+class _Root(DeskDestination):
+    """The plane above the projects, which serves no compute."""
+
+    def reader(self) -> Reader:
+        reader = DeskReader("http://desk", cluster="root", token=self.token)
+        reader.desk = self.desk
+        return reader
+
+
+class _Elsewhere(DeskReach):
+    def find(self, env: Environment, args: Namespace) -> Destination:
+        return _Root(self.desk, "demo")
+
+
 DEPLOY = "deploy api --image=a/api:1 --city=DFW,LHR --port=http=8080"
 
 
@@ -392,6 +408,7 @@ def _prompts(ledger: Ledger, here: Desk) -> None:
 def _refusals(ledger: Ledger, here: Desk) -> None:
     ledger.at(here, "workloads --token nobody")
     ledger.at(here, "workloads --project nosuch")
+    ledger.run("workloads", here.env, _Elsewhere(here))
     ledger.at(here, "workloads -l '=='")
     saved = ledger.directory / "api.yaml"
     assert here.run(f"deploy api --dry-run --save={saved}").code == 0

@@ -95,6 +95,11 @@ class DeskDestination:
         reader.desk = self.desk
         return reader
 
+    def root(self) -> Reader:
+        reader = DeskReader("http://desk", cluster="root", token=self.token)
+        reader.desk = self.desk
+        return reader
+
     def client(self) -> ApiClient:
         return ApiClient(
             InProcessTransport(self.desk.platform.server.handle),

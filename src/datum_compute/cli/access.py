@@ -100,7 +100,12 @@ def look(context: Context) -> Access:
         return access_of(context.reader.get(SERVICE_ENTITLEMENTS, ENTITLEMENT))
     except errors.NotFound:
         return Access(State.NOT_REQUESTED)
-    except (errors.NotServed, errors.Forbidden, errors.Unsupported):
+    except errors.NotServed:
+        from datum_compute.cli.projects import check_project
+
+        check_project(context)
+        return Access(State.UNGOVERNED)
+    except (errors.Forbidden, errors.Unsupported):
         return Access(State.UNGOVERNED)
 
 

@@ -38,13 +38,16 @@ class Streams:
 
 
 class Destination(Protocol):
-    """A project's control plane, and the two ways to talk to it."""
+    """A project's control plane, and the ways to talk to it."""
 
     @property
     def project(self) -> str: ...
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
+
+    def root(self) -> Reader | None:
+        """For the plane that knows the projects; None where nothing leads there."""
 
     def client(self) -> ApiClient:
         """For commands that write or wait; its ``close`` is awaited by whoever asks."""

@@ -25,7 +25,7 @@ def told(failure: client.ClientError) -> CommandError:
         return CommandError(text, exit_code=Exit.NOT_FOUND, code="NotFound")
     if isinstance(failure, client.NotServed):
         return CommandError(
-            f"nothing is served there, neither compute nor maybe the project: {text}",
+            f"compute is not served there, or there is no such project: {text}",
             exit_code=Exit.UNAVAILABLE,
             code="NotServed",
             hint="check --project and --server",

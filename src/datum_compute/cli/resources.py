@@ -29,6 +29,9 @@ SERVICE_ENTITLEMENTS = Resource(
     "ServiceEntitlement",
     namespaced=False,
 )
+PROJECTS = Resource(
+    "resourcemanager.miloapis.com", "v1alpha1", "projects", "Project", namespaced=False
+)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("", "v1", "events", "Event")
 

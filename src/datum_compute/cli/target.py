@@ -41,6 +41,14 @@ class Target(NamedTuple):
         except kubeconfig.KubeconfigError as error:
             raise _unusable_certificates(error) from error
 
+    def root(self) -> Reader | None:
+        """For the plane that knows the projects; None where nothing leads there."""
+        prefix = PROJECT_PATH.format(self.project)
+        if not self.connection.prefix.endswith(prefix):
+            return None
+        above = self.connection._replace(prefix=self.connection.prefix.removesuffix(prefix))
+        return self._replace(connection=above).reader()
+
     def client(self) -> ApiClient:
         """For commands that write or wait; its ``close`` is awaited by whoever asks.
 

@@ -34,6 +34,9 @@ class Demo(Destination):
     def reader(self) -> Reader:
         raise AssertionError("a watch reads through its client")
 
+    def root(self) -> None:
+        return None
+
     def client(self) -> ApiClient:
         raise AssertionError("the test brings the client")
 

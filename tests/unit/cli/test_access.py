@@ -244,3 +244,35 @@ def entitlement(ready: tuple[str, str] | None = None, **status: Any) -> dict[str
 )
 def test_what_an_entitlement_says(found: dict[str, Any], state: State) -> None:
     assert access_of(found).state is state
+
+
+@pytest.mark.parametrize(
+    "line", ["workloads", "status api", "access", "access request", "deploy api --image=a --city=X"]
+)
+def test_a_project_that_does_not_exist_is_named_with_those_that_do(line: str) -> None:
+    with desk() as here:
+        said = here.run(f"{line} --project dmeo")
+
+        assert (said.code, said.out) == (5, "")
+        assert said.err == (
+            'Error: project "dmeo" not found; there are demo\n'
+            "Try:  datumctl-compute workloads --project demo\n"
+        )
+
+
+def test_a_project_is_not_called_missing_by_one_who_may_not_see_projects() -> None:
+    with desk() as here:
+
+        class Blind(DeskDestination):
+            def root(self) -> Any:
+                return None
+
+        class Reached(DeskReach):
+            def find(self, env: Any, args: Any) -> Any:
+                return Blind(self.desk, "dmeo", TOKEN)
+
+        err = io.StringIO()
+        streams = Streams(io.StringIO(), io.StringIO(), err)
+
+        assert main(["workloads"], here.env, streams, reach=Reached(here)) == 13
+        assert "compute is not served there, or there is no such project" in err.getvalue()

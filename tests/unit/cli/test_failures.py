@@ -55,7 +55,7 @@ def status(reason: str, message: str, **details: object) -> bytes:
             "get workloads.compute.datumapis.com default/web on demo",
             404,
             b"<!DOCTYPE HTML>\n<html>",
-            "nothing is served there, neither compute nor maybe the project: "
+            "compute is not served there, or there is no such project: "
             'reading workload "web": the answer is a web page, so this is not the API',
         ),
     ],

@@ -13,6 +13,7 @@ from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.cli import looking, resources
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
@@ -114,6 +115,7 @@ def test_plain_reads_name_the_same_resources_as_the_api() -> None:
     assert resources.LOCATION_BINDINGS == networking.LOCATION_BINDINGS
     assert resources.ALLOWANCE_BUCKETS == quota.ALLOWANCE_BUCKETS
     assert resources.CONFIG_MAPS == core.CONFIG_MAPS
+    assert resources.PROJECTS == resourcemanager.PROJECTS
     assert resources.EVENTS == core.EVENTS
     assert resources.CITY_TOPOLOGY == compute.LABEL_TOPOLOGY_CITY_CODE
     assert looking.CURRENT_REVISION == compute.ANNOTATION_CURRENT_REVISION

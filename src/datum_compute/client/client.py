@@ -406,7 +406,7 @@ class _Patience:
 
     async def next_of(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         """The next chunk, or None after the last. Raises ``TimedOut`` when it is due."""
-        if self._is_over:
+        if self.is_over():
             raise _overdue()
         task = self._waiting = asyncio.current_task()
         assert task is not None, "a watch is read in a task"
@@ -415,11 +415,14 @@ class _Patience:
             return await anext(chunks, None)
         except asyncio.CancelledError as error:
             # Ours, unless somebody else wants an end to the task as well.
-            if self._is_over and task.uncancel() <= others:
+            if self.is_over() and task.uncancel() <= others:
                 raise _overdue() from error
             raise
         finally:
             self._waiting = None
+
+    def is_over(self) -> bool:
+        return self._is_over
 
     def _end(self) -> None:
         self._is_over = True

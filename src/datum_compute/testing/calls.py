@@ -13,7 +13,8 @@ from datum_compute.platform.apiserver.access import MASTERS, Attributes, Authori
 
 @dataclass(frozen=True, order=True)
 class Call:
-    """One thing somebody does: the plane by its type, the resource with its subresource."""
+    """One thing somebody does: the plane by its type, the resource with its subresource. A
+    path that is no resource stands in its place."""
 
     user: str
     plane: str
@@ -24,7 +25,8 @@ class Call:
 
 @dataclass
 class CallRecord:
-    """An authorizer that notes what it is asked. Masters are not noted: they are people."""
+    """An authorizer that notes what it is asked. Masters are not noted: they are people. Nor is
+    what everybody may read, such as discovery."""
 
     inner: Authorizer
     permissive: bool = False
@@ -34,14 +36,15 @@ class CallRecord:
 
     def allows(self, user: User, attributes: Attributes) -> bool:
         allowed = self.inner.allows(user, attributes)
-        if MASTERS in user.groups or not attributes.on_resource:
+        if MASTERS in user.groups:
             return allowed
-        resource = attributes.resource
+        resource = attributes.path or attributes.resource
         if attributes.subresource:
             resource = f"{resource}/{attributes.subresource}"
         plane = attributes.plane.partition("/")[0]
         call = Call(user.name, plane, attributes.group, resource, attributes.verb)
-        self.calls.add(call)
+        if attributes.on_resource:
+            self.calls.add(call)
         if not allowed:
             self.denied.add(call)
         return allowed or self.permissive

@@ -400,6 +400,39 @@ async def test_a_deployment_no_cell_took_is_deleted_at_once() -> None:
         assert (await w.hub.list(DEPLOYMENTS)).items == []
 
 
+async def test_a_copy_that_arrives_when_its_deployment_has_gone_is_removed() -> None:
+    """Its create was given up by whoever sent it, and was under way all the same."""
+    policies = karmada.PROPAGATION_POLICIES
+    async with world() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+        await given_deployment(w)
+        late = await on_hub(w)
+        policy = await until(w.hub, policies, "city-dfw", w.hub_namespace, lambda obj: True)
+        await w.project.delete(DEPLOYMENTS, NAME, NAMESPACE)
+        await until_gone(w.project, DEPLOYMENTS, NAME, NAMESPACE)
+        body = {"metadata": {"name": policy.name}, "spec": values(policy.spec)}
+        await w.hub.create(policies, body, w.hub_namespace)
+        metadata = {
+            "name": late.name,
+            "labels": dict(late.metadata.labels),
+            "annotations": dict(late.metadata.annotations),
+        }
+        body = {"metadata": metadata, "spec": values(late.spec)}
+        await w.hub.create(DEPLOYMENTS, body, w.hub_namespace)
+
+        await until_gone(w.hub, DEPLOYMENTS, NAME, w.hub_namespace)
+        await until_gone(w.hub, policies, "city-dfw", w.hub_namespace)
+
+
+async def test_what_somebody_else_laid_on_the_hub_is_not_removed() -> None:
+    async with world() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+        await given_deployment(w)
+        await on_hub(w)
+        await w.hub.create(DEPLOYMENTS, deployment("own-main-dfw"), w.hub_namespace)
+        await settle()
+
+        assert await find(w.hub, DEPLOYMENTS, "own-main-dfw", w.hub_namespace) is not None
+
+
 async def test_a_policy_is_shared_and_goes_with_the_last_deployment_of_the_city() -> None:
     policies = karmada.PROPAGATION_POLICIES
     async with world() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):

@@ -7,7 +7,7 @@ from functools import partial
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.client.protocol import Client, EventType, WatchEvent
+from datum_compute.client.protocol import Client, EventType, WatchEvent, merge
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.platform.apiserver.storage import PlaneStore
@@ -75,3 +75,34 @@ async def test_no_copy_is_made_for_a_deployment_that_is_gone() -> None:
     """It would be collected, and made again, for as long as the watch is away."""
     assert await copies_made(deployment_is_gone=True) == 0
     assert await copies_made(deployment_is_gone=False) == 1
+
+
+async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_yet() -> None:
+    """A copy that points nowhere is shown nowhere, and nothing would ever put it right."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client = embedded.client("hub")
+        await deployment_on(hub_client)
+        labels = {
+            compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-demo",
+            compute.LABEL_UPSTREAM_NAMESPACE: "default",
+        }
+        await hub_client.patch(core.NAMESPACES, NAMESPACE, merge({"metadata": {"labels": labels}}))
+        instance = await instance_in(embedded.client("cell/dfw"))
+        past = Past()
+        for resource in KNOWN:
+            past.know("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
+        made: list[dict[str, str]] = []
+
+        def note(_: PlaneStore, table: Table, event: Event) -> None:
+            if table.resource == compute.INSTANCES.group_resource:
+                made.append(event.after.labels)
+
+        embedded.store.listeners.append(note)
+        signals = InstanceSignals(env, None, quota=False)
+        await WriteBack("dfw", signals).ensure_copy(hub, instance)
+
+        assert made
+        assert labels.items() <= made[0].items()

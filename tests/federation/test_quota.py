@@ -24,6 +24,7 @@ from datum_compute.platform.apiserver.storage_table import Event, Table
 from datum_compute.providers.simulated.behaviour import START_SECONDS
 from datum_compute.runtime.patch import values
 from datum_compute.testing.expectations import eventually
+from datum_compute.testing.network import Direction
 from tests.controllers.harness import condition, until
 from tests.e2e.simulation import everywhere, nothing_left, workload
 from tests.federation.stage import NAMESPACE, Stage, stage
@@ -411,6 +412,44 @@ async def test_a_kind_that_is_not_registered_is_told_and_heals_by_itself_once_it
         body = {"metadata": {"name": vcpus.name}, "spec": values(vcpus.spec)}
         await root.create(quota.RESOURCE_REGISTRATIONS, body)
         await serving(on, "web", 1, within=310)
+
+
+async def test_a_claim_that_was_given_up_unheard_starts_nobody() -> None:
+    """The cell's requests arrive, and nothing comes back: it holds for granted what it has
+    itself given back, and what others may hold by now."""
+    async with stage(cities=("DFW",)) as on:
+        await deploy(on, "api", 1)
+        await deploy(on, "web", 1)
+        await serving(on, "", 2)
+        cell, project = {CELL}, {"project/demo"}
+        on.network.partition(cell, project, direction=Direction.BACK, silent=False)
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+
+        async def given_up() -> str:
+            held = [each.name for each in await claims(on)]
+            return "" if held == ["instance-api-default-dfw-0"] else f"claims are {held}"
+
+        await eventually("given up", given_up)
+        await eventually("gone", lambda: _gone(on, "web"))
+        await deploy(on, "web", 1)
+        await asyncio.sleep(30)
+        [waits] = [
+            obj
+            for obj in await everywhere(on, compute.INSTANCES, "cell/dfw")
+            if obj.name.startswith("web")
+        ]
+        assert waits.view(compute.Instance).gates == (compute.GATE_QUOTA,)
+        on.network.heal()
+        await serving(on, "web", 1)
+        await eventually("true", lambda: books_balance(on, 2))
+
+
+async def _gone(on: Stage, name: str) -> str:
+    try:
+        await on.project.get(compute.WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        return ""
+    return "it is there"
 
 
 async def test_a_claim_that_arrives_when_its_instance_has_gone_is_given_up() -> None:

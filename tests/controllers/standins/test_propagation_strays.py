@@ -6,6 +6,7 @@ from typing import Any
 
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.platform.propagation import propagation_controllers
 from datum_compute.runtime.patch import values
 from tests.controllers.standins.test_propagation_up_and_out import (
@@ -33,11 +34,15 @@ from tests.controllers.standins.world import (
 WDS = compute.WORKLOAD_DEPLOYMENTS
 
 
-async def sent(found: World) -> dict[str, Any]:
-    """The body with which the object was created in the member."""
+async def work_of_deployment(found: World) -> Object:
     works = await found.hub.list(karmada.WORKS, "karmada-es-dfw")
     [work] = [one for one in works.items if karmada.LABEL_BINDING_ID in one.metadata.labels]
-    [manifest] = values(work.spec)["workload"]["manifests"]
+    return work
+
+
+async def sent(found: World) -> dict[str, Any]:
+    """The body with which the object was created in the member."""
+    [manifest] = values((await work_of_deployment(found)).spec)["workload"]["manifests"]
     return dict(manifest)
 
 
@@ -54,6 +59,46 @@ async def test_a_create_that_arrives_when_its_work_is_gone_is_taken_back() -> No
         await found.cells["dfw"].create(WDS, late, NS)
 
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
+
+
+def again(work: Object) -> dict[str, Any]:
+    """The body with which a Work was created."""
+    metadata = {
+        "name": work.name,
+        "labels": dict(work.metadata.labels),
+        "annotations": dict(work.metadata.annotations),
+        "finalizers": list(work.metadata.finalizers),
+    }
+    return {"metadata": metadata, "spec": values(work.spec)}
+
+
+async def test_a_work_that_arrives_when_its_binding_is_gone_is_taken_back() -> None:
+    async with propagated() as found:
+        late = await work_of_deployment(found)
+        await destroy(found)
+        await found.hub.create(karmada.WORKS, again(late), late.namespace)
+
+        await until_gone(found.hub, karmada.WORKS, late.name, late.namespace)
+        await until_gone(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_work_of_an_earlier_binding_does_not_stand_in_the_way_of_the_next() -> None:
+    async with propagated() as found:
+        late = await work_of_deployment(found)
+        await destroy(found)
+        await found.hub.create(karmada.WORKS, again(late), late.namespace)
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW", replicas=4), NS)
+
+        await until(
+            found.cells["dfw"],
+            WDS,
+            NAME,
+            NS,
+            lambda one: values(one.spec)["scaleSettings"]["minReplicas"] == 4,
+        )
+        await settle()
+        mine = (await work_of_deployment(found)).metadata.labels[karmada.LABEL_BINDING_ID]
+        assert mine != late.metadata.labels[karmada.LABEL_BINDING_ID]
 
 
 async def test_one_that_arrives_while_nobody_looks_is_taken_back_at_the_next_start() -> None:

@@ -21,6 +21,11 @@ from datum_compute.api.scheme import Resource
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names, schedule, works
 from datum_compute.platform.propagation.changes import is_content_changed
+from datum_compute.platform.propagation.strays import (
+    WORKS_BY_BINDING_NAME,
+    binding_of,
+    remove_stray_works,
+)
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
@@ -49,7 +54,7 @@ def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) 
                 hub,
                 karmada.WORKS,
                 binding_of_work,
-                indexes={WORKS_BY_BINDING: _binding_id_of},
+                indexes={WORKS_BY_BINDING: _binding_id_of, WORKS_BY_BINDING_NAME: binding_of},
             ),
             Watch(hub, karmada.CLUSTERS, reconciler.all_bindings, predicate=_is_member_changed),
             Watch(hub, karmada.INTERPRETER_CUSTOMIZATIONS, reconciler.all_bindings),
@@ -99,6 +104,7 @@ class _Bindings:
         if hub is None:
             return DONE
         binding = hub.cache(karmada.RESOURCE_BINDINGS).get(request.name, request.namespace)
+        await remove_stray_works(hub, request, binding)
         if binding is None:
             return DONE
         if binding.metadata.deleting:

@@ -1,11 +1,11 @@
-"""What lies in a member without a Work: an object that arrived when its Work had gone.
+"""What lies about without whoever asked for it, because it arrived when that had gone.
 
 A create whose caller heard nothing more may still arrive, seconds later. By then the Work may
 have been deleted, have found nothing to take from the member, and be gone. Nobody would ever
 ask for that object again, so it is taken back when it is seen: never before the hub says,
 live, that it has neither the Work nor the template any more. A Cluster that was removed and
 came back therefore keeps what runs there: its templates are still on the hub, and their
-Works on the way.
+Works on the way. A Work that arrives on the hub when its binding is gone goes likewise.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from datum_compute.runtime.request import Request
 
 OBJECTS_BY_WORK = "propagation/work"
 """Index of members' objects by the Work that brought them."""
+
+
+WORKS_BY_BINDING_NAME = "propagation/binding-name"
+"""Index of Works by the binding they name, whichever of that name it was."""
 
 
 def work_of(obj: Object) -> Iterable[str]:
@@ -46,6 +50,32 @@ async def remove_strays(
             current = await _find(member.client, resource, stray.name, stray.namespace)
             if current is not None and key in work_of(current):
                 await patch.delete_if_present(member.client, resource, current)
+
+
+async def remove_stray_works(hub: Cluster, request: Request, binding: Object | None) -> None:
+    """Take back Works that name this binding and belong to one before it, or to none."""
+    known = _binding_id(binding)
+    found = hub.cache(karmada.WORKS).by_index(
+        WORKS_BY_BINDING_NAME, f"{request.namespace}/{request.name}"
+    )
+    strays = [one for one in found if not one.metadata.deleting and _binding_id(one) != known]
+    if not strays:
+        return
+    live = await _find(hub.client, karmada.RESOURCE_BINDINGS, request.name, request.namespace)
+    for stray in strays:
+        if _binding_id(stray) != _binding_id(live):
+            await patch.delete_if_present(hub.client, karmada.WORKS, stray)
+
+
+def binding_of(work: Object) -> Iterable[str]:
+    """The binding a Work names, as an index key; nothing for the Work of a namespace."""
+    annotations = work.metadata.annotations
+    if name := annotations.get(karmada.ANNOTATION_BINDING_NAME):
+        yield f"{annotations.get(karmada.ANNOTATION_BINDING_NAMESPACE, '')}/{name}"
+
+
+def _binding_id(obj: Object | None) -> str:
+    return obj.metadata.labels.get(karmada.LABEL_BINDING_ID, "") if obj is not None else ""
 
 
 async def _is_wanted(

@@ -61,6 +61,7 @@ class QuotaDesk:
         self.cluster_name = cluster_name
         self._retries = Retries(env)
         self._asked_at: dict[str, float] = {}  # when each open claim of ours was made
+        self._made: dict[str, None] = {}  # Instances, by uid, whose claim was made for them
 
     @property
     def enabled(self) -> bool:
@@ -119,8 +120,7 @@ class QuotaDesk:
         claim = self._cached(case)
         if claim is not None and (due_in := self._due_in(instance, claim)) > 0:
             return Answer(_as_verdict(previous), due_in=due_in)
-        if not self.claims_in(case.plane).synced or (claim is not None and _is_open(claim)):
-            # What is still open in the cache may have been answered unheard.
+        if self._is_hearsay(case, instance, claim):
             claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
         if claim is None:
             denied = _denial(previous)
@@ -128,6 +128,7 @@ class QuotaDesk:
                 return Answer(_as_verdict(denied))
             claim = await self._create(case, instance)
             if claim is None:
+                self._made[instance.metadata.uid] = None
                 self._asked_at[instance.metadata.uid] = asyncio.get_running_loop().time()
                 return Answer(_as_verdict(previous), due_in=FRESH_SECONDS)
         if not self.is_ours(claim, instance.namespace):
@@ -144,6 +145,16 @@ class QuotaDesk:
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
         return Answer(verdict)
 
+    def _is_hearsay(self, case: Case, instance: Object, claim: Object | None) -> bool:
+        """Whether what the cache says of a claim is to be heard from the project itself. One
+        still open may have been answered unheard; one made for a predecessor may be gone, and
+        given to others, while the watch is away."""
+        if not self.claims_in(case.plane).synced:
+            return True
+        if claim is None:
+            return False
+        return _is_open(claim) or instance.metadata.uid not in self._made
+
     def _due_in(self, instance: Object, claim: Object) -> float:
         """Whether a claim we have just made is still being looked at. Not remembered over a
         restart: then the Instance is simply reported as pending."""
@@ -158,6 +169,7 @@ class QuotaDesk:
 
     def forget(self, uid: str) -> None:
         self._asked_at.pop(uid, None)
+        self._made.pop(uid, None)
         self._retries.forget(uid)
 
     def _cached(self, case: Case) -> Object | None:

@@ -107,7 +107,7 @@ class WriteBack:
             "metadata": {
                 "name": instance.name,
                 "namespace": instance.namespace,
-                "labels": self._labels(hub, instance),
+                "labels": await self._labels(hub, instance),
                 "annotations": _annotations(instance),
                 "ownerReferences": [owner_reference(owner, controller=True)],
             },
@@ -134,7 +134,7 @@ class WriteBack:
             hub.client,
             compute.INSTANCES,
             copy,
-            labels=self._labels(hub, instance),
+            labels=await self._labels(hub, instance),
             annotations=_annotations(instance),
             spec=spec,
         )
@@ -142,14 +142,14 @@ class WriteBack:
             self._copies.written(written, instance.spec)
         return written
 
-    def _labels(self, hub: Cluster, instance: Object) -> dict[str, str]:
+    async def _labels(self, hub: Cluster, instance: Object) -> dict[str, str]:
         labels = {
             key: instance.metadata.labels[key]
             for key in COPIED_LABELS
             if key in instance.metadata.labels
         }
         labels[compute.LABEL_SOURCE_CLUSTER] = self._cluster_name
-        namespace = hub.cache(core.NAMESPACES).get(instance.namespace)
+        namespace = await _find_namespace(hub, instance.namespace)
         upstream = namespace.metadata.labels if namespace is not None else {}
         labels[compute.LABEL_UPSTREAM_CLUSTER_NAME] = upstream.get(
             compute.LABEL_UPSTREAM_CLUSTER_NAME, names.encode_cluster(self._cluster_name)
@@ -158,6 +158,18 @@ class WriteBack:
             compute.LABEL_UPSTREAM_NAMESPACE, instance.namespace
         )
         return labels
+
+
+async def _find_namespace(hub: Cluster, name: str) -> Object | None:
+    """One the cache does not have is asked for: a copy that names the wrong project is shown
+    in none, and nobody would look at it again."""
+    found = hub.cache(core.NAMESPACES).get(name)
+    if found is not None:
+        return found
+    try:
+        return await hub.client.get(core.NAMESPACES, name)
+    except errors.NotFound:
+        return None
 
 
 def _annotations(instance: Object) -> dict[str, str]:

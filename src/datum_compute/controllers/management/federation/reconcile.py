@@ -16,7 +16,7 @@ from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result, after
+from datum_compute.runtime.result import DONE, Result, Waiting, after
 
 GONE_RETRY_SECONDS = 5.0
 """The floor while the hub clears up behind a deleted copy; its events come sooner."""
@@ -41,6 +41,7 @@ class Federator:
         deployments = project.cache(compute.WORKLOAD_DEPLOYMENTS)
         deployment = deployments.get(request.name, request.namespace)
         if deployment is None:
+            await self._clear_up(project, request)
             return DONE
         hub = hub_of(self._hub)
         if deployment.metadata.deleting:
@@ -107,6 +108,28 @@ class Federator:
             compute.FINALIZER_FEDERATOR,
         )
         return DONE
+
+    async def _clear_up(self, project: Cluster, request: Request) -> None:
+        """Remove a copy that arrived on the hub when its deployment had gone. One that does
+        not carry our stamp is somebody else's."""
+        namespace = project.cache(core.NAMESPACES).get(request.namespace)
+        if namespace is None:
+            return
+        hub, hub_namespace = hub_of(self._hub), names.federation_namespace(namespace.metadata.uid)
+        copy = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(request.name, hub_namespace)
+        if copy is None or copy.metadata.deleting:
+            return
+        if compute.ANNOTATION_SOURCE_GENERATION not in copy.metadata.annotations:
+            return
+        try:
+            await project.client.get(compute.WORKLOAD_DEPLOYMENTS, request.name, request.namespace)
+        except errors.NotFound:
+            # Only the project's own "no" counts: a cache may lag.
+            await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, copy)
+            await draining.ensure_policy_removed(hub, hub_namespace, placing.city_of(copy))
+            self._copies.forget(copy.metadata.uid)
+            return
+        raise Waiting("the cache has not seen this deployment yet", 1.0)
 
 
 async def _hub_namespace(project: Cluster, deployment: Object) -> str:

@@ -3,7 +3,7 @@
 Called with a role and a line of JSON on standard input that says where the server is; answers
 with one line of JSON. ``ours``, ``kopf`` and ``kopf-events`` give every Gadget the phase Ready
 and end when all are seen to have it; ``cached`` holds all of them in a cache; ``idle`` watches
-and waits.
+and waits. All of them collect garbage as seldom as a manager does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
+from datum_compute.assembly.local.process import GC_THRESHOLDS
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http import HttpTransport
 from datum_compute.client.protocol import Client, merge
@@ -178,5 +179,6 @@ async def main(role: str, told: dict[str, Any]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(json.dumps(runner.run(main(sys.argv[1], json.loads(sys.stdin.readline())))))

@@ -66,8 +66,7 @@ class ApiClient:
         self._prefix = prefix.rstrip("/")
         self._credential = credential_of(token)
         self._user_agent = user_agent
-        self._field_manager = field_manager
-        self._field_validation = field_validation
+        self._writing = _query(fieldManager=field_manager, fieldValidation=field_validation)
         self._timeout = request_timeout
         self._on_warning = on_warning
         self._decoder = Decoder(cluster, on_unreadable)
@@ -344,11 +343,7 @@ class ApiClient:
         return _malformed(target.describe(self._cluster), body, error)
 
     def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
-        return _query(
-            fieldManager=self._field_manager,
-            fieldValidation=self._field_validation,
-            dryRun="All" if dry_run else "",
-        )
+        return (*self._writing, ("dryRun", "All")) if dry_run else self._writing
 
 
 class _WireEvent(msgspec.Struct):

@@ -273,7 +273,7 @@ def _origin_of(base_url: str) -> str:
 
 
 def _asks_for_stream(request: Request) -> bool:
-    return any(
+    return request.method == "GET" and any(
         key in ("watch", "follow") and value in ("1", "true") for key, value in request.query
     )
 

@@ -25,7 +25,8 @@ def crd(group: str, plural: str, kind: str, *versions: str, **version: Any) -> d
     }
 
 
-SUBRESOURCES: dict[str, Any] = {"status": {}, "scale": {}}
+SCALE = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+SUBRESOURCES: dict[str, Any] = {"status": {}, "scale": SCALE}
 SERVED = [
     *kinds.from_crd(crd("zoo.example", "widgets", "Widget", "v1", subresources=SUBRESOURCES)),
     *kinds.from_crd(crd("an.example", "things", "Thing", "v1alpha", "v1beta2", "v2", "v10")),

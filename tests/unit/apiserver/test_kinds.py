@@ -67,7 +67,10 @@ def test_the_least_a_definition_says_is_completed() -> None:
 
 def test_all_a_definition_says_is_served() -> None:
     crd = with_version(
-        subresources={"status": {}, "scale": {"specReplicasPath": ".spec.n"}},
+        subresources={
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+        },
         additionalPrinterColumns=[
             {"name": "Color", "type": "string", "jsonPath": ".spec.color", "priority": 1}
         ],

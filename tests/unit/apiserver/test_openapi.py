@@ -23,7 +23,10 @@ def widget_kinds(scope: str = "Namespaced", spec: Any = None) -> list[kinds.Serv
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
-        "subresources": {"status": {}, "scale": {}},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+        },
     }
     names = {"plural": "widgets", "kind": "Widget"}
     group = {"group": "shop.example.com", "scope": scope, "names": names, "versions": [version]}

@@ -21,6 +21,7 @@ from datum_compute.platform.apiserver import (
     reading,
     reviews,
     routing,
+    scaling,
     status,
     watching,
     writing,
@@ -55,6 +56,7 @@ _PATH_VERBS = {
     "DELETE": "delete",
 }
 _SUBRESOURCE_VERBS = ("get", "update", "patch")
+_SCALE_VERBS = {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}
 
 
 class RequestHandler:
@@ -174,6 +176,8 @@ class RequestHandler:
         for whom in self._admissions:
             if whom.concerns(verb, call):  # one at most speaks for a kind
                 return self._admit(whom, verb, call, renderer)
+        if call.target.subresource == "scale":
+            return _SCALE_VERBS[verb](call)
         match verb:
             case "get":
                 return reading.get(call, renderer)
@@ -235,7 +239,8 @@ def _served(plane: Plane, target: Target, verb: str) -> ServedKind:
     subresource = target.subresource
     if subresource:
         is_finalize = subresource == "finalize" and resource.kind == "Namespace" and kind.builtin
-        if not is_finalize and not (subresource == "status" and kind.has_status):
+        has = {"status": kind.has_status, "scale": kind.has_scale}.get(subresource, is_finalize)
+        if not has:
             if kind.builtin:
                 raise status.PathUnknown
             raise status.not_found(resource, target.name)  # as if the object were missing

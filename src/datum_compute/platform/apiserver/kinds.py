@@ -45,6 +45,18 @@ class Column:
         return self.computed or cells.from_path(self.json_path, self.type)
 
 
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where in an object of a kind its numbers are."""
+
+    wanted: Path
+    present: Path
+    selector: Path = ()
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ServedKind:
     """A kind in one version. Compared by identity: two planes may serve it differently."""
@@ -57,12 +69,16 @@ class ServedKind:
     columns: tuple[Column, ...]
     """All of them in order, the name included."""
     has_status: bool
-    has_scale: bool
     schema: Schema
     verbs: tuple[str, ...]
     builtin: bool
     selectable_fields: tuple[str, ...]
     """As field selectors name them (``spec.color``), beside metadata.name and namespace."""
+    scale: ScalePaths | None = None
+
+    @property
+    def has_scale(self) -> bool:
+        return self.scale is not None
 
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -107,14 +123,25 @@ def _from_version(
         categories=tuple(names.get("categories") or ()),
         columns=(NAME, *columns),
         has_status="status" in subresources,
-        has_scale="scale" in subresources,
         schema=compiled(version["schema"]["openAPIV3Schema"]),
         verbs=VERBS,
         builtin=False,
         selectable_fields=tuple(
             field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
         ),
+        scale=_scale_paths(subresources.get("scale")),
     )
+
+
+def _scale_paths(declared: Mapping[str, Any] | None) -> ScalePaths | None:
+    """As a definition gives them: ``.spec.replicas`` and the like."""
+    if not declared:
+        return None
+    wanted, present, selector = (
+        tuple(filter(None, str(declared.get(key) or "").split(".")))
+        for key in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    )
+    return ScalePaths(wanted, present, selector) if wanted and present else None
 
 
 def _declared_column(column: Mapping[str, Any]) -> Column:
@@ -297,7 +324,6 @@ def _builtin(
         categories=categories,
         columns=(NAME, *columns) if named_first else columns,
         has_status=has_status,
-        has_scale=False,
         schema=compiled(schema),
         verbs=verbs,
         builtin=True,

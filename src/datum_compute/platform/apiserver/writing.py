@@ -149,7 +149,7 @@ def draft_update(call: Call) -> Draft:
 
 def draft_patch(call: Call) -> Draft:
     options = "PatchOptions"
-    form = _patch_form(call)
+    form = patch_form(call)
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
     if form != decoding.APPLY_PATCH and "force" in call.query:
@@ -157,7 +157,7 @@ def draft_patch(call: Call) -> Draft:
         raise status.invalid(options, "meta.k8s.io", "", [error])
     before = call.existing()
     old = call.plane.writer.read(call.kind, before)
-    new = _patched(call, form, old)
+    new = patched(call, form, old)
     objects.check_type(call.kind, new)
     _check_key(call, new)
     if not call.target.subresource:
@@ -168,7 +168,7 @@ def draft_patch(call: Call) -> Draft:
     return Draft(new, validation, dry_run, before, old if shares else None)
 
 
-def _patch_form(call: Call) -> str:
+def patch_form(call: Call) -> str:
     form = decoding.content_type(call.request.headers)
     if form == decoding.APPLY_PATCH:
         raise status.ApiError(
@@ -185,7 +185,7 @@ def _patch_form(call: Call) -> str:
     return form
 
 
-def _patched(call: Call, form: str, target: dict[str, Any]) -> dict[str, Any]:
+def patched(call: Call, form: str, target: dict[str, Any]) -> dict[str, Any]:
     body = decoding.json_value(call.request.body)
     if form == decoding.JSON_PATCH:
         new = patching.json_patch(target, body)

@@ -1,0 +1,136 @@
+"""The subresource ``scale`` of a custom kind: answered alike here and by the real server."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.test_differential import DEFINITIONS, Ask, Side, outcome
+from tests.conformance.client.embedded import PREFIX, https_server
+
+pytestmark = pytest.mark.cluster
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+RACKS = "/apis/scale.example.com/v1/namespaces/default/racks"
+NUMBER = {"type": "integer", "format": "int32"}
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "racks.scale.example.com"},
+    "spec": {
+        "group": "scale.example.com",
+        "names": {"kind": "Rack", "plural": "racks", "singular": "rack", "listKind": "RackList"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.deep.slots",
+                        "statusReplicasPath": ".status.slots",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "deep": {
+                                        "type": "object",
+                                        "properties": {"slots": {**NUMBER, "maximum": 9}},
+                                    }
+                                },
+                            },
+                            "status": {
+                                "type": "object",
+                                "properties": {"slots": NUMBER, "selector": {"type": "string"}},
+                            },
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def rack(name: str, spec: Any) -> dict[str, Any]:
+    kind = {"apiVersion": "scale.example.com/v1", "kind": "Rack"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
+
+
+def scale(name: str, replicas: int, **metadata: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": {"replicas": replicas},
+    }
+
+
+ONE = f"{RACKS}/one/scale"
+ASKS = [
+    Ask("POST", RACKS, rack("one", {"deep": {"slots": 2}})),
+    Ask("POST", RACKS, rack("bare", {})),
+    Ask("GET", ONE),
+    Ask("GET", f"{RACKS}/bare/scale"),
+    Ask("GET", f"{RACKS}/none/scale"),
+    Ask("PATCH", f"{RACKS}/one/status", {"status": {"slots": 1, "selector": "a=b"}}, (), MERGE),
+    Ask("GET", ONE),
+    Ask("PATCH", ONE, {"spec": {"replicas": 5}}, (), MERGE),
+    Ask("GET", f"{RACKS}/one"),
+    Ask("PATCH", ONE, {"spec": {"replicas": 5}}, (), MERGE),
+    Ask("PATCH", ONE, [{"op": "replace", "path": "/spec/replicas", "value": 4}], (), JSON_PATCH),
+    Ask("PATCH", ONE, {"spec": {"replicas": 7}}, (("dryRun", "All"),), MERGE),
+    Ask("PUT", ONE, scale("one", 3)),
+    Ask("PUT", ONE, scale("one", 0)),
+    Ask("GET", f"{RACKS}/one"),
+    Ask("PUT", ONE, scale("one", 6, resourceVersion="1")),
+    Ask("PUT", ONE, scale("one", 6, uid="6ba7b810-9dad-11d1-80b4-00c04fd430c8")),
+    Ask("PUT", ONE, scale("other", 6)),
+    Ask("PUT", ONE, scale("one", -1)),
+    Ask("PUT", ONE, scale("one", 50)),
+    Ask("PUT", f"{RACKS}/bare/scale", scale("bare", 2)),
+    Ask("GET", f"{RACKS}/bare/scale"),
+    Ask("PUT", f"{RACKS}/none/scale", scale("none", 2)),
+    Ask("GET", f"{RACKS}/one"),
+]
+
+
+@pytest.fixture
+def sides(control_plane: ControlPlane) -> Iterator[tuple[Side, Side]]:
+    with https_server() as server, contextlib.ExitStack() as stack:
+        address = server.address
+        tls = ssl.create_default_context(cadata=address.ca_pem.decode())
+        ours = Side(address.base_url, PREFIX, address.token, tls)
+        real = Side(control_plane.server, "", control_plane.token, control_plane.ssl_context())
+        for side in (ours, real):
+            stack.callback(side.close)
+            assert side.send(Ask("POST", DEFINITIONS, DEFINITION))[0] == 201
+        for side in (ours, real):
+            for _ in range(2000):  # the real server serves a new kind a little later
+                if side.send(Ask("GET", RACKS))[0] == 200:
+                    break
+        yield ours, real
+
+
+def test_scale_is_answered_alike(sides: tuple[Side, Side]) -> None:
+    ours, real = sides
+    differ = []
+    for ask in ASKS:
+        here, there = ours.send(ask), real.send(ask)
+        if outcome(*here) != outcome(*there):
+            differ.append(f"{ask}\nours: {here}\nreal: {there}")
+    assert not differ, "\n".join(differ)

@@ -87,19 +87,36 @@ def test_a_platform_that_cannot_be_asked_gives_no_candidates_and_no_noise(
     assert (code, out.getvalue(), err.getvalue()) == (0, ":4\n", "")
 
 
-@pytest.mark.parametrize("shell", ["bash"])
-def test_a_shell_takes_the_script_and_gets_candidates(shell: str) -> None:
-    """In a real shell, with a program that answers as ours does."""
+@pytest.mark.parametrize(
+    ("words", "candidates", "files"),
+    [("inst", ["instances", "instance-types"], False), ("deploy -f ''", [], True)],
+    ids=["names", "files"],
+)
+def test_a_shell_takes_the_script_and_gets_candidates(
+    words: str, candidates: list[str], files: bool
+) -> None:
+    """In a real bash, with a program that answers as ours does; files are offered only where
+    a file is meant."""
     program = (
-        f"{SCRIPTS[shell]}\n"
+        f"{SCRIPTS['bash']}\n"
         'datumctl-compute() { [ "$1" = __complete ] && '
         f'{sys.executable} -m datum_compute.cli "$@"; }}\n'
-        "COMP_WORDS=(datumctl-compute inst); COMP_CWORD=1\n"
-        '_datumctl_compute; printf "%s\\n" "${COMPREPLY[@]}"\n'
+        'compopt() { told="$*"; }\n'
+        f"COMP_WORDS=(datumctl-compute {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_datumctl_compute; printf "%s\\n" "${COMPREPLY[@]}"; echo "told:$told" >&2\n'
     )
 
     done = subprocess.run(
-        [shell, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
 
-    assert (done.stdout.split(), done.stderr) == (["instances", "instance-types"], "")
+    assert done.stdout.split() == candidates
+    assert done.stderr.strip() == ("told:" if files else "told:+o default")
+
+
+@pytest.mark.parametrize("shell", sorted(SCRIPTS))
+def test_every_script_asks_the_program_and_minds_whether_files_are_meant(shell: str) -> None:
+    script = SCRIPTS[shell]
+
+    assert "__complete" in script
+    assert ":0" in script

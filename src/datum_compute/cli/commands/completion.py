@@ -13,7 +13,8 @@ _datumctl_compute() {
     COMPREPLY=()
     while IFS= read -r line; do
         case "$line" in
-            :*) ;;
+            :0) ;;
+            :*) compopt +o default 2>/dev/null ;;
             *) line="${line%%$'\\t'*}"; [[ "$line" == "$word"* ]] && COMPREPLY+=("$line") ;;
         esac
     done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
@@ -24,15 +25,15 @@ complete -o default -F _datumctl_compute datumctl-compute
 ZSH = """\
 #compdef datumctl-compute
 _datumctl_compute() {
-    local line
+    local line bits
     local -a candidates
     while IFS= read -r line; do
-        [[ "$line" == :* ]] && continue
+        [[ "$line" == :* ]] && { bits="$line"; continue }
         candidates+=("${${line//:/\\\\:}/$'\\t'/:}")
     done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
     if (( ${#candidates} )); then
         _describe 'datumctl-compute' candidates
-    else
+    elif [[ "$bits" == :0 ]]; then
         _files
     fi
 }
@@ -42,7 +43,11 @@ compdef _datumctl_compute datumctl-compute
 FISH = """\
 function __datumctl_compute_complete
     set -l words (commandline -opc) (commandline -ct)
-    $words[1] __complete $words[2..-1] 2>/dev/null | string match -v -r '^:'
+    set -l found ($words[1] __complete $words[2..-1] 2>/dev/null)
+    string match -v -r '^:' -- $found
+    if contains -- :0 $found
+        __fish_complete_path (commandline -ct)
+    end
 end
 complete -c datumctl-compute -f -a '(__datumctl_compute_complete)'
 """

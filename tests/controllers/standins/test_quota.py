@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
+from datum_compute.platform.apiserver.storage import PlaneStore
+from datum_compute.platform.apiserver.storage_table import Event, Table
 from datum_compute.platform.quota import quota_controllers
+from datum_compute.platform.quota.allocation import USAGE_SECONDS
 from datum_compute.platform.quota.budget import Consumer
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.patch import values
@@ -171,6 +175,53 @@ async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
         latest = max(int(one) for one in (await revisions([found.project], kinds)).values())
 
         assert latest - int(before.metadata.resource_version) == 20 + 1
+
+
+async def test_a_bucket_tells_of_many_grants_together_and_of_the_last_in_time() -> None:
+    async with project(instances=50) as found:
+        await bucket(found, INSTANCES, limit=50)
+        told = await revision_of_bucket(found)
+        for number in range(20):
+            await ask(found, f"instance-{number}", instances=1)
+            await asyncio.sleep(USAGE_SECONDS / 25)
+        for number in range(20):
+            assert condition(await answer(found, f"instance-{number}"), "Granted") == AVAILABLE
+        await asyncio.sleep(USAGE_SECONDS)
+        await bucket(found, INSTANCES, allocated=20, claimCount=20, available=30)
+
+        # Twenty claims of two writes each; the rest are the bucket's.
+        assert await revision_of_bucket(found) - told <= 2 * 20 + 2
+
+
+async def revision_of_bucket(found: World) -> int:
+    name = Consumer("Project", "demo").bucket_name(INSTANCES)
+    obj = await found.project.get(quota.ALLOWANCE_BUCKETS, name, "milo-system")
+    return int(obj.metadata.resource_version)
+
+
+async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
+    """Whoever was refused asks again when a bucket shows room."""
+    async with project(instances=2) as found:
+        await bucket(found, INSTANCES, limit=2)
+        shown: list[int] = []
+
+        def note(plane: PlaneStore, table: Table, event: Event) -> None:
+            if table.resource != quota.RESOURCE_CLAIMS.group_resource:
+                return
+            if condition(Object.from_wire(event.after.raw), "Granted") == EXCEEDED:
+                name = Consumer("Project", "demo").bucket_name(INSTANCES)
+                rows = plane.table(quota.ALLOWANCE_BUCKETS.group_resource)
+                stored = rows.get("milo-system", name)
+                assert stored is not None
+                shown.append(values(Object.from_wire(stored.raw).status)["available"])
+
+        found.embedded.store.listeners.append(note)
+        for name in ("instance-a", "instance-b", "instance-c"):
+            await ask(found, name, instances=1)
+            await asyncio.sleep(USAGE_SECONDS / 25)
+        assert condition(await answer(found, "instance-c"), "Granted") == EXCEEDED
+
+        assert shown[:1] == [0]
 
 
 async def test_denied_is_final_even_when_there_is_room_again() -> None:

@@ -5,6 +5,11 @@ bucket whose numbers changed (that is the reservation) and then each judged clai
 allocations and the folded ``Granted`` in one write. Dying in between is harmless: the next
 pass adds up what the claims really hold, and judges what is still pending.
 
+Every cell that has claims in a project watches its buckets, to learn of room. That room
+grows less with every grant is no news to them: while nothing is refused, a bucket tells it
+at once and then at most every half second. More room, another limit and whatever goes with
+a refusal is written in the same pass.
+
 The real system has one controller per bucket and another that folds; a claim on three
 buckets then takes four writes. The order of the writes, and what each says, is the same.
 """
@@ -12,9 +17,9 @@ buckets then takes four writes. The order of the writes, and what each says, is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from datum_compute.api import conditions
 from datum_compute.api.conditions import EPOCH, FALSE, TRUE, wire_time
@@ -30,7 +35,12 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result, Waiting
+from datum_compute.runtime.result import DONE, Result, Waiting, after
+
+T = TypeVar("T")
+
+USAGE_SECONDS = 0.5
+"""The shortest time between two reports of a bucket that only say that more is in use."""
 
 
 def allocation_controller(projects: Fleet, env: Environment) -> Controller:
@@ -42,7 +52,7 @@ def allocation_controller(projects: Fleet, env: Environment) -> Controller:
         watches=[
             Watch(projects, quota.RESOURCE_CLAIMS, reconciler.consumer_of_claim),
             Watch(projects, quota.RESOURCE_GRANTS, consumer_of_grant),
-            Watch(projects, quota.ALLOWANCE_BUCKETS, consumer_of_bucket),
+            Watch(projects, quota.ALLOWANCE_BUCKETS, consumer_of_bucket, own_writes=False),
         ],
     )
 
@@ -64,6 +74,7 @@ class Allocation:
         self._projects = projects
         self._env = env
         self._ledgers: dict[tuple[str, Consumer], tuple[Cluster, Ledger]] = {}
+        self._told_at: dict[str, float] = {}  # by uid of a bucket: when its usage was last told
 
     def consumer_of_claim(self, project: str, claim: Object) -> Iterable[Request]:
         consumer = budget.consumer_of(claim.view(quota.ResourceClaim), project)
@@ -85,7 +96,7 @@ class Allocation:
         verdicts = budget.decide_verdicts(
             pending, budget.limits_of(grants.values()), ledger.allocated
         )
-        await self._reserve(project, consumer, ledger, grants, verdicts)
+        due_in = await self._reserve(project, consumer, ledger, grants, verdicts)
         self._env.fault("quota.after-reservation")
         await _all(
             self._answer(project, consumer, claim, verdicts[claim]) for claim in sorted(verdicts)
@@ -93,7 +104,7 @@ class Allocation:
         for claim, decided in verdicts.items():
             self._hold(project, ledger, claim, decided)
         ledger.done(noted)
-        return DONE
+        return after(due_in) if due_in > 0 else DONE
 
     def _ledger(self, project: Cluster, consumer: Consumer) -> Ledger:
         engaged, ledger = self._ledgers.get((project.name, consumer), (None, Ledger()))
@@ -145,19 +156,22 @@ class Allocation:
         ledger: Ledger,
         grants: Mapping[str, quota.ResourceGrant],
         verdicts: Mapping[ClaimKey, tuple[Verdict, ...]],
-    ) -> None:
+    ) -> float:
+        """Seconds until a bucket has more to tell, or 0."""
         limits = budget.limits_of(grants.values())
+        refused = any(not one.granted for decided in verdicts.values() for one in decided)
         allocated, claims = dict(ledger.allocated), dict(ledger.claims)
         for verdict in (one for decided in verdicts.values() for one in decided):
             kind = verdict.resource_type
             if verdict.granted:
                 allocated[kind] = allocated.get(kind, 0) + verdict.amount
                 claims[kind] = claims.get(kind, 0) + 1
-        await _all(
+        waits = await _all(
             self._write_bucket(
                 project,
                 consumer,
                 resource_type,
+                refused,
                 {
                     "limit": limits.get(resource_type, 0),
                     "allocated": allocated.get(resource_type, 0),
@@ -170,6 +184,7 @@ class Allocation:
             )
             for resource_type in sorted(self._resource_types(project, consumer, limits, verdicts))
         )
+        return min((wait for wait in waits if wait > 0), default=0.0)
 
     def _resource_types(
         self,
@@ -187,8 +202,14 @@ class Allocation:
         return found
 
     async def _write_bucket(
-        self, project: Cluster, consumer: Consumer, resource_type: str, numbers: dict[str, Any]
-    ) -> None:
+        self,
+        project: Cluster,
+        consumer: Consumer,
+        resource_type: str,
+        at_once: bool,
+        numbers: dict[str, Any],
+    ) -> float:
+        """Seconds until it is this bucket's turn, where that can wait."""
         name = consumer.bucket_name(resource_type)
         bucket = project.cache(quota.ALLOWANCE_BUCKETS).get(name, consumer.bucket_namespace)
         if bucket is None:
@@ -196,9 +217,16 @@ class Allocation:
         current = patch.values(bucket.status)
         numbers["observedGeneration"] = bucket.metadata.generation
         if {key: current.get(key) for key in numbers} == numbers:
-            return
+            return 0.0
+        now, uid = asyncio.get_running_loop().time(), bucket.metadata.uid
+        if not at_once and _is_more_in_use(current, numbers):
+            left = self._told_at.get(uid, now - USAGE_SECONDS) + USAGE_SECONDS - now
+            if left > 0:
+                return left
+        self._told_at[uid] = now
         numbers["lastReconciliation"] = wire_time(self._env.now())
         await patch.write_status(project.client, quota.ALLOWANCE_BUCKETS, bucket, numbers)
+        return 0.0
 
     async def _create_bucket(
         self, project: Cluster, consumer: Consumer, resource_type: str, name: str
@@ -308,9 +336,20 @@ def _contributions(grants: Mapping[str, quota.ResourceGrant], resource_type: str
     return {"grantCount": len(references), "contributingGrantRefs": references}
 
 
-async def _all(calls: Iterable[Any]) -> None:
+def _is_more_in_use(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a bucket has nothing to tell but that less is left."""
+    usage = ("allocated", "available", "claimCount")
+    if any(before.get(key) != value for key, value in after.items() if key not in usage):
+        return False
+    return bool(after["allocated"] >= before.get("allocated", 0))
+
+
+async def _all(calls: Iterable[Awaitable[T]]) -> list[T]:
     """Side by side, so that they share a commit. Every call ends before an error is raised."""
     results = await asyncio.gather(*calls, return_exceptions=True)
+    done: list[T] = []
     for result in results:
         if isinstance(result, BaseException):
             raise result
+        done.append(result)
+    return done

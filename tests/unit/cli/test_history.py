@@ -146,6 +146,20 @@ def test_an_undo_says_how_to_undo_it_and_that_does() -> None:
         assert spec_of(here) == before
 
 
+def test_undo_twice_is_back_where_it_was_and_the_history_tells_of_both() -> None:
+    with desk() as here:
+        here.run("deploy api --image=a/api:1 --city=DFW")
+        here.run("deploy api --image=a/api:2")
+        before = spec_of(here)
+
+        for _ in range(2):
+            assert here.run("rollout undo api --yes").code == 0
+
+        assert spec_of(here) == before
+        told = [each["changes"] for each in history_of(here)]
+        assert told[2:] == ["rollback to #1", "rollback to #2"]
+
+
 def test_the_history_is_the_workloads_and_goes_with_it() -> None:
     with desk() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")

@@ -127,19 +127,20 @@ def _from_flags(args: Namespace) -> Target:
             with open(args.certificate_authority, "rb") as file:
                 ca_pem = file.read()
         except OSError as error:
-            raise usage(f"--certificate-authority: {error}") from error
-    return _target(args.project, _origin(args.server), args.token, ca_pem)
+            where = args.certificate_authority
+            raise usage(f"--certificate-authority {where}: {error.strerror}") from error
+    return _target(args.project, _origin("--server", args.server), args.token, ca_pem)
 
 
-def _origin(server: str) -> str:
-    """Scheme, host and port of ``--server``; anything more would be dropped without a word."""
+def _origin(given_as: str, server: str) -> str:
+    """Scheme, host and port of a server; anything more would be dropped without a word."""
     try:
         found = address.split(server if "://" in server else f"https://{server}")
         usable = found.is_server and not found.path.strip("/")
     except ValueError:  # the port is no number
         usable = False
     if not usable:
-        raise usage(f'--server "{server}": expected HOST[:PORT] or https://HOST[:PORT]')
+        raise usage(f'{given_as} "{server}": expected HOST[:PORT] or https://HOST[:PORT]')
     return found.origin
 
 
@@ -150,7 +151,8 @@ def _from_plugin(env: Environment, args: Namespace) -> Target:
     from datum_compute.cli.helper import HelperCredential  # a local platform needs no helper
 
     token = args.token or HelperCredential(env)
-    return _target(project, f"https://{env.variable('DATUM_API_HOST')}", token, b"")
+    origin = _origin("DATUM_API_HOST", env.variable("DATUM_API_HOST") or "")
+    return _target(project, origin, token, b"")
 
 
 def local_state(env: Environment, args: Namespace) -> StateDirectory:

@@ -80,3 +80,21 @@ def test_a_person_s_calls_are_tried_again() -> None:
 
     assert isinstance(target.retries, RetryPolicy)
     assert target.reader()._retries is target.retries
+
+
+@pytest.mark.parametrize("host", ["api.example.com", "https://api.example.com"])
+def test_datumctl_s_host_is_taken_with_and_without_its_scheme(host: str) -> None:
+    target = found({}, DATUM_API_HOST=host, DATUM_PROJECT="p", DATUM_CREDENTIALS_HELPER="datumctl")
+
+    assert target.connection.origin == "https://api.example.com"
+    assert target.connection.prefix.endswith("/projects/p/control-plane")
+
+
+def test_a_host_of_datumctl_s_that_is_none_is_named_by_its_variable() -> None:
+    with pytest.raises(CommandError, match=r'^DATUM_API_HOST "a/b": expected HOST'):
+        found({}, DATUM_API_HOST="a/b", DATUM_PROJECT="p", DATUM_CREDENTIALS_HELPER="datumctl")
+
+
+def test_the_plane_above_a_project_is_found_from_its_own() -> None:
+    assert found(SERVER).root() is not None
+    assert Target("demo", found(SERVER).connection._replace(prefix="/elsewhere")).root() is None

@@ -31,6 +31,7 @@ from datum_compute.runtime.queue import Queue, QueueClosed, QueueStatistics
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.turns import Turns
 from datum_compute.runtime.watch_source import Read, Source, Watch
 
 __all__ = ["Controller", "ControllerStatistics", "Read", "Reconcile", "Watch"]
@@ -122,11 +123,13 @@ class Controller:
         *,
         metrics: Registry | None = None,
         elected: Callable[[], Awaitable[None]] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """Until cancelled or closed. Fleets are run by the manager. Watches are followed at
-        once, so that a replica that is not ``elected`` yet has nothing to catch up on."""
+        once, so that a replica that is not ``elected`` yet has nothing to catch up on.
+        ``turns`` are shared with the others on this loop."""
         random = env.random(f"runtime.controller.{self.name}")
-        queue = self._queue = self._new_queue(random.random, metrics)
+        queue = self._queue = self._new_queue(random.random, metrics, turns)
         try:
             async with TaskGroup(f"controller {self.name}") as tasks:
                 self._intake.start()
@@ -175,12 +178,15 @@ class Controller:
             queue=self._queue.statistics() if self._queue is not None else None,
         )
 
-    def _new_queue(self, chance: Callable[[], float], metrics: Registry | None) -> Queue[Request]:
+    def _new_queue(
+        self, chance: Callable[[], float], metrics: Registry | None, turns: Turns | None
+    ) -> Queue[Request]:
         lane = attrgetter("cluster")
+        turn = partial(turns.take, self) if turns is not None else None
         if metrics is None:
-            return Queue(RECONCILE, chance, lane=lane, workers=self._all_workers)
+            return Queue(RECONCILE, chance, lane=lane, workers=self._all_workers, turn=turn)
         queue: MeteredQueue[Request] = MeteredQueue(
-            RECONCILE, chance, lane=lane, workers=self._all_workers
+            RECONCILE, chance, lane=lane, workers=self._all_workers, turn=turn
         )
         self._meter = meter = ControllerMeter(metrics, self.name, self._workers)
         meter.track_queue(queue)

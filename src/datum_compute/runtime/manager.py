@@ -18,6 +18,7 @@ from datum_compute.runtime.leadership import Leadership
 from datum_compute.runtime.metering import FleetMeter
 from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.turns import Turns
 
 
 class Manager:
@@ -34,12 +35,15 @@ class Manager:
         *,
         metrics: Registry | None = None,
         leadership: Leadership | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """Without ``leadership`` it acts as soon as it is ready; with it, clients of the
-        fleets are expected to be fenced by it."""
+        fleets are expected to be fenced by it. Managers that share a loop with a server
+        share ``turns``."""
         self.name = name
         self.leadership = leadership
         self.metrics = metrics
+        self._turns = turns
         self._env = env
         self._controllers: list[Controller] = []
         self._measured: list[Callable[[], None]] = []
@@ -89,7 +93,9 @@ class Manager:
             if self.metrics is not None:
                 self._measured.append(self.leadership.track(self.metrics))
         for controller in self._controllers:
-            work = controller.run(self._env, metrics=self.metrics, elected=elected)
+            work = controller.run(
+                self._env, metrics=self.metrics, elected=elected, turns=self._turns
+            )
             tasks.start(work, name=f"{self.name} {controller.name}")
 
     async def wait_ready(self) -> None:

@@ -14,6 +14,9 @@
   counts, and handing the key out answers all of them, since what runs then looks at
   everything and says itself when to look again.
 
+Whoever gets a key may have to wait for a ``turn`` before; until then the key is not handed
+out.
+
 There is one timer per queue, for the soonest delayed key, and no task of its own. Every
 step takes the same time however many keys and lanes there are, but for delayed adds, which
 are sorted, and ``drop``, which looks at all of them.
@@ -24,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -59,14 +62,17 @@ class Queue(Generic[K]):
         lane: Callable[[K], str] = _one_lane,
         *,
         workers: int = 0,
+        turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``chance`` is uniform in [0, 1); ``lane`` names the lane a key waits in;
-        ``workers`` is how many will ask for keys; up to 1, nothing is reserved."""
+        ``workers`` is how many will ask for keys; up to 1, nothing is reserved; ``turn`` is
+        awaited before a key is handed out."""
         self._loop = asyncio.get_running_loop()
         self._backoff = backoff
         self._chance = chance
         self._lane = lane
         self._workers = workers
+        self._turn = turn
         self._lanes: dict[str, deque[K]] = {}  # only those with ready keys
         self._turns: deque[str] = deque()  # the same lanes, next one first
         self._queued: set[K] = set()  # sets here are asked for membership, never iterated
@@ -79,6 +85,7 @@ class Queue(Generic[K]):
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handle does not tell it for very short delays
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._coming = 0  # those who were woken for a key and wait for their turn
         self._failures: dict[K, int] = {}
         self._adds = 0
         self._retries = 0
@@ -134,7 +141,17 @@ class Queue(Generic[K]):
 
     async def get(self) -> K:
         """The next key; the caller owes a ``done`` for it. Raises :class:`QueueClosed`."""
-        while (lane := self._next_lane()) is None:
+        while True:
+            await self._wait_ready()
+            if self._turn is not None:
+                await self._wait_turn(self._turn)
+            place = self._next_place()
+            if place is not None:  # else somebody was quicker, or the key was dropped
+                return self._hand_out(place)
+
+    async def _wait_ready(self) -> None:
+        """Until there is a key to hand out for which nobody else is coming."""
+        while self._next_place() is None or len(self._queued) <= self._coming:
             if self._closed:
                 raise QueueClosed
             waiter = self._loop.create_future()
@@ -145,6 +162,30 @@ class Queue(Generic[K]):
                 if not waiter.cancelled():
                     self._wake()  # it was meant for us; let somebody else have it
                 raise
+
+    async def _wait_turn(self, turn: Callable[[], Awaitable[None]]) -> None:
+        """The key stays in the queue meanwhile: what is added again is still one run."""
+        self._coming += 1
+        try:
+            await turn()
+        except asyncio.CancelledError:
+            self._coming -= 1
+            self._wake()
+            raise
+        self._coming -= 1
+
+    def _next_place(self) -> int | None:
+        """Where in ``_turns`` the lane is whose turn it is. Lanes that hold their share keep
+        their place, and as each of them holds a key, there are no more of them than workers."""
+        left = self._workers - len(self._running)
+        for place, lane in enumerate(self._turns):
+            if self._workers <= 1 or self._held.get(lane, 0) < left:
+                return place
+        return None
+
+    def _hand_out(self, place: int) -> K:
+        lane = self._turns[place]
+        del self._turns[place]
         keys = self._lanes[lane]
         key = keys.popleft()
         if keys:
@@ -156,16 +197,6 @@ class Queue(Generic[K]):
         self._held[lane] = self._held.get(lane, 0) + 1
         self._due.pop(key, None)
         return key
-
-    def _next_lane(self) -> str | None:
-        """The lane whose turn it is; it has had it. Lanes that hold their share keep their
-        place, and as each of them holds a key, there are no more of them than workers."""
-        left = self._workers - len(self._running)
-        for place, lane in enumerate(self._turns):
-            if self._workers <= 1 or self._held.get(lane, 0) < left:
-                del self._turns[place]
-                return lane
-        return None
 
     def done(self, key: K) -> None:
         if key not in self._running:
@@ -215,7 +246,7 @@ class Queue(Generic[K]):
         )
 
     def _wake(self) -> None:
-        while self._queued and self._waiters:
+        while self._waiters and len(self._queued) > self._coming:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)

@@ -12,14 +12,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from cryptography import x509
+from uvicorn.server import ServerState
 
+from datum_compute.client.transport import Request, Response
 from datum_compute.env import SystemEnvironment
 from datum_compute.platform.apiserver.certificates import ensure_certificates
-from datum_compute.platform.apiserver.serve import serve
+from datum_compute.platform.apiserver.serve import Application, _Protocol, serve
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import Address
 from tests.unit.apiserver.widgets import WIDGETS_PATH, Caller, widget, widget_server
@@ -191,3 +195,43 @@ def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path
     certificate = x509.load_pem_x509_certificate(renewed.certificate.read_bytes())
     assert renewed.certificate.read_bytes() != kept
     assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
+
+
+class Wire(asyncio.Transport):
+    """What was put on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def write(self, data: Any) -> None:
+        self.sent.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """It has no other end."""
+
+    def resume_reading(self) -> None:
+        """It is never read from."""
+
+
+async def test_a_whole_answer_leaves_in_the_turn_in_which_it_is_made() -> None:
+    async def handler(request: Request) -> Response:
+        return Response(200, {"content-type": "text/plain"}, b"hello")
+
+    config = uvicorn.Config(Application(handler), lifespan="off", log_config=None)
+    config.load()
+    wire = Wire()
+    protocol = _Protocol(60.0, config=config, server_state=ServerState(), app_state={})
+    protocol.connection_made(wire)
+    protocol.data_received(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+    await asyncio.sleep(0)
+    sent = list(wire.sent)
+    await asyncio.sleep(0)
+    protocol.connection_lost(None)
+
+    assert len(sent) == 1  # head and body together
+    assert sent[0].endswith(b"\r\n\r\nhello")
+    assert wire.sent == sent

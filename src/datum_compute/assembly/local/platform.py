@@ -53,9 +53,14 @@ from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics import Registry, render_together
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.turns import Turns
 
 ADMIN = "local-admin"
 
+
+STARTS_PER_TURN = 4
+"""Reconciles that begin before the loop looks at the network again, where kubectl waits. While a
+thousand Instances start, this halves the length of a turn; fewer would cost more commits."""
 
 MIRROR = "standin-network-mirror"
 CENTRE = ""
@@ -131,6 +136,7 @@ class LocalPlatform:
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
         self._registries: dict[str, Registry] = {}
+        self._turns = Turns(STARTS_PER_TURN)
 
     @property
     def server(self) -> ApiServer:
@@ -298,7 +304,7 @@ class LocalPlatform:
     def _manager(self, name: str, env: Environment) -> Manager:
         """A manager that counts apart from the others, as a process would."""
         registry = self._registries[name] = Registry()
-        return Manager(name, env, metrics=registry)
+        return Manager(name, env, metrics=registry, turns=self._turns)
 
     def _metrics(self) -> str:
         return render_together([self._registries[name] for name in sorted(self._registries)])

@@ -139,7 +139,8 @@ async def _close_when_gone(receive: Receive, stream: AsyncIterator[bytes]) -> No
 
 
 class _Gathering:
-    """A transport that puts on the wire once per turn of the loop what was written in it.
+    """A transport that puts on the wire once per turn of the loop what was written in it, or
+    when it is told that an answer is whole.
 
     Uvicorn writes the head of an answer and its body apart; over TLS that would be two
     records, encrypted and sent one by one. Only ``write`` differs from the real transport.
@@ -152,14 +153,14 @@ class _Gathering:
 
     def write(self, data: bytes) -> None:
         if not self._parts:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._parts.append(data)
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._parts:
             parts, self._parts = self._parts, []
             if not self._transport.is_closing():
@@ -219,6 +220,11 @@ class _Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         _disarm(self._arriving)
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        # The client has waited long enough: on a busy loop the next turn is far.
+        cast(_Gathering, self.transport).flush()
+        super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()

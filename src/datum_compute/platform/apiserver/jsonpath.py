@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 Find = Callable[[Any], list[Any]]
@@ -39,11 +40,21 @@ def compile_path(text: str) -> Find:
     path = path.removeprefix("$")
     if path and path[0] not in ".[":
         path = f".{path}"
-    steps = tuple(_steps(path, text))
-    if not steps:
+    tokens = list(_tokens(path, text))
+    if not tokens:
         raise ValueError(f"no path in {text!r}")
+    names = [_name(token) for token in takewhile(_is_field, tokens)]
+    return _finder(tuple(names), tuple(map(_step, tokens[len(names) :])))
+
+
+def _finder(names: tuple[str, ...], steps: tuple[_Step, ...]) -> Find:
+    """Most of a path is fields, one inside the other: they are walked, not collected."""
 
     def find(obj: Any) -> list[Any]:
+        for name in names:
+            if not isinstance(obj, dict) or name not in obj:
+                return []
+            obj = obj[name]
         found = [obj]
         for step in steps:
             found = [value for one in found for value in step(one)]
@@ -52,14 +63,23 @@ def compile_path(text: str) -> Find:
     return find
 
 
-def _steps(path: str, text: str) -> Iterator[_Step]:
+def _tokens(path: str, text: str) -> Iterator[re.Match[str]]:
     position = 0
     while position < len(path):
         token = _TOKEN.match(path, position)
         if token is None:
             raise ValueError(f"unsupported at {path[position:]!r} in {text!r}")
-        yield _step(token)
+        yield token
         position = token.end()
+
+
+def _is_field(token: re.Match[str]) -> bool:
+    return token["every"] is None and token["index"] is None and token["path"] is None
+
+
+def _name(token: re.Match[str]) -> str:
+    name = token["field"] or token["single"] or token["double"] or ""
+    return re.sub(r"\\(.)", r"\1", name)
 
 
 def _step(token: re.Match[str]) -> _Step:
@@ -69,8 +89,7 @@ def _step(token: re.Match[str]) -> _Step:
         return _item(int(token["index"]))
     if token["path"] is not None:
         return _matching(token["path"], token["op"], _operand(token["operand"]))
-    name = token["field"] or token["single"] or token["double"] or ""
-    return _field(re.sub(r"\\(.)", r"\1", name))
+    return _field(_name(token))
 
 
 def _field(name: str) -> _Step:
@@ -93,13 +112,31 @@ def _every(value: Any) -> Iterable[Any]:
 
 
 def _matching(path: str, operator: str, operand: Any) -> _Step:
+    wanted = operator == "=="
+    tokens = list(_tokens(path, path))
+    if len(tokens) == 1 and _is_field(tokens[0]):
+        return _matching_field(_name(tokens[0]), operand, wanted=wanted)
     find = compile_path(path)
 
     def step(value: Any) -> Iterable[Any]:
         if not isinstance(value, list):
             return ()
+        return [one for one in value if any((got == operand) == wanted for got in find(one))]
+
+    return step
+
+
+def _matching_field(name: str, operand: Any, *, wanted: bool) -> _Step:
+    """The same for one field. Conditions are found like this, several in every row of a
+    table, and that made up two thirds of a long one."""
+
+    def step(value: Any) -> Iterable[Any]:
+        if not isinstance(value, list):
+            return ()
         return [
-            one for one in value if any((got == operand) == (operator == "==") for got in find(one))
+            one
+            for one in value
+            if isinstance(one, dict) and name in one and (one[name] == operand) == wanted
         ]
 
     return step

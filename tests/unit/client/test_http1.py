@@ -135,6 +135,7 @@ async def test_some_answers_have_no_body(code: int) -> None:
         CHUNKED + b"-1\r\na\r\n0\r\n\r\n",
         CHUNKED + b"1_0\r\na\r\n0\r\n\r\n",
         CHUNKED + b"1\r\nab\r\n0\r\n\r\n",
+        CHUNKED + b"1\r\na--0\r\n\r\n",
         CHUNKED + b"1\r\na\r\n",
         CHUNKED + b"1\r\na\r\n0\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * http1.MAX_INTERIM + OK + b"\r\n",

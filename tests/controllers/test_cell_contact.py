@@ -6,6 +6,16 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from tests.controllers import test_cell_deployment as deployments
+from tests.controllers.cell_instances import (
+    CLAIM,
+    NAME,
+    answer,
+    controller,
+    create,
+    given,
+    on_hub,
+    scale,
+)
 from tests.controllers.harness import (
     NAMESPACE,
     World,
@@ -19,16 +29,6 @@ from tests.controllers.harness import (
     until_gone,
     until_names,
     world,
-)
-from tests.controllers.test_cell_instance import (
-    CLAIM,
-    NAME,
-    answer,
-    controller,
-    create,
-    given,
-    on_hub,
-    scale,
 )
 
 

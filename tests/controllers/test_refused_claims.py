@@ -8,16 +8,7 @@ from __future__ import annotations
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
-from tests.controllers.harness import (
-    NAMESPACE,
-    World,
-    find,
-    set_condition,
-    settle,
-    until_gone,
-    world,
-)
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
     GRANTED,
@@ -29,6 +20,15 @@ from tests.controllers.test_cell_instance import (
     given_bucket,
     set_room,
     shows,
+)
+from tests.controllers.harness import (
+    NAMESPACE,
+    World,
+    find,
+    set_condition,
+    settle,
+    until_gone,
+    world,
 )
 from tests.lessons.lines import Line, client_over
 

@@ -19,7 +19,7 @@ from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
-from tests.controllers import test_cell_instance as cell_instance
+from tests.controllers import cell_instances as cell_instance
 from tests.controllers.harness import (
     CITY,
     NAMESPACE,

@@ -11,8 +11,7 @@ import json
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.platform.apiserver.storage import PlaneStore
 from datum_compute.platform.apiserver.storage_table import Event, Table
-from tests.controllers.harness import world
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     GRANTED,
     answer,
     controller,
@@ -20,6 +19,7 @@ from tests.controllers.test_cell_instance import (
     given,
     shows,
 )
+from tests.controllers.harness import world
 
 
 async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
-from tests.controllers.harness import NAMESPACE, find, set_condition, settle, until, world
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     DEPLOYMENT,
     GRANTED,
     answer,
@@ -18,6 +17,7 @@ from tests.controllers.test_cell_instance import (
     given,
     shows,
 )
+from tests.controllers.harness import NAMESPACE, find, set_condition, settle, until, world
 
 
 async def test_lesson_02_an_answer_wakes_its_instance_and_no_other() -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.decisions import names
-from tests.controllers.harness import NAMESPACE, World, world
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     GRANTED,
     NAME,
     answer,
@@ -17,6 +16,7 @@ from tests.controllers.test_cell_instance import (
     given,
     shows,
 )
+from tests.controllers.harness import NAMESPACE, World, world
 
 
 async def _claimed_by_another_kind(w: World, name: str) -> str:

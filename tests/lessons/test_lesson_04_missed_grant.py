@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.controllers.cell_instances import GRANTED, answer, controller, create, given, shows
 from tests.controllers.harness import settle, world
-from tests.controllers.test_cell_instance import GRANTED, answer, controller, create, given, shows
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from datum_compute.client.transport import Request, Response
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.fleets.single import SingleFleet
+from tests.controllers.cell_instances import GRANTED, answer, create, given, shows
 from tests.controllers.harness import world
-from tests.controllers.test_cell_instance import GRANTED, answer, create, given, shows
 from tests.lessons.lines import Line, client_over, refusal
 
 CONFLICTS = 30

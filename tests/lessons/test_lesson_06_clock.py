@@ -10,8 +10,7 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
-from tests.controllers.harness import settle, world
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     GRANTED,
     NAME,
     answer,
@@ -20,6 +19,7 @@ from tests.controllers.test_cell_instance import (
     given,
     shows,
 )
+from tests.controllers.harness import settle, world
 
 
 def _pending_since(moment: str) -> dict[str, Any]:

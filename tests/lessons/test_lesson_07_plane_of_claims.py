@@ -13,8 +13,8 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.fleets.static import StaticFleet
+from tests.controllers.cell_instances import CLAIM, instance
 from tests.controllers.harness import NAMESPACE, given_namespace, until, world
-from tests.controllers.test_cell_instance import CLAIM, instance
 
 
 async def test_lesson_07_each_project_gets_the_claims_of_its_own_instances() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
+from tests.controllers.cell_instances import GRANTED, answer, controller, create, given, shows
 from tests.controllers.harness import NAMESPACE, World, set_condition, settle, world
-from tests.controllers.test_cell_instance import GRANTED, answer, controller, create, given, shows
 
 OURS = {compute.LABEL_SOURCE_CLUSTER: "dfw"}
 

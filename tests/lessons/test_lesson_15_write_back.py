@@ -7,8 +7,8 @@ So: they are written back in every pass, and compared first.
 from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
+from tests.controllers.cell_instances import DEPLOYMENT, NAME, controller, create, on_hub, shows
 from tests.controllers.harness import deployment, find, given_namespace, settle, world
-from tests.controllers.test_cell_instance import DEPLOYMENT, NAME, controller, create, on_hub, shows
 
 GATED = ("Ready", "False", "SchedulingGatesPresent")
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
 from datum_compute.providers.simulated.behaviour import SLEEP_AFTER_SECONDS
-from tests.controllers.harness import settle, world
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     answer,
     controller,
     create,
@@ -18,6 +17,7 @@ from tests.controllers.test_cell_instance import (
     provider_says,
     shows,
 )
+from tests.controllers.harness import settle, world
 from tests.golden.desk import desk
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.controllers.harness import message, world
-from tests.controllers.test_cell_instance import (
+from tests.controllers.cell_instances import (
     answer,
     controller,
     create,
@@ -18,6 +17,7 @@ from tests.controllers.test_cell_instance import (
     provider_says,
     shows,
 )
+from tests.controllers.harness import message, world
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])

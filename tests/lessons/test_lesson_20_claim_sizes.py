@@ -12,8 +12,8 @@ import pytest
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
+from tests.controllers.cell_instances import claim_of, controller, given, instance
 from tests.controllers.harness import world
-from tests.controllers.test_cell_instance import claim_of, controller, given, instance
 
 TYPE = "datumcloud/d1-standard-2"
 

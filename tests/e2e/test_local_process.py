@@ -131,6 +131,13 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
     assert person.types("local", "kubeconfig", "--plane", "cell/nowhere").returncode == 2
     status = person.reads("local", "status")
     assert {"pid", "address", "runtime", "cities", "planes", "uptimeSeconds"} <= set(status)
+    for wanted, says in (
+        ("table", f"Address   {status['address']}"),
+        ("wide", f"Address   {status['address']}"),
+        ("yaml", f"address: {status['address']}"),
+        ("name", status["address"]),
+    ):
+        assert says in person.types("local", "status", "-o", wanted).stdout.splitlines()
 
 
 def test_a_cell_that_was_cut_off_stays_so_until_it_is_connected(person: Person) -> None:

@@ -160,7 +160,25 @@ def destroying(here: Desk) -> Iterator[str]:
     yield from typed(here, "workloads")
 
 
+def formats(here: Desk) -> Iterator[str]:
+    """What commands that write show to programs, in every format."""
+    here.wait_until(10)
+    assert here.run("deploy api --image=a/api:1 --city=DFW").code == 0
+    assert here.run("deploy api --image=a/api:2").code == 0
+    for number, wanted in enumerate(("table", "wide", "json", "yaml", "name"), 2):
+        here.wait_until(number * 100)
+        yield from typed(
+            here,
+            f"scale api --min {number} -o {wanted}",
+            f"restart api -o {wanted}",
+            f"rollout restart api --city DFW --no-wait -o {wanted}",
+            f"rollout undo api --to-revision {1 + number % 2} --yes -o {wanted}",
+            f"access request -o {wanted}",
+        )
+
+
 SCENES: dict[str, Setting] = {
+    "formats": Setting(formats),
     "history": Setting(history),
     "undo": Setting(undo),
     "access": Setting(access, settings=(("activation_seconds", 120.0),)),

@@ -83,7 +83,7 @@ def taken(command: Sequence[str]) -> Taken:
     redirections = [(os.POSIX_SPAWN_DUP2, nowhere, descriptor) for descriptor in range(3)]
     try:
         start = time.perf_counter()
-        child = os.posix_spawn(command[0], command, variables, file_actions=redirections)
+        child = os.posix_spawn(command[0], tuple(command), variables, file_actions=redirections)
         _, status, used = os.wait4(child, 0)
         wall = time.perf_counter() - start
     finally:

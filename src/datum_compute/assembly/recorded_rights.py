@@ -35,6 +35,7 @@ compute-management hub
 cluster.karmada.io/clusters list,watch
 compute.datumapis.com/instances get,list,watch
 compute.datumapis.com/workloaddeployments get,list,watch,create,patch,delete
+config.karmada.io/resourceinterpretercustomizations list,watch
 core/namespaces get,list,watch,create,patch
 policy.karmada.io/propagationpolicies get,list,watch,create,patch,delete
 work.karmada.io/resourcebindings get,list,watch

@@ -93,7 +93,10 @@ def federator(
             ),
             Watch(hub, karmada.CLUSTERS, from_cell, predicate=_readiness_changed),
         ],
-        reads=[Read(projects, core.NAMESPACES)],
+        reads=[
+            Read(projects, core.NAMESPACES),
+            Read(hub, karmada.INTERPRETER_CUSTOMIZATIONS, required=False),
+        ],
     )
 
 

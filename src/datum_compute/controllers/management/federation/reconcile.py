@@ -8,6 +8,7 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.management.federation import bindings, draining, placing, status
+from datum_compute.controllers.management.federation.interpreter import InterpreterWatch
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of
 from datum_compute.decisions import names
@@ -31,6 +32,7 @@ class Federator:
         self._hub = hub
         self._env = env
         self._copies = SpecCopies()
+        self._interpreter = InterpreterWatch(signals.registry, hub)
 
     async def reconcile(self, request: Request) -> Result:
         if not request.cluster:
@@ -44,6 +46,7 @@ class Federator:
             await self._clear_up(project, request)
             return DONE
         hub = hub_of(self._hub)
+        self._interpreter.look(hub)
         if deployment.metadata.deleting:
             return await self._end(project, hub, deployment)
         return await self._federate(project, hub, deployment)

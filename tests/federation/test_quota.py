@@ -444,6 +444,24 @@ async def test_a_claim_that_was_given_up_unheard_starts_nobody() -> None:
         await eventually("true", lambda: books_balance(on, 2))
 
 
+@pytest.mark.parametrize("silent", [True, False])
+async def test_the_last_claim_in_a_project_that_was_away_is_given_up_on_contact(
+    silent: bool,
+) -> None:
+    """Though by then nothing of the project is left in the cell to remind it."""
+    async with stage(cities=("DFW",)) as on:
+        await deploy(on, "web", 1)
+        await serving(on, "web", 1)
+        on.network.partition({CELL}, {"project/demo"}, silent=silent)
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await eventually("gone", lambda: _gone(on, "web"))
+        await asyncio.sleep(300)
+        assert len(await claims(on)) == 1, "nobody could tell the project"
+        on.network.heal()
+
+        await eventually("given up", lambda: books_balance(on, 0))
+
+
 async def _gone(on: Stage, name: str) -> str:
     try:
         await on.project.get(compute.WORKLOADS, name, NAMESPACE)

@@ -2,9 +2,9 @@
 
 A cell learns which projects concern it from its own cluster: a namespace that holds a
 WorkloadDeployment carries the name of the plane it came from. Such a project is engaged
-while at least one such namespace exists, on any cluster of the cell's fleet, and a little
-longer: a claim that was asked for may arrive when its Instance has gone, and is then still
-seen, and given up.
+while at least one such namespace exists, on any cluster of the cell's fleet, and longer
+where that is needed: a claim that was asked for may arrive when its Instance has gone, and
+one that could not be given up while the project was away is given up on contact.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from datum_compute.client.protocol import Client
 from datum_compute.decisions import names
 from datum_compute.env import Environment
 from datum_compute.fleets.wanted import Changes, follow
-from datum_compute.runtime.cache import Cache
+from datum_compute.runtime.cache import Cache, CacheState
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
 
 FAREWELL_SECONDS = 45.0
-"""How long a project is followed after its last deployment has gone: as long as a request
-may take that nobody waits for any more."""
+"""How long a project is followed at least after its last deployment has gone: as long as a
+request may take that nobody waits for any more."""
 
 Place = tuple[str, str]
 """A namespace on a cluster of the cell's fleet."""
@@ -48,7 +48,7 @@ class TenantFleet(Fleet):
 
     async def discover(self, tasks: TaskGroup) -> None:
         changes = Changes()
-        presence = _Presence(changes)
+        presence = _Presence(changes, self._is_owed)
         unlisten = self._cell_fleet.listen(presence.engaged, presence.disengaged)
         try:
             await self._wait_known()
@@ -69,11 +69,22 @@ class TenantFleet(Fleet):
         return [cache for cache in caches if not cache.synced]
 
 
+    def _is_owed(self, project: str) -> bool:
+        """Whether the project is away, or holds something that carries this cell's name: only
+        what does so is watched with a selector."""
+        cluster = self.get(project)
+        return cluster is not None and any(
+            cache.state is CacheState.INTERRUPTED or (cache.label_selector and len(cache))
+            for cache in cluster.caches()
+        )
+
+
 class _Presence:
     """Which projects are present where, kept up to date by the cell's caches."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, is_owed: Callable[[str], bool]) -> None:
         self._changes = changes
+        self._is_owed = is_owed
         self._project_at: dict[Place, str] = {}
         self._places: dict[str, dict[Place, None]] = {}
         self._unsubscribe: dict[str, list[Callable[[], object]]] = {}
@@ -132,8 +143,7 @@ class _Presence:
             del self._places[before][place]
             if not self._places[before]:
                 del self._places[before]
-                loop = asyncio.get_running_loop()
-                self._leaving[before] = loop.call_later(FAREWELL_SECONDS, self._left, before)
+                self._take_leave(before)
         if project:
             self._project_at[place] = project
             self._places.setdefault(project, {})[place] = None
@@ -141,9 +151,16 @@ class _Presence:
                 timer.cancel()
             self._changes.note(project)
 
+    def _take_leave(self, project: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._leaving[project] = loop.call_later(FAREWELL_SECONDS, self._left, project)
+
     def _left(self, project: str) -> None:
         del self._leaving[project]
-        self._changes.note(project)
+        if self._is_owed(project):
+            self._take_leave(project)
+        else:
+            self._changes.note(project)
 
 
 def _caches(cluster: Cluster) -> tuple[Cache, Cache]:

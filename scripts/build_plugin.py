@@ -3,8 +3,9 @@
 
 pip installs the product into a directory, with the versions of ``constraints.txt``; the
 product goes into a zip as it is, its dependencies go into it as one entry, and
-``plugin_bootstrap.py`` becomes its ``__main__``. The result fits the platform and the Python
-that built it, because some dependencies are compiled.
+``plugin_bootstrap.py`` becomes its ``__main__``. What runs from within the zip is in it
+compiled as well, since nobody could keep what is compiled at a start. The result fits the
+platform and the Python that built it, because some dependencies are compiled.
 
 The same tree built twice gives the same bytes: entries are sorted and carry no times, and
 what pip notes about the installation itself is left out.
@@ -18,6 +19,7 @@ import io
 import json
 import os
 import platform
+import py_compile
 import subprocess
 import sys
 import tempfile
@@ -30,7 +32,19 @@ BOOTSTRAP = ROOT / "scripts" / "plugin_bootstrap.py"
 PRODUCT = "datum_compute"
 FACTS = "plugin.json"
 PAYLOAD = "dependencies.zip"
+MAIN = "__main__.py"
 SHEBANG = b"#!/usr/bin/env python3\n"
+RUN_FROM_THE_ZIP = (
+    MAIN,
+    f"{PRODUCT}/__init__.py",
+    f"{PRODUCT}/env.py",
+    *(
+        f"{PRODUCT}/cli/{name}.py"
+        for name in ("__init__", "arguments", "context", "errors", "main", "plugin", "start")
+    ),
+)
+"""What help and the manifest load. Each entry of the zip costs every start a little, so no more
+than these are there twice."""
 
 LEFT_OUT_NAMES = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
 """What pip notes about this one installation, paths of this machine included."""
@@ -87,10 +101,11 @@ def write_plugin(output: Path, contents: Mapping[str, bytes]) -> None:
         "python": ".".join(map(str, sys.version_info[:2])),
         "platform": f"{sys.platform}-{platform.machine()}",
     }
+    run = {MAIN: BOOTSTRAP.read_bytes(), **product}
     entries = {
-        "__main__.py": BOOTSTRAP.read_bytes(),
+        **run,
+        **{f"{name}c": compiled(name, run[name]) for name in RUN_FROM_THE_ZIP},
         FACTS: json.dumps(facts).encode(),
-        **product,
         PAYLOAD: build_zip(others.items()),
     }
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +113,22 @@ def write_plugin(output: Path, contents: Mapping[str, bytes]) -> None:
     temporary.write_bytes(build_zip(entries.items(), prefix=SHEBANG))
     temporary.chmod(0o755)
     temporary.replace(output)
+
+
+def compiled(name: str, source: bytes) -> bytes:
+    """For the Python that builds this; another one falls back on the source. Nothing in it
+    depends on time, and it is not compared with the source when it is loaded."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "module.py")
+        file.write_bytes(source)
+        py_compile.compile(
+            str(file),
+            cfile=f"{file}c",
+            dfile=name,
+            doraise=True,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+        return Path(f"{file}c").read_bytes()
 
 
 def content_digest(contents: Mapping[str, bytes]) -> str:

@@ -1,8 +1,8 @@
 """The first code that runs in the single-file plugin, as its ``__main__``.
 
 The file is a zip behind a ``#!`` line. Help and the plugin's manifest are answered by the
-product straight from the zip: they need only the standard library. Everything else needs
-compiled extensions, which do not load from a zip, so the first use unpacks the file to
+product straight from the zip, which holds the few modules for that compiled. Everything else
+may need compiled extensions, which do not load from a zip, so the first use unpacks the file to
 
     ${XDG_CACHE_HOME:-~/.cache}/datum-compute/plugin/<hash of the content>/
 
@@ -11,20 +11,20 @@ another name and then renamed, so a second first use at the same moment, or a ki
 middle, does no harm.
 
 Whatever ``python3`` the ``#!`` line finds starts this, so it is written for any Python 3 and
-looks for the right one before it imports the product.
+looks for the right one before it imports the product. It runs before every command, so it
+imports what nearly none of them needs where that is needed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
-import platform
-import shutil
 import sys
 import zipimport
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 FACTS = "plugin.json"
 """In the zip: the digest, and the Python and platform that the extensions were built for."""
@@ -50,13 +50,15 @@ def main() -> int:
 
 def ensure_interpreter(facts: dict[str, Any], archive: str) -> None:
     """Return on the Python this was built for; otherwise become it, or say what is missing."""
-    here = f"{sys.platform}-{platform.machine()}"
+    here = f"{sys.platform}-{os.uname().machine}"
     if here != facts["platform"]:
         stop(f"this file was built for {facts['platform']}; this machine is {here}")
     version = ".".join(map(str, sys.version_info[:2]))
     if version == facts["python"]:
         return
     name = f"python{facts['python']}"
+    import shutil
+
     found = shutil.which(name)
     if found is None:
         stop(f"{name} is needed and not on PATH; {sys.executable} is Python {version}")
@@ -81,7 +83,8 @@ def cache_directory() -> str:
 
 
 def unpack(archive: str, parent: str, directory: str) -> None:
-    # Imported here because help and the manifest do without them.
+    import io
+    import shutil
     import tempfile
     import zipfile
 
@@ -90,7 +93,9 @@ def unpack(archive: str, parent: str, directory: str) -> None:
     temporary = tempfile.mkdtemp(prefix=".unpacking-", dir=parent)
     try:
         with zipfile.ZipFile(archive) as outer:
-            outer.extractall(temporary, [n for n in outer.namelist() if "/" in n])
+            # What lies compiled beside its source is for use within the zip.
+            members = [n for n in outer.namelist() if "/" in n and not n.endswith(".pyc")]
+            outer.extractall(temporary, members)
             with zipfile.ZipFile(io.BytesIO(outer.read(PAYLOAD))) as payload:
                 payload.extractall(temporary)
         try:
@@ -105,6 +110,8 @@ def unpack(archive: str, parent: str, directory: str) -> None:
 
 def remove_abandoned(parent: str) -> None:
     """Clear away what a killed first use left behind."""
+    import contextlib
+    import shutil
     import time
 
     for entry in os.scandir(parent):

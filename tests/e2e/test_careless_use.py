@@ -310,3 +310,42 @@ def test_what_is_suggested_works_as_it_stands(desk: Desk) -> None:
     with pytest.raises(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(lock)
+
+
+def test_what_a_newcomer_gets_wrong_is_answered_with_what_is_right(desk: Desk) -> None:
+    up = desk.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=2")
+    assert up.returncode == 0, up.stderr
+    address = json.loads(desk.types("local", "status", "-o", "json").stdout)["address"]
+    authority = str(desk.state.certificate_authority)
+    there = ("--server", address, "--project", "demo", "--certificate-authority", authority)
+    deploy = ("deploy", "web", "--image=acme/web:1")
+    for words, code, says in (
+        ((*deploy, "--city=DWF"), 7, "choose from DFW"),
+        ((*deploy, "--cty=DFW"), 2, 'unknown flag "--cty"; did you mean --city?'),
+        ((*deploy, "--city=DFW", "--project", "dmeo"), 5, 'project "dmeo" not found'),
+        (("workloads", *there, "--token", "expired"), 1, "the credential was refused"),
+        ((*deploy, "--city=DFW", "--min=3", "--timeout=2s"), 4, "quota exceeded"),
+        (("status", "wbe"), 5, 'workload "wbe" not found in project demo'),
+    ):
+        done = desk.types(*words)
+        assert (done.returncode, says in done.stderr) == (code, True), (words, done.stderr)
+        assert "Try:  " in done.stderr, words
+
+
+def test_a_platform_that_was_killed_is_started_again_as_it_was(desk: Desk) -> None:
+    desk.types("local", "up", "--detach", "--cities", "DFW")
+    desk.types("deploy", "web", "--image=acme/web:1", "--city=DFW")
+    before = json.loads(desk.types("local", "status", "-o", "json").stdout)
+    watched = os.pidfd_open(before["pid"])
+    os.kill(before["pid"], signal.SIGKILL)
+    assert select.select([watched], [], [], 30)[0], "it is gone"
+    os.close(watched)
+
+    lost = desk.types("workloads")
+    assert (lost.returncode, "local up --detach" in lost.stderr) == (1, True), lost.stderr
+    again = desk.types("local", "up", "--detach")
+
+    assert again.returncode == 0, again.stderr
+    after = json.loads(desk.types("local", "status", "-o", "json").stdout)
+    assert (after["address"], after["cities"]) == (before["address"], ["DFW"])
+    assert json.loads(desk.types("status", "web", "-o", "json").stdout)["health"] == "Available"

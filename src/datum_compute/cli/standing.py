@@ -8,10 +8,9 @@ come from :mod:`datum_compute.decisions.rollout`; what a reason means to a perso
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.cli import words
 from datum_compute.cli.output import Paint, duration, precisely, seconds_since, table
 from datum_compute.decisions.reasons import Actor, Explanation, explain
@@ -23,8 +22,7 @@ HEADER = ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE")
 STALE = "CellUnreachable"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """One placement in one city."""
 
     row: Row

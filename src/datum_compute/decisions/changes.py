@@ -12,12 +12,10 @@ Plain JSON values and the standard library: a command line can afford to import 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.decisions.hashing import TEMPLATE_DEFAULTS, without_defaults
 
 NOTHING = "(none)"
@@ -38,8 +36,7 @@ _DEFAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     what: str
     """The field in words: ``image``, ``env LOG_LEVEL``, ``min replicas (default)``."""
     old: str
@@ -146,6 +143,8 @@ def _moves(old: Any, new: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _tokens(value: Any) -> str | None:
     if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
         return None
+    import shlex
+
     return _printable(shlex.join(value))
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any
+
+from datum_compute.api.typed import Any
 
 _EACH = "[]"
 
@@ -55,6 +55,8 @@ def template_hash(template: bytes | Mapping[str, Any]) -> str:
         separators=(",", ":"),
         ensure_ascii=False,
     )
+    from hashlib import sha256  # the command line asks for defaults alone
+
     return sha256(canonical.encode()).hexdigest()[:16]
 
 

@@ -9,10 +9,10 @@ or a newer controller's) gets :func:`explain`'s careful answer instead of an err
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.typed import NamedTuple
 
 REASON_ASLEEP = "Asleep"
 """Of an Instance that is available and runs nothing until somebody calls."""
@@ -33,8 +33,7 @@ class Actor(StrEnum):
     NOBODY = "nobody: it is in progress"
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """What stands behind a reason."""
 
     reason: str

@@ -7,11 +7,10 @@ that a command can use it without loading typed kinds. Missing numbers are 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.decisions.reasons import explain
 
 TERMINAL_REASONS = frozenset(
@@ -50,8 +49,7 @@ class Phase(StrEnum):
     DONE = "Done"
 
 
-@dataclass(frozen=True, slots=True)
-class Blocker:
+class Blocker(NamedTuple):
     """Why a deployment is not there yet, in its own words."""
 
     reason: str
@@ -74,8 +72,7 @@ class Blocker:
         return explain(self.reason).blocks
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One deployment of a rollout; the counters are those that were reported."""
 
     placement: str
@@ -116,8 +113,7 @@ class Row:
         return Phase.UPDATING if moving else Phase.PENDING
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(NamedTuple):
     rows: tuple[Row, ...]
     settled: bool
     """Whether the workload's controller has written all deployments of the newest spec."""

@@ -40,11 +40,26 @@ HEAVY = frozenset(
 HELP = HEAVY | {"datetime", "json", "socket", "ssl"}
 """And help not even that."""
 
+WORKLOAD: dict[str, Any] = {
+    "kind": "Workload",
+    "metadata": {"name": "api", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+    "spec": {"template": {"spec": {}}, "placements": []},
+}
+HISTORY = {
+    "kind": "ConfigMap",
+    "metadata": {
+        "name": "history",
+        "annotations": {"compute.datumapis.com/current-revision": "1"},
+        "ownerReferences": [{"uid": "1"}],
+    },
+    "data": {"1": json.dumps({"timestamp": "2026-01-01T00:00:00Z", "spec": WORKLOAD["spec"]})},
+}
 READS = (
     ["instances"],
     ["instances", "-o", "json"],
     ["instances", "-o", "name"],
     ["workloads"],
+    ["status", "api"],
     ["cities"],
     ["quota"],
     ["instance-types"],
@@ -61,6 +76,10 @@ def answer_to(head: Head) -> dict[str, Any]:
             "metadata": {"name": "compute"},
             "status": {"phase": "Active", "conditions": [ready]},
         }
+    if path.endswith("/workloads/api"):
+        return WORKLOAD
+    if "/configmaps/" in path:
+        return HISTORY
     kind = path.rpartition("/")[2].capitalize() + "List"
     return {"kind": kind, "apiVersion": "v1", "metadata": {}, "items": []}
 

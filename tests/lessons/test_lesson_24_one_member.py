@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
+
+from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.runtime import patch
 from datum_compute.testing.expectations import eventually
+from datum_compute.testing.server import embedded_server
 from tests.controllers.harness import counters
 from tests.e2e.simulation import NAMESPACE, Life, apply, everywhere, running_as, workload
 
 FEDERATORS = ("CellReachable", "Scheduled")
+FEDERATION = Path(__file__).parents[2] / "deploy" / "federation"
 
 
 async def _story(life: Life) -> None:
@@ -38,3 +45,16 @@ async def _story(life: Life) -> None:
 
 def test_lesson_24_the_cells_report_arrives_as_it_was_written(tmp_path: Path) -> None:
     assert Life(24, tmp_path / "state.db").run(_story)
+
+
+async def test_lesson_24_what_is_shipped_for_karmada_is_what_the_local_hub_has() -> None:
+    [shipped] = yaml.safe_load_all((FEDERATION / "status-interpreter.yaml").read_text())
+    overlay = yaml.safe_load((FEDERATION / "kustomization.yaml").read_text())
+    async with embedded_server() as embedded:
+        hub = embedded.client("hub")
+        await bootstrap.ensure_hub(hub, LocalSettings())
+        [found] = (await hub.list(karmada.INTERPRETER_CUSTOMIZATIONS)).items
+
+    assert "status-interpreter.yaml" in overlay["resources"]
+    assert shipped["metadata"]["name"] == found.name
+    assert shipped["spec"] == patch.values(found.spec)

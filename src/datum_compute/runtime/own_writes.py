@@ -15,16 +15,16 @@ however deep, is noted; whoever writes outside one (a test, a tool) is not.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 
 import msgspec
 
-from datum_compute.api.meta import Object, ObjectList, WireObject
+from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.protocol import Client, Patch, Propagation, WatchEvent
+from datum_compute.client.protocol import Client, Patch, Propagation
+from datum_compute.client.reading import ReadsThrough
 from datum_compute.runtime.cache import Cache, Sighting
 
 
@@ -108,61 +108,12 @@ class Recording:
         _running.reset(self._token)
 
 
-class RememberingClient:
+class RememberingClient(ReadsThrough):
     """A client that notes its writes for the reconcile that makes them."""
 
     def __init__(self, client: Client, caches: Callable[[Resource], Sequence[Cache]]) -> None:
-        self._client = client
+        super().__init__(client)
         self._caches = caches
-
-    @property
-    def cluster(self) -> str:
-        return self._client.cluster
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        return await self._client.get(resource, name, namespace)
-
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        resource_version: str = "",
-    ) -> ObjectList:
-        return await self._client.list(
-            resource,
-            namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            limit=limit,
-            continue_token=continue_token,
-            resource_version=resource_version,
-        )
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        resource_version: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        bookmarks: bool = True,
-        timeout_seconds: int = 0,
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        return self._client.watch(
-            resource,
-            namespace,
-            resource_version=resource_version,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            bookmarks=bookmarks,
-            timeout_seconds=timeout_seconds,
-        )
 
     async def create(
         self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
@@ -220,9 +171,6 @@ class RememberingClient:
             self._remember_deletion(name, namespace, holders)  # as gone as after a deletion
             raise
         self._remember_deletion(name, namespace, holders)
-
-    async def raw(self, path: str) -> bytes:
-        return await self._client.raw(path)
 
     def _remember(self, resource: Resource, obj: Object) -> None:
         run = _running.get()

@@ -10,14 +10,14 @@ what is there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from datum_compute.api.meta import Object, ObjectList, WireObject
+from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, EventType, Patch, Propagation, WatchEvent
+from datum_compute.client.reading import ReadsThrough
 from datum_compute.env import Environment
 from datum_compute.runtime.cache import Cache
 from datum_compute.runtime.cluster import Cluster
@@ -102,53 +102,12 @@ Judge = Callable[[str, Object], Awaitable[None]]
 """Given ``create`` or ``delete`` and the object it would take effect on; raises if it must not."""
 
 
-class Judged:
+class Judged(ReadsThrough):
     """A client whose writes take no effect; those that would are judged."""
 
     def __init__(self, client: Client, judge: Judge) -> None:
-        self._client = client
+        super().__init__(client)
         self._judge = judge
-
-    @property
-    def cluster(self) -> str:
-        return self._client.cluster
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        return await self._client.get(resource, name, namespace)
-
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        resource_version: str = "",
-    ) -> ObjectList:
-        return await self._client.list(
-            resource,
-            namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            limit=limit,
-            continue_token=continue_token,
-            resource_version=resource_version,
-        )
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        resource_version: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        bookmarks: bool = True,
-        timeout_seconds: int = 0,
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        raise NotImplementedError("a judged reconcile does not watch")
 
     async def create(
         self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
@@ -191,6 +150,3 @@ class Judged:
         if uid not in ("", found.uid) or resource_version not in ("", found.resource_version):
             raise errors.Conflict(409, "Conflict", f"{there!r} is not what was to be deleted")
         await self._judge("delete", there)
-
-    async def raw(self, path: str) -> bytes:
-        return await self._client.raw(path)

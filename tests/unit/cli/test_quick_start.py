@@ -99,7 +99,7 @@ def loaded_by(argv: list[str]) -> set[str]:
         "sys.exit(code) if code else print('\\n', *names)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
     )
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines()[-1].split())

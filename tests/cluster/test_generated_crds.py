@@ -30,10 +30,18 @@ def established(control_plane: ControlPlane, crd: dict[str, Any]) -> dict[str, A
         conditions = {
             each["type"]: each for each in found.get("status", {}).get("conditions") or ()
         }
-        if conditions.get("Established", {}).get("status") == "True":
+        is_established = conditions.get("Established", {}).get("status") == "True"
+        if is_established and _served(control_plane, crd):
             return conditions
         assert time.monotonic() < deadline, f"not established: {conditions}"
         time.sleep(0.05)
+
+
+def _served(control_plane: ControlPlane, crd: dict[str, Any]) -> bool:
+    """A new kind is answered with 404, and then with 429, for a moment after it is there."""
+    group, version = crd["spec"]["group"], crd["spec"]["versions"][0]["name"]
+    path = f"/apis/{group}/{version}/{crd['spec']['names']['plural']}"
+    return control_plane.request("GET", path).status == 200
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))

@@ -143,6 +143,10 @@ async def _instances(life: Stage, wanted: Wanted) -> str:
         obj.name: hashing.template_hash(patch.values(obj.spec)["template"])
         for obj in await everywhere(life, compute.WORKLOAD_DEPLOYMENTS, *cells(life))
     }
+    uids = {
+        obj.name: obj.metadata.uid
+        for obj in await everywhere(life, compute.INSTANCES, *cells(life))
+    }
     statuses: dict[str, object] = {}
     for plane, here in planes:
         found = await _named(life, compute.INSTANCES, plane)
@@ -164,6 +168,9 @@ async def _instances(life: Stage, wanted: Wanted) -> str:
                 return f"{plane}: the status of {name} differs"
             if not obj.metadata.owner_references:
                 return f"{plane}: {name} has no owner"
+            copied = obj.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+            if not plane.startswith("cell/") and copied != uids.get(name):
+                return f"{plane}: {name} is a copy of {copied}, not of {uids.get(name)}"
     return ""
 
 

@@ -298,7 +298,7 @@ async def _create_when_free(life: Stage, wish: Wish) -> None:
         try:
             await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
         except errors.AlreadyExists:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
         else:
             return
 

@@ -17,27 +17,34 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from datum_compute.testing.boot import Template
+from datum_compute.testing.boot import Template, find_memory
 from tests.e2e.federation import Federation, boot
 
-SEEDS = 40
+SEEDS = 200
 QUICK = 2
 """Seeds that run with the ordinary tests."""
-BATCH = 10
+BATCH = 9
+"""Few enough that workers share the seeds evenly."""
 
 
-def tell(seed: int, directory: Path, template: Template) -> Federation:
-    federation = Federation(seed, template.copy_to(directory / f"{seed}.db"))
+def tell(
+    seed: int, directory: Path, template: Template, make: type[Federation] = Federation
+) -> Federation:
+    database = template.copy_to(directory / f"{seed}.db")
+    federation = make(seed, database)
     try:
         federation.run()
     except BaseException as error:
         error.add_note(_note(federation))
         raise
+    finally:
+        database.unlink()
     return federation
 
 
@@ -53,33 +60,54 @@ def _note(federation: Federation) -> str:
     return (
         f"seed {seed}, weather {federation.weather}, steps:\n{steps}\n"
         "last messages:\n" + "\n".join(f"  {line}" for line in faults[-20:]) + "\n"
-        f"last changes:\n{recent}\nrules broken:\n  "
-        + "\n  ".join(federation.witness.broken)
-        + "\n"
+        f"last changes:\n{recent}\nrules broken:\n  " + "\n  ".join(federation.broken) + "\n"
         f"to see it again: .venv/bin/python -m tests.e2e.test_federation_swarm {seed}"
     )
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    return Template(tmp_path_factory.mktemp("federation") / "booted.db", boot)
+def directory() -> Iterator[Path]:
+    with TemporaryDirectory(dir=find_memory()) as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def template(directory: Path) -> Template:
+    return Template(directory / "booted.db", boot)
 
 
 @pytest.mark.parametrize("seed", range(1, QUICK + 1))
 def test_it_keeps_every_rule_and_ends_as_wanted(
-    seed: int, tmp_path: Path, template: Template
+    seed: int, directory: Path, template: Template
 ) -> None:
-    tell(seed, tmp_path, template)
+    tell(seed, directory, template)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(QUICK + 1, SEEDS + 1, BATCH))
-def test_it_does_in_many_more_federations(first: int, tmp_path: Path, template: Template) -> None:
+def test_it_does_in_many_more_federations(first: int, directory: Path, template: Template) -> None:
     counts: Counter[str] = Counter()
     for seed in range(first, min(first + BATCH, SEEDS + 1)):
-        counts += tell(seed, tmp_path, template).trace.counts
+        counts += tell(seed, directory, template).trace.counts
     assert min(counts["lost"], counts["late"] + counts["double"], counts["cut-off"]) > 0
+
+
+class Broken(Federation):
+    def run(self) -> str:
+        self.witness.broken.append("a planted rule")
+        raise AssertionError("planted")
+
+
+def test_a_seed_that_fails_says_what_broke_and_how_to_see_it_again(
+    directory: Path, template: Template
+) -> None:
+    with pytest.raises(AssertionError, match="planted") as caught:
+        tell(7, directory, template, Broken)
+
+    [note] = caught.value.__notes__
+    assert "a planted rule" in note
+    assert note.splitlines()[-1].endswith("python -m tests.e2e.test_federation_swarm 7")
 
 
 @pytest.mark.long
@@ -109,7 +137,7 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     parser.add_argument("last", type=int, nargs="?", help="see all seeds up to this one")
     arguments = parser.parse_args()
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory(dir=find_memory()) as name:
         directory = Path(name)
         template = Template(directory / "booted.db", boot)
         for seed in range(arguments.seed, (arguments.last or arguments.seed) + 1):

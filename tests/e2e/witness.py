@@ -8,12 +8,13 @@ still counts.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
@@ -99,7 +100,7 @@ class Witness:
         self._pending.clear()
 
     def changed(self, plane: PlaneStore, table: Table, event: Event) -> None:
-        self._pending.append((plane, table, event, json.loads(event.after.raw)))
+        self._pending.append((plane, table, event, msgspec.json.decode(event.after.raw)))
 
     def committed(self) -> None:
         pending, self._pending = self._pending, []
@@ -226,20 +227,45 @@ class Witness:
         return last >= event.time - (self.grace - GRACE_MILLISECONDS)
 
     def _judge_deletion(self, key: Key, copy: Copy, event: Event) -> None:
-        if not copy.available or copy.uid in self.ordered:
-            return
-        if key[:2] in self._terminated:
+        if copy.uid in self.ordered or key[:2] in self._terminated:
             return
         orders = list(self._in_force(copy.deployment, event.time))
+        self._judge_replacement(key, copy, event, min(each.desired for each in orders))
+        if not copy.available:
+            return
         if all(each.desired > copy.ordinal and each.template == copy.template for each in orders):
             self._break(event, f"{key} was Available and current, and was deleted")
+
+    def _judge_replacement(self, key: Key, copy: Copy, event: Event, desired: int) -> None:
+        """One that stays wanted goes only while no other is being replaced."""
+        siblings = {
+            each.ordinal: each
+            for each in self._instances.values()
+            if each.deployment == copy.deployment and each.ordinal != copy.ordinal
+        }
+        going = [
+            number
+            for number in range(desired)
+            if number != copy.ordinal
+            and (
+                siblings[number].deleting
+                if number in siblings
+                else number < max(siblings, default=0)
+            )
+        ]
+        if copy.ordinal < desired and going:
+            self._break(event, f"{key} was deleted while {going} of {desired} were being replaced")
 
     def _bucket(self, project: str, event: Event, obj: dict[str, Any]) -> None:
         status = obj.get("status") or {}
         if status.get("allocated", 0) > status.get("limit", 0):
             self._break(event, f"bucket {event.after.name} is over its limit: {status}")
-        if obj["spec"]["resourceType"] == "compute.datumapis.com/instances":
-            self._limits[project] = status.get("limit", 0)
+        self.know_limit(project, obj["spec"]["resourceType"], status.get("limit", 0))
+
+    def know_limit(self, project: str, resource_type: str, limit: int) -> None:
+        """What a bucket allows; to be told of those that were there before the first commit."""
+        if resource_type == "compute.datumapis.com/instances":
+            self._limits[project] = limit
 
     def _break(self, event: Event, what: str) -> None:
         self.broken.append(f"at {event.time}: {what}")

@@ -68,7 +68,6 @@ class TenantFleet(Fleet):
         caches = [cache for cluster in self._cell_fleet.clusters() for cache in _caches(cluster)]
         return [cache for cache in caches if not cache.synced]
 
-
     def _is_owed(self, project: str) -> bool:
         """Whether the project is away, or holds something that carries this cell's name: only
         what does so is watched with a selector."""

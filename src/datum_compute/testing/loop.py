@@ -125,18 +125,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         elif self._rounds > ROUNDS_WITHOUT_TIME:
             self._rounds = 0  # whoever stops the loop now may need some more
             raise Livelock(f"at {self._now:g}: {_describe(self.pending_tasks(), _BUSY)}")
-        while self._scheduled and self._scheduled[0].when() <= self._now:
-            timer = heapq.heappop(self._scheduled)
+        scheduled, now = self._scheduled, self._now
+        while scheduled and scheduled[0]._when <= now:  # type: ignore[attr-defined]
+            timer = heapq.heappop(scheduled)
             timer._scheduled = False  # type: ignore[attr-defined]
             if timer.cancelled():
                 self._timer_cancelled_count -= 1
             else:
                 self._ready.append(timer)
-        batch = [self._ready.popleft() for _ in range(len(self._ready))]
+        batch = list(self._ready)
+        self._ready.clear()
         if self._order is not None and len(batch) > 1:
             batch = _permuted(batch, self._order)
         for handle in batch:
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
 
     def _jump(self) -> None:
@@ -196,7 +198,8 @@ class _Timer(asyncio.TimerHandle):
         self._number = number
 
     def __lt__(self, other: Any) -> bool:
-        return (self.when(), self._number) < (other.when(), other._number)
+        mine, others = self._when, other._when  # type: ignore[attr-defined]  # a hot path
+        return bool(mine < others or (mine == others and self._number < other._number))
 
 
 def _refuse(method: str, why: str) -> NoReturn:
@@ -204,10 +207,10 @@ def _refuse(method: str, why: str) -> NoReturn:
 
 
 def _permuted(batch: list[asyncio.Handle], order: Random) -> list[asyncio.Handle]:
-    shuffled = list(batch)
-    order.shuffle(shuffled)
-    free = iter([handle for handle in batch if not _belongs_to_task(handle)])
-    return [handle if _belongs_to_task(handle) else next(free) for handle in shuffled]
+    numbered = [(handle, _belongs_to_task(handle)) for handle in batch]
+    free = iter([handle for handle, belongs in numbered if not belongs])
+    order.shuffle(numbered)
+    return [handle if belongs else next(free) for handle, belongs in numbered]
 
 
 def _belongs_to_task(handle: asyncio.Handle) -> bool:

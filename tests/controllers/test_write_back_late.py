@@ -106,3 +106,22 @@ async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_y
 
         assert made
         assert labels.items() <= made[0].items()
+
+
+async def test_a_name_that_is_taken_on_the_hub_is_tried_again() -> None:
+    """By a copy this cell's watch has not told of yet, or by that of another cell: in either case
+    there may be no event left that would bring the Instance back."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client = embedded.client("hub")
+        await deployment_on(hub_client)
+        instance = await instance_in(embedded.client("cell/dfw"))
+        past = Past()
+        for resource in KNOWN:
+            past.know("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
+        write_back = WriteBack("dfw", InstanceSignals(env, None, quota=False))
+        assert await write_back.ensure_copy(hub, instance), "the first has made it"
+
+        assert not await write_back.ensure_copy(hub, instance)

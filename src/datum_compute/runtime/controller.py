@@ -316,6 +316,8 @@ class Controller:
                     await write.read_live()
             except (errors.ClientError, TimeoutError) as error:
                 # That plane may be away, and the run may not need it: writes are conditional.
+                # What this run does not know is news to the key when it comes.
+                self._echoes.forget()
                 self._log(
                     logging.WARNING, "own write could not be read", request, 0, reason=str(error)
                 )

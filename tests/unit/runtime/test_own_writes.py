@@ -271,6 +271,34 @@ async def test_an_own_write_is_another_controllers_news() -> None:
     assert heard == ["a", "a"]
 
 
+class Forgetful(Marker):
+    """Marks in its first run, and leaves the rest to those that follow."""
+
+    async def reconcile(self, request: Request) -> None:
+        if not self.found:
+            await super().reconcile(request)
+            return
+        cluster = self.fleet.get(request.cluster)
+        widget = cluster.cache(WIDGETS).get(request.name, request.namespace) if cluster else None
+        self.found.append(dict(widget.metadata.labels) if widget else {})
+
+
+async def test_an_own_write_that_a_later_run_did_not_know_of_asks_for_a_run() -> None:
+    world = Forgetful(own_writes=False)
+
+    async with managed(world.env, world.controller):
+        with world.plane.lagging():
+            await asyncio.sleep(1)
+            world.controller.enqueue(Request("one", "default", "a"))
+            await asyncio.sleep(3)
+            with world.plane.down():
+                await asyncio.sleep(3)
+            assert world.found == [{}, {}], "neither event nor live read had told it"
+        await asyncio.sleep(60)
+
+    assert world.found == [{}, {}, {"marked": "yes"}]
+
+
 def test_own_writes_that_never_come_back_are_forgotten_in_time() -> None:
     echoes = Echoes()
     for number in range(3 * MAX_ECHOES):

@@ -55,8 +55,9 @@ class WriteBack:
         return self.copies_on(hub).synced and hub.cache(core.NAMESPACES).synced
 
     async def ensure_copy(self, hub: Cluster, instance: Object) -> bool:
-        """False while there is nobody on the hub to own the copy, which is worth another
-        try. Raises what the client raises; the caller knows that the hub may be away."""
+        """False while there is nobody on the hub to own the copy, or its name is taken, which
+        is worth another try. Raises what the client raises; the caller knows that the hub may
+        be away."""
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
         if not deployment:
             log.warning(
@@ -81,7 +82,7 @@ class WriteBack:
             assert owner is not None
             copy = await self._create(hub, instance, owner)
             if copy is None:
-                return True
+                return False
         else:
             copy = await self._correct(hub, instance, owner, copy)
         if instance.status:

@@ -24,6 +24,8 @@ from datum_compute.assembly.local.cut import Cuts
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.providers.controller import provider_controller
+from datum_compute.providers.protocol import AVAILABLE, PROGRAMMED, Report, Subject, failed
 from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.patch import values
 from datum_compute.testing import loop
@@ -269,6 +271,68 @@ def test_what_others_left_in_the_centre_is_not_swept(tmp_path: Path) -> None:
         assert kept.metadata.uid == copy.metadata.uid
 
     assert Life(4, tmp_path / "state.db").run(story)
+
+
+class Restarting:
+    """A provider whose processes end when told to, and are started again ten seconds later."""
+
+    name = "restarting"
+
+    def __init__(self) -> None:
+        self.ended_at: dict[str, float] = {}
+        self.starts: list[str] = []
+
+    def end(self, uid: str) -> None:
+        self.ended_at[uid] = asyncio.get_running_loop().time()
+
+    async def ensure(self, subject: Subject) -> Report:
+        ended = self.ended_at.get(subject.uid)
+        left = 0.0 if ended is None else ended + 10 - asyncio.get_running_loop().time()
+        if left > 0:
+            crashed = failed(compute.REASON_INSTANCE_CRASHING, "the process ended")
+            return Report(PROGRAMMED, crashed, look_again=left)
+        if subject.uid not in self.starts or self.ended_at.pop(subject.uid, None) is not None:
+            self.starts.append(subject.uid)
+        return Report(PROGRAMMED, AVAILABLE, look_again=1.0)
+
+    async def remove(self, subject: Subject) -> None:
+        self.ended_at.pop(subject.uid, None)
+
+
+async def test_what_crashes_in_a_cell_cut_off_is_restarted_by_its_provider() -> None:
+    """In place, and told within the cell: neither hub nor quota is needed for it."""
+    provider = Restarting()
+    async with world() as w:
+        for client in (w.hub, w.cell):
+            await given_namespace(client, w.hub_namespace)
+            body = deployment(replicas=2)
+            await client.create(compute.WORKLOAD_DEPLOYMENTS, body, w.hub_namespace)
+        (hub, hub_line), (project, project_line) = w.linked("hub"), w.linked("project/demo")
+        cell, hubs, projects = w.cell_fleet(), w.hub_fleet(hub), w.projects(project)
+        federated: Any = {"hub": hubs, "projects": projects, "cluster_name": "dfw"}
+        async with w.running(
+            instance_controller(cell, w.env, **federated),
+            workload_deployment_controller(cell, w.env, networking=False, **federated),
+            provider_controller(cell, provider, w.env),
+        ):
+            for ordinal in range(2):
+                await _granted(w, ordinal)
+            before = {each.split()[1] for each in await _served(w, 2)}
+            hub_line.cut = project_line.cut = True
+            await asyncio.sleep(MINUTE)
+            crashed = await w.cell.get(compute.INSTANCES, "web-main-dfw-0", w.hub_namespace)
+
+            provider.end(crashed.metadata.uid)
+
+            await until(
+                w.cell,
+                compute.INSTANCES,
+                crashed.name,
+                w.hub_namespace,
+                lambda obj: condition(obj, "Ready") == ("False", "InstanceCrashing"),
+            )
+            assert {each.split()[1] for each in await _served(w, 2)} == before
+            assert provider.starts.count(crashed.metadata.uid) == 2
 
 
 @pytest.mark.long

@@ -122,7 +122,7 @@ class Federation:
         """The digest of the run."""
         loop.run(self._run(), seed=self.seed)
         assert not self.broken, "\n".join(self.broken)
-        assert self.calls.denied == set(), "rights are missing"
+        assert not self.calls.denied, f"rights are missing: {sorted(self.calls.denied)}"
         assert self.writers.judged > 0
         return self.trace.digest
 

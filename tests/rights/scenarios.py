@@ -225,7 +225,8 @@ async def a_second_project(on: Stage) -> None:
     owner = {"kind": "Organization", "name": "local"}
     body = {"metadata": {"name": "later"}, "spec": {"ownerRef": owner}}
     root_client, later = on.client("root"), on.client("project/later")
-    on.network.lags["compute-management", "namespaces"] = LATE
+    for process in ("compute-management", "compute-cell-dfw"):
+        on.network.lags[process, "namespaces"] = LATE
     await root_client.create(resourcemanager.PROJECTS, body)
     await asyncio.sleep(60)
     await later.create(core.NAMESPACES, {"metadata": {"name": "team"}})

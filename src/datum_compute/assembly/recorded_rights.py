@@ -22,7 +22,7 @@ compute-cell hub
 compute.datumapis.com/instances get,list,watch,create,patch,delete
 compute.datumapis.com/instances/status patch
 compute.datumapis.com/workloaddeployments get
-core/namespaces list,watch
+core/namespaces get,list,watch
 
 compute-cell project
 quota.miloapis.com/allowancebuckets list,watch

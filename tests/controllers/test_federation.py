@@ -9,7 +9,7 @@ from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import merge
-from datum_compute.controllers.management.federation import federator
+from datum_compute.controllers.management.federation import federator, policy_keeper
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.runtime.patch import values
 from datum_compute.runtime.request import Request
@@ -20,6 +20,7 @@ from tests.controllers.harness import (
     counters,
     deployment,
     find,
+    given_namespace,
     given_project,
     message,
     report,
@@ -492,3 +493,50 @@ async def test_with_the_workload_controller_a_workload_leaves_nothing_behind() -
 
         assert (await w.hub.list(DEPLOYMENTS)).items == []
         assert (await w.hub.list(karmada.PROPAGATION_POLICIES)).items == []
+
+
+async def given_policy(w: World, name: str = "city-dfw", city: str = "DFW") -> Object:
+    """As the federator makes it, in the hub namespace of a project."""
+    selector = {"matchLabels": {compute.LABEL_TOPOLOGY_CITY_CODE: city}}
+    spec = {
+        "resourceSelectors": [
+            {
+                "apiVersion": DEPLOYMENTS.api_version,
+                "kind": DEPLOYMENTS.kind,
+                "labelSelector": selector,
+            }
+        ],
+        "placement": {"clusterAffinity": {"labelSelector": selector}},
+    }
+    body = {"metadata": {"name": name}, "spec": spec}
+    return await w.hub.create(karmada.PROPAGATION_POLICIES, body, w.hub_namespace)
+
+
+async def test_a_policy_that_arrives_when_its_last_deployment_is_gone_is_taken_away() -> None:
+    async with world() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_policy(w)
+        await given_policy(w, name="of-somebody-else")
+        async with w.running(policy_keeper(w.hub_fleet(), w.env)):
+            await settle(55)
+            await until_names(
+                w.hub, karmada.PROPAGATION_POLICIES, "city-dfw", "of-somebody-else"
+            )  # its deployment may be about to come
+            await settle(10)
+            await until_names(w.hub, karmada.PROPAGATION_POLICIES, "of-somebody-else")
+
+
+async def test_a_policy_is_kept_for_as_long_as_a_deployment_needs_it() -> None:
+    async with world() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_policy(w)
+        labels = {compute.LABEL_TOPOLOGY_CITY_CODE: "DFW"}
+        body = deployment(NAME, replicas=1)
+        body["metadata"]["labels"] = labels
+        await w.hub.create(DEPLOYMENTS, body, w.hub_namespace)
+        async with w.running(policy_keeper(w.hub_fleet(), w.env)):
+            await settle(600)
+            await until_names(w.hub, karmada.PROPAGATION_POLICIES, "city-dfw")
+            await w.hub.delete(DEPLOYMENTS, NAME, w.hub_namespace)
+            await settle(10)
+            await until_names(w.hub, karmada.PROPAGATION_POLICIES)

@@ -50,9 +50,6 @@ SETTLED_WITHIN = 300.0
 QUIET_FOR = 300.0
 QUIET_FOR_LONG = 1800.0
 """In every twentieth seed."""
-PUNCTUAL = frozenset({"propagationpolicies"})
-"""A policy that arrives when the last deployment of its city has gone stays: it routes
-nothing, and the next deployment there takes it over."""
 LEAST_DELAY = 0.005
 """No way takes no time. Otherwise whoever answers each event with a write while another watch
 lags would do so for ever in one moment."""
@@ -136,7 +133,6 @@ class Federation:
         env.on_fault("store.after-commit", self.witness.committed)
         async with Network(env, self.trace) as network:
             self.network = network
-            network.punctual = PUNCTUAL
             self.platform = LocalPlatform(
                 env,
                 self.database,

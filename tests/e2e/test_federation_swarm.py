@@ -26,7 +26,7 @@ import pytest
 from datum_compute.testing.boot import Template, find_memory
 from tests.e2e.federation import Federation, boot
 
-SEEDS = 120
+SEEDS = 200
 QUICK = 2
 """Seeds that run with the ordinary tests."""
 BATCH = 9

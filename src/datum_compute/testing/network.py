@@ -80,10 +80,6 @@ class Network:
         self.lags: dict[tuple[str, str], float] = {}
         """Seconds by which all watches of a kind (by its plural) of a process are behind, on
         top of what the weather has drawn. Holds for messages that arrive from then on."""
-        self.late_methods = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
-        """What may arrive after its caller gave it up."""
-        self.punctual: frozenset[str] = frozenset()
-        """Kinds, by their plurals, whose creates never do."""
         self._partitions: dict[int, Partition] = {}
         self._cuts = 0
         self._requests = 0
@@ -196,7 +192,7 @@ class Network:
             self._lose(link, number, answer, cut, "request")
             return
         late = fate < weather.lose_request + weather.late_request
-        if late and self._may_be_late(request):
+        if late:
             self._note("late", number)
             _fail(answer, errors.Disconnected("the connection broke"))
             await asyncio.sleep(chance.uniform(0.0, LATE_SECONDS))
@@ -223,11 +219,6 @@ class Network:
             self._streams[stream] = None
             response = Response(response.status, response.headers, stream=stream)
         answer.set_result(response)
-
-    def _may_be_late(self, request: Request) -> bool:
-        if request.method == "POST" and request.path.rpartition("/")[2] in self.punctual:
-            return False
-        return request.method in self.late_methods
 
     async def _deliver(
         self, link: _Link, request: Request, number: int, answer: asyncio.Future[_Answer]

@@ -31,7 +31,7 @@ from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.controllers.management.federation import federator
+from datum_compute.controllers.management.federation import federator, policy_keeper
 from datum_compute.controllers.management.projection import projector
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.env import Environment
@@ -361,6 +361,7 @@ class LocalPlatform:
         manager.add(
             workload_controller(projects, env, metrics=manager.metrics),
             federator(projects, hub, env, metrics=manager.metrics),
+            policy_keeper(hub, env),
             projector(projects, hub, env, metrics=manager.metrics),
         )
         return manager

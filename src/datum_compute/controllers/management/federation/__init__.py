@@ -15,12 +15,14 @@ Steps, in calling order (:mod:`.reconcile`):
 
 On deletion (:mod:`.draining`): ask the cell for zero Instances, go on mirroring, delete the
 hub copy once it reports zero, wait until copy, binding and Works are gone, remove the
-policy when nobody else needs it, release the finalizer.
+policy when nobody else needs it, release the finalizer. A policy whose creation arrives only
+after that is taken away by :mod:`.policies`.
 
 Conditions it writes: ``CellReachable`` and ``Scheduled``; and ``Available`` and
 ``ReplicasReady`` as False while ``Scheduled`` is False, since then no cell can speak.
 """
 
 from datum_compute.controllers.management.federation.controller import federator
+from datum_compute.controllers.management.federation.policies import policy_keeper
 
-__all__ = ["federator"]
+__all__ = ["federator", "policy_keeper"]

@@ -118,3 +118,12 @@ async def ensure_deployment(
 
 def city_of(deployment: Object) -> str:
     return deployment.view(compute.WorkloadDeployment).spec.city_code
+
+
+def city_of_policy(policy: Object) -> str:
+    """The city whose deployments a policy of ours routes; empty for one that is not ours."""
+    spec = policy.view(karmada.PropagationPolicy).spec
+    selectors = [each.label_selector for each in spec.resource_selectors]
+    labels = selectors[0].match_labels if len(selectors) == 1 and selectors[0] else {}
+    city = labels.get(compute.LABEL_TOPOLOGY_CITY_CODE, "")
+    return city if city and names.policy_name(city) == policy.name else ""

@@ -1,0 +1,86 @@
+"""Takes away policies that route nothing.
+
+The federator makes the policy of a city before the first deployment there and removes it
+after the last. A creation that it gave up waiting for may arrive after that, and then no
+deployment is left whose end would bring the federator back. So each policy is looked at once
+it has had its time, and whenever a deployment of its city has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from datum_compute.api import core, karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.controllers.management.federation.draining import ensure_policy_removed
+from datum_compute.controllers.management.federation.placing import city_of, city_of_policy
+from datum_compute.controllers.planes import HUB, hub_of
+from datum_compute.decisions import names
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller, Read, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.mapping import itself
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, after
+
+GRACE_SECONDS = 60.0
+"""How long a policy may wait for its first deployment, which is written right after it."""
+
+
+def policy_keeper(hub: Fleet, env: Environment) -> Controller:
+    """Requests carry the hub's namespace and the policy's name."""
+    return Controller(
+        "policy",
+        hub,
+        PolicyKeeper(hub, env).reconcile,
+        watches=[
+            Watch(hub, karmada.PROPAGATION_POLICIES, itself, predicate=_came),
+            Watch(hub, compute.WORKLOAD_DEPLOYMENTS, _policy_of, predicate=_went),
+        ],
+        reads=[Read(hub, core.NAMESPACES)],
+    )
+
+
+class PolicyKeeper:
+    def __init__(self, hub: Fleet, env: Environment) -> None:
+        self._hub = hub
+        self._env = env
+
+    async def reconcile(self, request: Request) -> Result:
+        hub = hub_of(self._hub)
+        policy = hub.cache(karmada.PROPAGATION_POLICIES).get(request.name, request.namespace)
+        if policy is None or policy.metadata.deleting:
+            return DONE
+        namespace = hub.cache(core.NAMESPACES).get(policy.namespace)
+        city = city_of_policy(policy)
+        if namespace is None or not city:
+            return DONE  # somebody else's
+        if compute.LABEL_UPSTREAM_CLUSTER_NAME not in namespace.metadata.labels:
+            return DONE
+        if (left := self._grace_left(policy)) > 0:
+            return after(left)
+        held = hub.cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
+        if not any(city_of(each) == city for each in held):
+            await ensure_policy_removed(hub, policy.namespace, city)
+        return DONE
+
+    def _grace_left(self, policy: Object) -> float:
+        made = policy.metadata.creation_timestamp
+        if made is None:
+            return 0.0
+        age = (self._env.now() - made).total_seconds()
+        return min(GRACE_SECONDS, GRACE_SECONDS - age)
+
+
+def _policy_of(_: str, hub_deployment: Object) -> Iterable[Request]:
+    name = names.policy_name(city_of(hub_deployment))
+    return [Request(HUB, hub_deployment.namespace, name)]
+
+
+def _came(old: Object | None, new: Object | None) -> bool:
+    return old is None
+
+
+def _went(old: Object | None, new: Object | None) -> bool:
+    return new is None

@@ -65,6 +65,8 @@ class DeskReader(Reader):
         self.desk.fail_if_broken(what)
         parts = urlsplit(url)
         path = unquote(parts.path)
+        if self.desk.without_logs and path.endswith("/log"):
+            return 404, "", b"404 page not found\n"
         canned = self.desk.logs.get(path.rpartition("/instances/")[2])
         if canned is not None:
             self.desk.log_queries.append(dict(parse_qsl(parts.query)))
@@ -155,7 +157,9 @@ class Desk:
     env: DeskEnvironment
     platform: LocalPlatform
     logs: dict[str, str] = field(default_factory=dict)
-    """What instances print: ``NAME/log`` -> lines, which the platform does not serve."""
+    """What instances print instead of what the platform says: ``NAME/log`` -> lines."""
+    without_logs: bool = False
+    """As if the platform served none."""
     log_queries: list[dict[str, str]] = field(default_factory=list)
 
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)

@@ -42,7 +42,7 @@ class Response(msgspec.Struct, frozen=True):
     ``aclose()`` (it is an async generator) when it has had enough."""
 
 
-async def close_stream(stream: AsyncIterator[bytes] | None) -> None:
+async def close_stream(stream: AsyncIterator[object] | None) -> None:
     """Tell the other side that nobody reads any more."""
     close = getattr(stream, "aclose", None)
     if close is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from datum_compute.api import conditions
@@ -21,6 +22,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
+from datum_compute.providers.protocol import TellsLines
 
 STEP_SECONDS = 0.25
 FOREIGN_FINALIZER = "conformance.compute.datumapis.com/hold"
@@ -53,6 +55,8 @@ class Bench:
     """Seconds within which an Instance is to be up or gone."""
     quiet: float = 5.0
     """Seconds of watching where nothing is to happen."""
+    lines: Callable[[], TellsLines] | None = None
+    """Who tells what Instances print, of a provider that can; its image prints something."""
 
     @property
     def finalizer(self) -> str:
@@ -201,6 +205,55 @@ async def an_instance_whose_configuration_is_not_there_says_so(bench: Bench) -> 
     _expect('Secret "tls-keys"' in message, f"what is missing is not named: {message!r}")
 
 
+async def an_instance_tells_its_lines(bench: Bench) -> None:
+    if bench.lines is None:
+        return
+    source = bench.lines()
+    await create(bench, "telling-0")
+    uid = (await wait_available(bench, "telling-0")).metadata.uid
+
+    async def printed() -> bool:
+        return bool([line async for line in source.lines(uid)])
+
+    await wait(bench, printed, "it prints nothing")
+    lines = [line async for line in source.lines(uid)]
+    times = [line.at for line in lines]
+    _expect(times == sorted(times), "lines are not in the order of their times")
+    _expect(all(at.tzinfo is not None for at in times), "a line's time has no zone")
+    _expect(not any("\n" in line.text for line in lines), "a line has more than one")
+    for tail in (0, 1):
+        found = [line async for line in source.lines(uid, tail=tail)]
+        _expect(len(found) == tail, f"tail={tail} gives {len(found)} lines")
+    later = [line async for line in source.lines(uid, since=times[-1] + timedelta(days=1))]
+    _expect(not later, "lines from before the asked time")
+    others = [line async for line in source.lines("nobody")]
+    _expect(not others, "lines of an Instance that does not exist")
+
+
+async def following_its_lines_ends_with_the_instance(bench: Bench) -> None:
+    if bench.lines is None:
+        return
+    await create(bench, "followed-0", gates=[compute.GATE_QUOTA])
+    uid = (await read(bench, "followed-0")).metadata.uid
+    lines = bench.lines().lines(uid, follow=True)
+
+    async def live() -> None:
+        await _set_gates(bench, "followed-0", [])
+        await wait_available(bench, "followed-0")
+        await bench.cell_client.delete(compute.INSTANCES, "followed-0", bench.namespace)
+        await wait_gone(bench, "followed-0")
+
+    living = asyncio.create_task(live())
+    try:
+        async with asyncio.timeout(2 * bench.patience):
+            found = [line async for line in lines]
+    except TimeoutError:
+        raise Failed("the lines of an Instance that is gone go on") from None
+    finally:
+        await living
+    _expect(bool(found), "an Instance that was awaited told nothing")
+
+
 CHECKS: Sequence[Check] = (
     a_gated_instance_is_left_alone,
     the_last_gate_starts_it,
@@ -214,6 +267,8 @@ CHECKS: Sequence[Check] = (
     a_successor_of_the_same_name_runs_its_own_template,
     a_failure_is_told_with_a_declared_reason,
     an_instance_whose_configuration_is_not_there_says_so,
+    an_instance_tells_its_lines,
+    following_its_lines_ends_with_the_instance,
 )
 
 

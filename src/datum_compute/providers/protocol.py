@@ -4,7 +4,8 @@ A provider runs the Instances of a cell. The frame in :mod:`.controller` does ev
 that is the same for all of them: it leaves gated Instances alone, holds the finalizer
 before anything is started, calls the provider, writes what it reports in one status write,
 and on deletion lets go only after the provider has torn everything down. What is left to a
-provider are two idempotent calls and a name.
+provider are two idempotent calls and a name. One that also knows what its Instances print
+tells it by the third, :class:`TellsLines`; no other part of the contract needs it.
 
 :mod:`.errors` draws the errors a provider raises and what follows from each. A provider is
 done when it passes :mod:`.conformance`.
@@ -12,8 +13,10 @@ done when it passes :mod:`.conformance`.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import datetime
+from typing import NamedTuple, Protocol
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN
@@ -85,6 +88,36 @@ class Provider(Protocol):
 
         Returning promises that nothing of it is left. While a teardown is under way, raise
         ``NotReady`` and be called again.
+        """
+        ...
+
+
+class Line(NamedTuple):
+    """One line that an Instance printed."""
+
+    at: datetime
+    """When, aware and in UTC."""
+    text: str
+    """Without its end."""
+
+
+class TellsLines(Protocol):
+    """The part of the contract a provider may leave out."""
+
+    def lines(
+        self,
+        uid: str,
+        *,
+        tail: int | None = None,
+        since: datetime | None = None,
+        follow: bool = False,
+    ) -> AsyncIterator[Line]:
+        """What the Instance of this uid printed, oldest first, as far as it is kept.
+
+        Of what lies at or after ``since`` only the last ``tail`` lines, where these are given.
+        With ``follow`` it goes on with what comes, until the Instance is removed; one that
+        was not started yet is waited for. Nothing is known of it, and nobody waits: no lines.
+        The reader may leave at any time, by ``aclose`` or by being cancelled.
         """
         ...
 

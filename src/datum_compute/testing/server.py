@@ -26,6 +26,7 @@ from datum_compute.client.in_process import InProcessTransport
 from datum_compute.env import Environment
 from datum_compute.platform.apiserver import access, routing
 from datum_compute.platform.apiserver.admission import Admission
+from datum_compute.platform.apiserver.logs import Logs
 from datum_compute.platform.apiserver.serve import serve
 from datum_compute.platform.apiserver.server import ApiServer
 from datum_compute.platform.apiserver.storage import Store
@@ -101,6 +102,7 @@ async def embedded_server(
     projects: Sequence[str] = (PROJECT,),
     authorizer: access.Authorizer | None = None,
     admission: Admission | Sequence[Admission] | None = None,
+    logs: Logs | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
 
@@ -108,7 +110,9 @@ async def embedded_server(
     """
     env = env or SimulatedEnvironment()
     store = Store(env, str(path) if path is not None else ":memory:")
-    server = ApiServer(env, store, crds_for=crds_for, authorizer=authorizer, admission=admission)
+    server = ApiServer(
+        env, store, crds_for=crds_for, authorizer=authorizer, admission=admission, logs=logs
+    )
     embedded = EmbeddedServer(server, store, env)
     for plane, plane_type in [
         ("root", "root"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 
@@ -13,8 +14,16 @@ from datum_compute.fleets.single import SingleFleet
 from datum_compute.providers import conformance
 from datum_compute.providers.conformance import Bench, Check, Failed
 from datum_compute.providers.controller import provider_controller
-from datum_compute.providers.protocol import AVAILABLE, PROGRAMMED, Provider, Report, Subject
-from datum_compute.providers.simulated import SimulatedProvider, simulated_provider
+from datum_compute.providers.protocol import (
+    AVAILABLE,
+    PROGRAMMED,
+    Line,
+    Provider,
+    Report,
+    Subject,
+    TellsLines,
+)
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.providers.simulated.behaviour import FAIL
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
@@ -31,7 +40,11 @@ class Runner:
         self._task: asyncio.Task[None] | None = None
 
     def controllers(self, cell: SingleFleet) -> list[Controller]:
-        return simulated_provider(cell, self._env)
+        self.provider = SimulatedProvider(cell, self._env, networking_enabled=True)
+        return self.provider.controllers()
+
+    def lines(self) -> TellsLines:
+        return self.provider
 
     async def start(self) -> None:
         client = self._embedded.client("cell/dfw", "provider-dfw")
@@ -53,7 +66,8 @@ class Runner:
 
 class NoNetworking(Runner):
     def controllers(self, cell: SingleFleet) -> list[Controller]:
-        return simulated_provider(cell, self._env, networking_enabled=False)
+        self.provider = SimulatedProvider(cell, self._env, networking_enabled=False)
+        return self.provider.controllers()
 
 
 class Careless:
@@ -66,6 +80,27 @@ class Careless:
 
     async def remove(self, subject: Subject) -> None:
         return None
+
+
+class Endless:
+    """Goes on about an Instance that is gone."""
+
+    async def lines(
+        self,
+        uid: str,
+        *,
+        tail: int | None = None,
+        since: datetime | None = None,
+        follow: bool = False,
+    ) -> AsyncIterator[Line]:
+        yield Line(datetime(2026, 1, 1, tzinfo=UTC), "hello")
+        if follow:
+            await asyncio.Event().wait()
+
+
+class EndlessRunner(Runner):
+    def lines(self) -> TellsLines:
+        return Endless()
 
 
 class CarelessRunner(Runner):
@@ -85,6 +120,7 @@ async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[Bench]:
                 "simulated",
                 runner.restart,
                 broken={reason: {FAIL: reason} for reason in conformance.FAILURES},
+                lines=runner.lines,
             )
         finally:
             await runner.stop()
@@ -106,6 +142,14 @@ async def test_the_kit_notices_a_provider_that_hides_failures() -> None:
     async with bench(CarelessRunner) as found:
         with pytest.raises(Failed, match="does not say"):
             await conformance.a_failure_is_told_with_a_declared_reason(found)
+
+
+async def test_the_kit_notices_lines_that_do_not_end_or_are_not_what_was_asked() -> None:
+    async with bench(EndlessRunner) as found:
+        with pytest.raises(Failed, match="go on"):
+            await conformance.following_its_lines_ends_with_the_instance(found)
+        with pytest.raises(Failed, match="tail"):
+            await conformance.an_instance_tells_its_lines(found)
 
 
 async def test_the_kit_notices_when_nobody_is_at_work() -> None:

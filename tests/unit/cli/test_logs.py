@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import main
 from tests.golden.desk import DeskReach, desk
+from tests.golden.screens import manifest
 
 DEPLOY = "deploy api --image=a:1 --city=DFW,LHR"
 DFW, LHR = "api-default-dfw-0", "api-default-lhr-0"
@@ -87,8 +89,59 @@ def test_following_prints_each_line_once() -> None:
 def test_a_platform_without_logs_says_so() -> None:
     with desk("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
+        here.without_logs = True
 
         said = here.run("logs api")
 
         assert said.code == 13
         assert "this platform offers no logs yet" in said.err
+
+
+def test_instances_that_print_nothing_are_not_an_error() -> None:
+    with desk("DFW") as here:
+        none = here.run("logs")
+        here.run("deploy api --image=a:1 --city=DFW")
+        here.logs[f"{DFW}/log"] = ""
+
+        fresh = here.run("logs api")
+        chosen = here.run("logs api --since 1m")
+
+        assert (none.code, none.out, none.err) == (0, "", "No instances in project demo.\n")
+        assert (fresh.code, fresh.out, fresh.err) == (0, "", "No lines yet.\n")
+        assert (chosen.code, chosen.out, chosen.err) == (0, "", "No such lines.\n")
+
+
+def test_a_city_that_is_cut_off_does_not_hide_the_others() -> None:
+    with desk() as here:
+        here.run(DEPLOY)
+        here.platform.cuts.disconnect("dfw")
+
+        both = here.run("logs api")
+        alone = here.run("logs --city DFW")
+
+        why = "cell dfw is disconnected, so what its instances print is not known here"
+        assert both.code == 0
+        assert both.err == f"{DFW}: {why}\n"
+        assert both.out == f"{LHR} | simulated: started a:1 (no container runs)\n"
+        assert alone.code == 1
+        assert f"no lines can be read: {why}" in alone.err
+
+
+def test_what_a_cut_off_city_said_is_shown_once_when_it_is_back() -> None:
+    with desk() as here:
+        here.run("deploy -f -", stdin=json.dumps(manifest("api", crash_after_seconds="10")))
+        here.logs = {f"api-default-lhr-{ordinal}/log": "" for ordinal in (0, 1)}
+        here.loop.call_later(3.5, here.platform.cuts.disconnect, "dfw")
+        here.loop.call_later(30.5, here.platform.cuts.connect, "dfw")
+        here.loop.call_later(
+            40.5, here.logs.__setitem__, f"{LHR}/log", "2027-01-01T00:00:00Z the last"
+        )
+        out, err = Reader(), io.StringIO()
+        streams = Streams(io.StringIO(), out, err)
+
+        code = main(["logs", "api", "-f"], here.env, streams, reach=DeskReach(here))
+
+        said = [line.partition(" | simulated: ")[2] for line in out.getvalue().splitlines()]
+        assert code == 130
+        assert [text.partition(" ")[0] for text in said] == ["started"] * 2 + ["failed:"] * 2 + [""]
+        assert err.getvalue().count("is disconnected") == 2  # of each instance once

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from datum_compute.client import errors
 from datum_compute.client.transport import Request, Response, Transport, close_stream
+
+T = TypeVar("T")
 
 
 class Cuts:
@@ -28,7 +30,7 @@ class Cuts:
         """``on_change`` keeps what it is told for the next start, before it takes effect."""
         self._cells = set(cells)
         self._on_change = on_change
-        self._streams: dict[_Stream, None] = {}
+        self._streams: dict[CutStream[Any], None] = {}
 
     @property
     def cells(self) -> list[str]:
@@ -49,13 +51,17 @@ class Cuts:
         """A way between this cell and the centre."""
         return CutTransport(self, inner, cell)
 
+    def stream(self, inner: AsyncIterator[T], cell: str) -> CutStream[T]:
+        """What comes across from this cell, until it is cut off."""
+        return CutStream(self, cell, inner)
+
     def is_cut(self, cell: str) -> bool:
         return cell in self._cells
 
-    def opened(self, stream: _Stream) -> None:
+    def opened(self, stream: CutStream[Any]) -> None:
         self._streams[stream] = None
 
-    def closed(self, stream: _Stream) -> None:
+    def closed(self, stream: CutStream[Any]) -> None:
         self._streams.pop(stream, None)
 
 
@@ -74,18 +80,18 @@ class CutTransport:
             raise errors.Disconnected(_message(self._cell))
         if response.stream is None:
             return response
-        stream = _Stream(self._cuts, self._cell, response.stream)
+        stream = self._cuts.stream(response.stream, self._cell)
         return Response(response.status, response.headers, stream=stream)
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-class _Stream:
-    """A watch across the cut. Whoever waits for its next message is interrupted by a
+class CutStream(Generic[T]):
+    """A watch, or a log, across the cut. Whoever waits for its next message is interrupted by a
     cancellation of ours, as a timeout does it: a task per message would cost every message."""
 
-    def __init__(self, cuts: Cuts, cell: str, inner: AsyncIterator[bytes]) -> None:
+    def __init__(self, cuts: Cuts, cell: str, inner: AsyncIterator[T]) -> None:
         self.cell = cell
         self._cuts = cuts
         self._inner = inner
@@ -94,10 +100,10 @@ class _Stream:
         self._interrupted = False  # whether it was us who cancelled the reader
         cuts.opened(self)
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[T]:
         return self
 
-    async def __anext__(self) -> bytes:
+    async def __anext__(self) -> T:
         if self._broken:
             raise errors.Disconnected(_message(self.cell))
         reader = self._reader = asyncio.current_task()

@@ -23,6 +23,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.cut import Cuts
+from datum_compute.assembly.local.lines import InstanceLines
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.client.client import ApiClient
@@ -49,7 +50,7 @@ from datum_compute.platform.network import network_controllers, network_mirror_c
 from datum_compute.platform.projects import project_controllers
 from datum_compute.platform.propagation import propagation_controllers
 from datum_compute.platform.quota import quota_controllers
-from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics import Registry, render_together
 from datum_compute.runtime.tasks import TaskGroup
@@ -136,6 +137,7 @@ class LocalPlatform:
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
         self._registries: dict[str, Registry] = {}
+        self._lines = InstanceLines(self.cuts)
         self._turns = Turns(STARTS_PER_TURN)
 
     @property
@@ -163,6 +165,7 @@ class LocalPlatform:
                 authorizer=self._authorizer,
                 local=verbs.handle,
                 metrics=self._metrics,
+                logs=self._lines.as_logs(),
                 admission=(
                     admission.build_admission(self._workload_reviewer),
                     admission.build_claim_admission(self._claim_reviewer),
@@ -400,7 +403,10 @@ class LocalPlatform:
 
     def _provider(self, cell: str, env: Environment) -> Manager:
         manager = self._manager(f"provider-{cell}", env)
-        manager.add(*simulated_provider(self._own_cell(cell, f"provider-{cell}", env), env))
+        own = self._own_cell(cell, f"provider-{cell}", env)
+        provider = SimulatedProvider(own, env, networking_enabled=True)
+        self._lines.told_by(cell, provider)
+        manager.add(*provider.controllers())
         return manager
 
 

@@ -1,15 +1,18 @@
 """One request, from the first stage to the last.
 
 The stages, in order, each able to refuse: size, identity, right, plane, kind, verb. A verb
-runs to its end without awaiting, unless an admission is to be asked about the kind; then,
-and only if some write is not on disk yet, the answer waits for the commit. That holds for
-refusals too: "already exists" said about an object that a crash then forgets would be a lie.
+runs to its end without awaiting, unless an admission is to be asked about the kind or somebody
+else for lines; then, and only if some write is not on disk yet, the answer waits for the
+commit. That holds for refusals too: "already exists" said about an object that a crash then
+forgets would be a lie.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
 
 from datum_compute.client.transport import Handler, Request, Response, close_stream
 from datum_compute.env import Environment
@@ -18,6 +21,7 @@ from datum_compute.platform.apiserver import (
     admission,
     decoding,
     endpoints,
+    logs,
     reading,
     reviews,
     routing,
@@ -30,6 +34,7 @@ from datum_compute.platform.apiserver.access import Attributes, Authorizer, User
 from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.calls import Call
 from datum_compute.platform.apiserver.kinds import ServedKind
+from datum_compute.platform.apiserver.logs import Logs
 from datum_compute.platform.apiserver.planes import Plane, Planes
 from datum_compute.platform.apiserver.rendering import Renderer
 from datum_compute.platform.apiserver.routing import Target
@@ -71,6 +76,7 @@ class RequestHandler:
         local: Handler | None,
         admissions: Sequence[Admission] = (),
         metrics: Callable[[], str] | None = None,
+        logs: Logs | None = None,
     ) -> None:
         self._env = env
         self._store = store
@@ -79,6 +85,7 @@ class RequestHandler:
         self._local = local
         self._admissions = tuple(admissions)
         self._metrics = metrics
+        self._logs = logs
 
     async def handle(self, request: Request) -> Response:
         """The answer, whatever happens. Only a simulated crash passes through."""
@@ -131,9 +138,19 @@ class RequestHandler:
         verb = _verb(request, target, query)
         self._authorize(user, _attributes(verb, plane_name, target))
         plane = self._plane(plane_name)
+        if target.subresource == logs.SUBRESOURCE and self._logs is not None:
+            kind = _served(plane, msgspec.structs.replace(target, subresource=""), verb)
+            if self._logs.concerns(plane, kind):
+                call = Call(request, query, user, plane, kind, target, decoding.PLAIN)
+                return self._answer_log(self._logs, verb, call)
         kind = _served(plane, target, verb)
         form = decoding.accepted_form(request.headers)
         return self._run(verb, Call(request, query, user, plane, kind, target, form))
+
+    def _answer_log(self, source: Logs, verb: str, call: Call) -> Awaitable[Response]:
+        if verb != "get":
+            raise _not_allowed()
+        return logs.get(source, call, self._env)
 
     def _answer_path(self, request: Request, user: User, plane_name: str, path: str) -> Response:
         verb = _PATH_VERBS.get(request.method, request.method.lower())
@@ -206,12 +223,16 @@ def _verb(request: Request, target: Target, query: dict[str, str]) -> str:
     verbs = _OBJECT_VERBS if target.name else _COLLECTION_VERBS
     verb = verbs.get(request.method)
     if verb is None or (target.subresource and verb not in _SUBRESOURCE_VERBS):
-        raise status.method_not_allowed(
-            "the server does not allow this method on the requested resource"
-        )
+        raise _not_allowed()
     if verb == "list" and query.get("watch") in ("true", "1", "True"):
         return "watch"
     return verb
+
+
+def _not_allowed() -> status.ApiError:
+    return status.method_not_allowed(
+        "the server does not allow this method on the requested resource"
+    )
 
 
 def _attributes(verb: str, plane: str, target: Target) -> Attributes:
@@ -245,7 +266,5 @@ def _served(plane: Plane, target: Target, verb: str) -> ServedKind:
                 raise status.PathUnknown
             raise status.not_found(resource, target.name)  # as if the object were missing
     elif verb not in kind.verbs:
-        raise status.method_not_allowed(
-            "the server does not allow this method on the requested resource"
-        )
+        raise _not_allowed()
     return kind

@@ -15,6 +15,7 @@ from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.expiry import EventExpiry
 from datum_compute.platform.apiserver.gc import Collector
 from datum_compute.platform.apiserver.handler import RequestHandler
+from datum_compute.platform.apiserver.logs import Logs
 from datum_compute.platform.apiserver.planes import PROJECT, Planes, PlaneType
 from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.platform.apiserver.storage import Store
@@ -42,6 +43,7 @@ class ApiServer:
         local: Handler | None = None,
         admission: Admission | Sequence[Admission] | None = None,
         metrics: Callable[[], str] | None = None,
+        logs: Logs | None = None,
     ) -> None:
         self._store = store
         types: dict[str, PlaneType] = {
@@ -52,7 +54,7 @@ class ApiServer:
         self._expiry = EventExpiry(env, store, self._planes)
         admissions = (admission,) if isinstance(admission, Admission) else admission or ()
         self._handler = RequestHandler(
-            env, store, self._planes, authorizer or Roles(), local, admissions, metrics
+            env, store, self._planes, authorizer or Roles(), local, admissions, metrics, logs
         )
 
     async def handle(self, request: Request) -> Response:
@@ -69,7 +71,8 @@ class ApiServer:
         self._store.add_user(name, tuple(groups), access.token_hash(token))
 
     def end_watches(self) -> None:
-        """Close every open watch in good order, as a server does that is going down."""
+        """Close every open watch, and every followed log, in good order, as a server does that
+        is going down."""
         for plane in self._planes.all():
             plane.store.end_watches()
 

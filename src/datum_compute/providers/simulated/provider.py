@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.env import Environment
 from datum_compute.providers.controller import provider_controller
-from datum_compute.providers.errors import NotReady
-from datum_compute.providers.protocol import Addresses, Report, Subject
+from datum_compute.providers.errors import InsufficientCapacity, NotReady, Rejected
+from datum_compute.providers.protocol import Addresses, Line, Report, Subject
 from datum_compute.providers.simulated.addresses import SubnetAddresses
 from datum_compute.providers.simulated.behaviour import Behaviour, decide_report, parse_behaviour
+from datum_compute.providers.simulated.journal import Journal
 from datum_compute.providers.simulated.subnets import (
     CLAIMS_BY_CONTEXT,
     SubnetKey,
@@ -28,15 +31,7 @@ def simulated_provider(
     cell: Fleet, env: Environment, *, networking_enabled: bool = True
 ) -> list[Controller]:
     """Without networking the cell has no networking kinds, and Instances no addresses."""
-    provider = SimulatedProvider(cell, env, networking_enabled=networking_enabled)
-    reads = []
-    if networking_enabled:
-        reads = [
-            Read(cell, networking.NETWORK_BINDINGS),
-            Read(cell, networking.SUBNET_CLAIMS, indexes={CLAIMS_BY_CONTEXT: context_key_of}),
-            Read(cell, networking.SUBNETS),
-        ]
-    return [provider_controller(cell, provider, env, reads=reads)]
+    return SimulatedProvider(cell, env, networking_enabled=networking_enabled).controllers()
 
 
 class SimulatedProvider:
@@ -49,17 +44,53 @@ class SimulatedProvider:
         self._programmed_at: dict[str, float] = {}
         """By uid, the loop's time at which an Instance was, or will be, programmed."""
         self._subnets: dict[SubnetKey, SubnetAddresses] = {}
+        self._journal = Journal(env)
+
+    def controllers(self) -> list[Controller]:
+        """What runs this provider."""
+        reads = []
+        if self._networking:
+            claims = {CLAIMS_BY_CONTEXT: context_key_of}
+            reads = [
+                Read(self._cell, networking.NETWORK_BINDINGS),
+                Read(self._cell, networking.SUBNET_CLAIMS, indexes=claims),
+                Read(self._cell, networking.SUBNETS),
+            ]
+        return [provider_controller(self._cell, self, self._env, reads=reads)]
 
     async def ensure(self, subject: Subject) -> Report:
+        try:
+            report = self._report(subject)
+        except Rejected as error:
+            self._journal.refused(subject.uid, error.reason, error.message)
+            raise
+        except InsufficientCapacity as error:
+            self._journal.refused(subject.uid, compute.REASON_PROVISIONING, str(error))
+            raise
+        self._journal.reported(subject.instance, report)
+        return report
+
+    def _report(self, subject: Subject) -> Report:
         behaviour = parse_behaviour(subject.instance.metadata.annotations)
         age = asyncio.get_running_loop().time() - self._start(subject, behaviour)
         interfaces = self._addresses(subject) if age >= 0 and not behaviour.fail else ()
         return decide_report(behaviour, age, interfaces)
 
     async def remove(self, subject: Subject) -> None:
+        self._journal.removed(subject.uid)
         self._programmed_at.pop(subject.uid, None)
         for subnet in self._subnets.values():
             subnet.release(subject.uid)
+
+    def lines(
+        self,
+        uid: str,
+        *,
+        tail: int | None = None,
+        since: datetime | None = None,
+        follow: bool = False,
+    ) -> AsyncIterator[Line]:
+        return self._journal.lines(uid, tail=tail, since=since, follow=follow)
 
     def _start(self, subject: Subject, behaviour: Behaviour) -> float:
         known = self._programmed_at.get(subject.uid)
@@ -72,6 +103,7 @@ class SimulatedProvider:
                 # Started before a restart of ours: the condition remembers when.
                 elapsed = (self._env.now() - programmed.last_transition_time).total_seconds()
                 known = asyncio.get_running_loop().time() - max(0.0, elapsed)
+                self._journal.found_again(subject.uid)
             self._programmed_at[subject.uid] = known
         return known
 

@@ -79,6 +79,22 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
+AHEAD = frozenset(
+    {
+        "--project",
+        "--server",
+        "--token",
+        "--kubeconfig",
+        "--context",
+        "--certificate-authority",
+        "--data-dir",
+        "--output",
+        "-o",
+    }
+)
+"""Flags with a value that many programs take before the command."""
+
+
 class Parser(argparse.ArgumentParser):
     """Faults are raised as ours, so that they are told and counted like any other."""
 
@@ -142,6 +158,19 @@ def _in_words(message: str) -> str:
     if missing != message:
         return f"{missing} is missing"
     return message.removeprefix("argument ")
+
+
+def with_flags_behind(argv: Sequence[str]) -> list[str]:
+    """The words with the command first: flags of where and how may also stand before it."""
+    words, ahead = list(argv), []
+    while words and words[0].partition("=")[0] in AHEAD:
+        count = 1 if "=" in words[0] else 2
+        ahead += words[:count]
+        del words[:count]
+    if not words:
+        return ahead
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *ahead, *words[end:]]
 
 
 def with_default_action(argv: Sequence[str], command: str | None) -> list[str]:

@@ -16,6 +16,7 @@ from datum_compute.cli.arguments import (
     leaves,
     set_width,
     with_default_action,
+    with_flags_behind,
 )
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
@@ -159,7 +160,9 @@ def _dispatch(
         from datum_compute.cli.completing import complete
 
         return complete(argv[1:], env, streams, reach)
-    command = next((word for word in argv if word in COMMANDS), None)
+    argv = with_flags_behind(argv)
+    first = next((word for word in argv if not word.startswith("-")), None)
+    command = first if first in COMMANDS else None
     parser = build_parser(command, _columns(env, streams.stdout))
     args = parser.parse_args(with_default_action(argv, command))
     if args.version:

@@ -8,10 +8,12 @@ import re
 import pytest
 
 from datum_compute.cli.arguments import (
+    AHEAD,
     DEFAULT_ACTIONS,
     leaves,
     subparsers_of,
     with_default_action,
+    with_flags_behind,
 )
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.main import COMMANDS, build_parser
@@ -113,3 +115,26 @@ def test_a_value_may_look_like_a_flag_when_it_is_joined_to_its_own() -> None:
     args = build_parser("deploy").parse_args(["deploy", "a", "--arg=--verbose", "--env=A=--b c"])
 
     assert (args.container_args, args.env) == (["--verbose"], ["A=--b c"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--project acme status api", "status api --project acme"),
+        ("--project=acme -o json instances", "instances --project=acme -o json"),
+        ("--kubeconfig f rollout history api", "rollout history api --kubeconfig f"),
+        ("--project local deploy x -- --project y", "deploy x --project local -- --project y"),
+        ("status api --project acme", "status api --project acme"),
+        ("--project", "--project"),
+        ("", ""),
+    ],
+)
+def test_flags_of_where_and_how_may_stand_before_the_command(typed: str, meant: str) -> None:
+    assert with_flags_behind(typed.split()) == meant.split()
+
+
+def test_every_flag_of_where_may_stand_before_the_command() -> None:
+    [leaf] = leaves(subparsers_of(build_parser("status"))["status"])
+    [where] = [group for group in leaf._action_groups if group.title == "where"]
+
+    assert {flag for action in where._group_actions for flag in action.option_strings} <= AHEAD

@@ -7,8 +7,12 @@ from typing import Any
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.client.protocol import EventType, WatchEvent, merge
 from datum_compute.platform.propagation import propagation_controllers
+from datum_compute.platform.propagation.detector import _Detector
 from datum_compute.runtime.patch import values
+from datum_compute.runtime.request import Request
+from datum_compute.testing.past import Happened, Past
 from tests.controllers.standins.test_propagation_up_and_out import (
     NAME,
     NS,
@@ -32,6 +36,7 @@ from tests.controllers.standins.world import (
 )
 
 WDS = compute.WORKLOAD_DEPLOYMENTS
+BINDINGS = karmada.RESOURCE_BINDINGS
 
 
 async def work_of_deployment(found: World) -> Object:
@@ -160,3 +165,37 @@ async def test_what_the_member_has_of_its_own_under_that_name_stays() -> None:
         await settle()
 
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_no_binding_is_made_for_a_template_that_only_a_late_cache_has() -> None:
+    """It would be collected at once, and made again, for as long as the cache is late."""
+    assert await bindings_made(template_is_gone=False) == 1
+    assert await bindings_made(template_is_gone=True) == 0
+
+
+async def bindings_made(*, template_is_gone: bool) -> int:
+    """By a detector that has once seen template and policy, and nothing since."""
+    async with world() as found:
+        await create_namespace(found.hub, NS, upstream_labels())
+        await create_policy(found.hub, NS, "DFW")
+        [policy] = (await found.hub.list(karmada.PROPAGATION_POLICIES, NS)).items
+        known = merge({"metadata": {"labels": {karmada.LABEL_POLICY_ID: "an-id"}}})
+        policy = await found.hub.patch(karmada.PROPAGATION_POLICIES, policy.name, known, NS)
+        body = deployment(NAME, NS, "DFW")
+        claim = {
+            karmada.ANNOTATION_POLICY_NAMESPACE: NS,
+            karmada.ANNOTATION_POLICY_NAME: policy.name,
+        }
+        body["metadata"]["labels"][karmada.LABEL_POLICY_ID] = "an-id"
+        body["metadata"]["annotations"] = claim
+        template = await found.hub.create(WDS, body, NS)
+        past = Past()
+        for resource in (WDS, karmada.PROPAGATION_POLICIES, BINDINGS, karmada.CLUSTERS):
+            past.know("hub", resource)
+        for resource, obj in ((karmada.PROPAGATION_POLICIES, policy), (WDS, template)):
+            past.events.append(Happened("hub", resource, WatchEvent(EventType.ADDED, obj)))
+        if template_is_gone:
+            await found.hub.delete(WDS, NAME, NS)
+        hub = past.view("hub", len(past.events), found.hub, found.env)
+        await _Detector(hub, WDS, found.env).reconcile(Request("hub", NS, NAME))
+        return len((await found.hub.list(BINDINGS, NS)).items)

@@ -129,7 +129,10 @@ class _Detector:
         name = karmada.binding_name(template.name, template.kind)
         binding = hub.cache(karmada.RESOURCE_BINDINGS).get(name, template.namespace)
         if binding is None:
-            await self._create_binding(hub, template, policy, name)
+            # Made for a template that only the cache still has, it would be collected at once,
+            # and made again, for as long as the cache is late.
+            if await self._is_alive(hub, template):
+                await self._create_binding(hub, template, policy, name)
             return
         owner = binding.metadata.controller()
         if owner is None or owner.uid != template.metadata.uid or binding.metadata.deleting:
@@ -145,6 +148,13 @@ class _Detector:
             annotations=_claim_annotations(policy),
             spec=patch.difference(current, {**kept, **_binding_spec(template, policy)}),
         )
+
+    async def _is_alive(self, hub: Cluster, template: Object) -> bool:
+        try:
+            found = await hub.client.get(self._resource, template.name, template.namespace)
+        except errors.NotFound:
+            return False
+        return found.metadata.uid == template.metadata.uid and not found.metadata.deleting
 
     async def _create_binding(
         self, hub: Cluster, template: Object, policy: Object, name: str

@@ -5,9 +5,13 @@ Quota is played by hand.
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.client.protocol import merge
+from datum_compute.client.protocol import EventType, merge
 from tests.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
@@ -177,3 +181,40 @@ async def test_the_claim_of_one_that_runs_is_made_again_in_the_same_way() -> Non
             await settle(600)
             assert (await claim_of(w)).metadata.uid != refused.metadata.uid
             await shows(w, GRANTED)
+
+
+async def deny_everything(w: World) -> None:
+    async with w.project.watch(quota.RESOURCE_CLAIMS, NAMESPACE) as events:
+        async for event in events:
+            if event.type is EventType.ADDED:
+                await set_condition(
+                    w,
+                    w.project,
+                    quota.RESOURCE_CLAIMS,
+                    event.object,
+                    "Granted",
+                    "False",
+                    "QuotaExceeded",
+                )
+
+
+@pytest.mark.parametrize("runs", [False, True])
+async def test_buckets_that_promise_too_much_make_no_storm_of_claims(runs: bool) -> None:
+    """They are late to tell what is in use: each claim is denied as soon as it is made."""
+    async with world() as w:
+        await given(w)
+        await buckets(w)
+        line = Line(w.embedded)
+        client = client_over(line, w.embedded, "project/demo")
+        async with w.running(controller(w, project=client)):
+            await create(w)
+            if runs:
+                await answer(w)
+                await shows(w, GRANTED)
+                await w.project.delete(quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            naysayer = asyncio.create_task(deny_everything(w))
+            await settle(30)
+            naysayer.cancel()
+
+            asked = [each for _, each in line.writes() if each.method == "POST"]
+            assert 2 <= len(asked) <= 40

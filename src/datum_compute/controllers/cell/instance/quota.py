@@ -51,7 +51,7 @@ class Answer:
     due_in: float = 0.0
     """Seconds for which the answer to a claim just made is worth waiting for."""
     look_again: float | None = None
-    """Seconds until the claim of an Instance that has its grant needs another look."""
+    """Seconds until the claim needs another look, whatever happens meanwhile."""
 
 
 class QuotaDesk:
@@ -124,6 +124,8 @@ class QuotaDesk:
             claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
         if claim is None:
             denied = _denial(previous)
+            if denied and (left := self._retries.rest_left(instance.metadata.uid)) > 0:
+                return Answer(_as_verdict(denied), look_again=left)
             if denied and not await self._retries.may_ask_again(cell, case, instance, denied):
                 return Answer(_as_verdict(denied))
             claim = await self._create(case, instance)
@@ -216,6 +218,8 @@ class QuotaDesk:
     async def _put_back(self, case: Case, instance: Object) -> float | None:
         claim = self._cached(case)
         if claim is None:
+            if (left := self._retries.rest_left(instance.metadata.uid)) > 0:
+                return left
             await self._create(case, instance)
             return None  # its answer brings the next pass
         view = claim.view(quota.ResourceClaim)

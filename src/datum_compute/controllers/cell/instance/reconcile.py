@@ -83,10 +83,9 @@ class InstanceReconciler:
         requeue = self._safety_requeue(instance, answer.verdict)
         try:
             instance = await self._report(cell, instance, answer.verdict)
-            look_again = answer.look_again if requeue is None else requeue
             if (due_in := self._first_word_due_in(instance)) > 0:
-                return _sooner(look_again, due_in)
-            return _sooner(look_again, await self._tell_hub(instance))
+                return _sooner(requeue, answer.look_again, due_in)
+            return _sooner(requeue, answer.look_again, await self._tell_hub(instance))
         except errors.Conflict:
             if requeue is None:
                 raise
@@ -232,6 +231,6 @@ def _may_start(instance: compute.Instance) -> bool:
     return all(each is None or each.status == conditions.UNKNOWN for each in said)
 
 
-def _sooner(first: float | None, second: float | None) -> Result:
-    delays = [delay for delay in (first, second) if delay is not None]
+def _sooner(*given: float | None) -> Result:
+    delays = [delay for delay in given if delay is not None]
     return after(min(delays)) if delays else DONE

@@ -33,6 +33,10 @@ from datum_compute.runtime.cluster import Cluster
 BLIND_SECONDS = 60.0
 """Where buckets cannot be read: how long a denied claim rests at the least."""
 
+REST_SECONDS = 1.0
+"""The shortest time between two claims of one Instance. What buckets show may be out of date;
+believing it at once, again and again, would be a storm of claims made and denied."""
+
 Buckets = Sequence[quota.AllowanceBucket]
 
 
@@ -54,12 +58,22 @@ class Retries:
         self._env = env
         self._blind_until: dict[str, float] = {}
         self._asked_of: dict[str, Budget] = {}  # by Instance: what stood behind its last claim
+        self._asked_at: dict[str, float] = {}
 
     def asking(self, case: Case, uid: str) -> None:
         """A claim is about to be made for the Instance of this uid."""
         self._asked_of[uid] = _behind(case, _cached(case))
+        self._asked_at[uid] = asyncio.get_running_loop().time()
+
+    def rest_left(self, uid: str) -> float:
+        """Seconds until a further claim may be made for the Instance of this uid."""
+        asked_at = self._asked_at.get(uid)
+        if asked_at is None:
+            return 0.0
+        return max(0.0, asked_at + REST_SECONDS - asyncio.get_running_loop().time())
 
     def forget(self, uid: str) -> None:
+        self._asked_at.pop(uid, None)
         self._blind_until.pop(uid, None)
         self._asked_of.pop(uid, None)
 

@@ -18,6 +18,8 @@ from tests.conformance.client import (
     case_create,
     case_delete,
     case_list,
+    case_patch,
+    case_status,
     case_update,
     case_watch,
 )
@@ -38,7 +40,16 @@ def _cases_in(module: ModuleType) -> list[Case]:
 
 CASES: list[Case] = [
     case
-    for module in (case_create, case_update, case_delete, case_list, case_watch, case_caller)
+    for module in (
+        case_create,
+        case_update,
+        case_patch,
+        case_status,
+        case_delete,
+        case_list,
+        case_watch,
+        case_caller,
+    )
     for case in _cases_in(module)
 ]
 

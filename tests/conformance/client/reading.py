@@ -12,7 +12,7 @@ from datum_compute.api.meta import Object, ObjectList
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client
 from datum_compute.client.reader import Reader
-from tests.conformance.client import case_caller, case_create, case_list, case_update
+from tests.conformance.client import case_caller, case_create, case_list, case_status
 from tests.conformance.client.cases import Case
 from tests.conformance.client.world import Target
 
@@ -35,7 +35,7 @@ READ_CASES: list[Case] = [
     case_list.a_label_selector_has_a_form,
     case_list.field_selectors_choose,
     case_list.only_declared_fields_can_be_selected,
-    case_update.a_status_can_be_read_by_itself,
+    case_status.a_status_can_be_read_by_itself,
     case_caller.a_wrong_credential_is_unauthorized,
     case_caller.a_caller_without_a_name_is_refused,
     case_caller.messages_say_what_was_tried_and_where,

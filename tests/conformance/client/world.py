@@ -221,3 +221,7 @@ DEFINITION: dict[str, Any] = {
         ],
     },
 }
+
+
+def body_of(world: World, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": world.namespace, **metadata}, "spec": spec}

@@ -155,6 +155,27 @@ async def test_ready_follows_what_the_provider_says() -> None:
             await shows(w, ("Ready", "False", "InstanceCrashing"))
 
 
+async def test_every_condition_of_a_ready_instance_is_of_its_generation() -> None:
+    """Whoever waits for a condition, ``kubectl wait`` for one, does not count one that was
+    said of an older generation; and lifting the gate made a new one."""
+    async with world() as w:
+        await given(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer(w)
+            await shows(w, GRANTED)
+            await provider_says(w, "Programmed", "True", "Programmed")
+            await provider_says(w, "Available", "True", "Available")
+            found = await shows(w, GRANTED, ("Ready", "True", "Available"))
+
+        said = {
+            each["type"]: each.get("observedGeneration")
+            for each in values(found.status)["conditions"]
+        }
+        assert found.metadata.generation > 1
+        assert said["QuotaGranted"] == said["Ready"] == found.metadata.generation
+
+
 async def test_a_network_that_failed_is_told_before_the_gates() -> None:
     async with world() as w:
         await given(w)

@@ -280,7 +280,16 @@ def test_what_cannot_be_a_network_is_not_looked_up(name: Any) -> None:
     assert decide_needs(workload).networks == ()
 
 
-def test_what_needs_no_lookup_is_accepted_without_one() -> None:
-    workload = changed(CONTAINER, {"metadata.finalizers": ["a.example/b"], "APP.image": "b"})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata.finalizers": ["a.example/b"], "APP.image": "b"},
+        {"PLACEMENT.cityCodes": ["lhr", "dfw"]},
+    ],
+    ids=["no city", "the same cities in lower case"],
+)
+def test_what_needs_no_lookup_is_accepted_without_one(changes: dict[str, Any]) -> None:
+    workload = changed(CONTAINER, changes)
 
+    assert decide_needs(workload, CONTAINER) == Needs(False, ())
     assert errors(workload, old=CONTAINER, offer=Offer(None)) == []

@@ -100,8 +100,10 @@ class Findings:
         self._add(place, fields.too_long(place.path, place.value, maximum))
 
     def unknown(self, place: Place, detail: str) -> None:
-        """What it takes to judge the value could not be read."""
-        self._add(place, FieldError(str(place.path), Fault.INTERNAL, None, detail))
+        """What it takes to judge the value could not be read, so no value was judged: the
+        same item spelled differently has the same fault."""
+        error = FieldError(str(place.path), Fault.INTERNAL, None, detail)
+        self.found.append(Finding(error, place.identity, None))
 
     def is_mapping(self, place: Place, *, needed: bool = False, detail: str = "") -> bool:
         if isinstance(place.value, dict):
@@ -142,6 +144,13 @@ class Findings:
         elif needed:
             self.required(place, detail)
         return ""
+
+    def choice(self, place: Place, supported: Iterable[str]) -> None:
+        """One of a few words, where anything is given; an empty text is none of them."""
+        known = tuple(supported)
+        self.text(place)
+        if isinstance(place.value, str) and place.value not in known:
+            self.not_supported(place, known)
 
     def integer(self, place: Place, *, needed: bool = False) -> int | None:
         if isinstance(place.value, int) and not isinstance(place.value, bool):

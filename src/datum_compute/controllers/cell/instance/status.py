@@ -26,6 +26,7 @@ def decide_outlook(
 ) -> Outlook:
     """What the status is to say, and whether the Quota gate goes in this pass. Ready is
     told as it will be without that gate, so that clearing it needs no second report."""
+    before = instance.status.conditions
     current = _with_quota(instance, verdict, now)
     instance = _with_conditions(instance, current)
     clears = may_clear_quota_gate(instance, current)
@@ -33,7 +34,10 @@ def decide_outlook(
     if clears:
         instance = _without_quota_gate(_with_conditions(instance, decided))
         decided = decide_conditions(instance, now=now, network_failure=network_failure)
-    return Outlook(_settled(current, decided), clears)
+    told = _settled(current, decided)
+    if told != before:
+        told = _with_quota_as_of(told, instance.metadata.generation)
+    return Outlook(told, clears)
 
 
 def _with_quota(instance: compute.Instance, verdict: Verdict, now: datetime) -> Conditions:
@@ -51,6 +55,17 @@ def _with_quota(instance: compute.Instance, verdict: Verdict, now: datetime) -> 
         verdict.message,
         now=now,
         observed_generation=instance.metadata.generation,
+    )
+
+
+def _with_quota_as_of(current: Conditions, generation: int) -> Conditions:
+    """A grant of an older generation holds for this one. Said where something is written
+    anyway: whoever waits for a condition does not count one of an older generation."""
+    granted = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
+    if granted is None or granted.status != conditions.TRUE:
+        return current
+    return conditions.merged(
+        current, msgspec.structs.replace(granted, observed_generation=generation)
     )
 
 

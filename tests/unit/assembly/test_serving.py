@@ -8,11 +8,14 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from datum_compute.assembly.manager import serving
 from datum_compute.assembly.manager.serving import ServingError, TlsFiles
@@ -172,3 +175,80 @@ async def test_a_missing_certificate_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ServingError, match=r"webhooks: cannot use the certificate of .*tls\.crt"):
         await serving.serve(hello, host="127.0.0.1", port=0, tls=files, name="webhooks")
+
+
+def encrypt(key: Path) -> None:
+    """Protect a private key with a passphrase nobody will be asked for."""
+    loaded = serialization.load_pem_private_key(key.read_bytes(), None)
+    key.write_bytes(
+        loaded.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+
+
+async def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    own = issue(tmp_path / "own")
+    encrypt(own.key)
+
+    with pytest.raises(ServingError, match="is protected by a passphrase: give one without"):
+        await serving.serve(hello, host="127.0.0.1", port=0, tls=own, name="webhooks")
+
+
+async def test_a_renewed_authority_of_clients_is_trusted_without_a_restart(tmp_path: Path) -> None:
+    own, caller = issue(tmp_path / "own"), vouch_for_itself(tmp_path)
+    trusted = tmp_path / "client-ca.crt"
+    shutil.copy(own.certificate.parent / "ca.crt", trusted)
+    client = unverified()
+    client.load_cert_chain(caller.certificate, caller.key)
+
+    async with served(TlsFiles(own.certificate, own.key, client_ca=trusted)) as port:
+        assert not await is_answered(port, client)
+
+        trusted.write_text("half a certi")
+        await asyncio.sleep(3 * LOOK_SECONDS)
+        assert not await is_answered(port, client)
+
+        shutil.copy(caller.certificate, trusted)
+        async with asyncio.timeout(10):
+            while not await is_answered(port, client):
+                pass
+
+
+def vouch_for_itself(directory: Path) -> TlsFiles:
+    """A certificate of a caller that is its own authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "caller")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2120, 1, 1, tzinfo=UTC))
+        .sign(key, hashes.SHA256())
+    )
+    files = TlsFiles(directory / "caller.crt", directory / "caller.key")
+    files.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
+
+
+async def is_answered(port: int, client: ssl.SSLContext) -> bool:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    try:
+        return b"hello" in await reader.read()
+    except (ssl.SSLError, ConnectionError):
+        return False
+    finally:
+        writer.close()

@@ -49,6 +49,11 @@ class TlsFiles:
     client_ca: Path | None = None
     """Whose certificates clients must show; None: clients need none."""
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        found = (self.certificate, self.key, self.client_ca)
+        return tuple(path for path in found if path is not None)
+
 
 class _Uvicorn(uvicorn.Server):
     """Uvicorn inside somebody else's process: signals and the main loop are not its business."""
@@ -112,10 +117,12 @@ def _config(app: Application, tls: TlsFiles | None, name: str) -> uvicorn.Config
         ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.client_ca else ssl.CERT_NONE,
     )
     try:
+        if tls is not None:
+            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls)
         config.load()
     except (OSError, ssl.SSLError) as error:
         assert tls is not None, "without TLS there is no file to read"
-        files = ", ".join(str(one) for one in (tls.certificate, tls.key, tls.client_ca) if one)
+        files = ", ".join(map(str, tls.paths))
         raise ServingError(f"{name}: cannot use the certificate of {files}: {error}") from error
     return config
 
@@ -132,8 +139,8 @@ async def _keep_current(
             continue
         try:
             # A failed load leaves a context without a key: so a fresh one goes first.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key)
-            context.load_cert_chain(tls.certificate, tls.key)
+            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls)
+            _load(context, tls)
         except (OSError, ssl.SSLError) as error:
             if found != tried:
                 fields = {"server": name, "file": str(tls.certificate), "error": str(error)}
@@ -144,9 +151,22 @@ async def _keep_current(
             logger.info("certificate reloaded", extra={"fields": {"server": name}})
 
 
+def _load(context: ssl.SSLContext, tls: TlsFiles) -> None:
+    """An authority that clients were trusted by stays one until the process ends; what is
+    new in its file is trusted beside it."""
+    context.load_cert_chain(tls.certificate, tls.key, password=_no_passphrase)
+    if tls.client_ca is not None:
+        context.load_verify_locations(tls.client_ca)
+
+
+def _no_passphrase() -> str:
+    """Asked for the passphrase of a key. The library would ask on the terminal, and wait."""
+    raise ssl.SSLError("the key is protected by a passphrase: give one without")
+
+
 def _stamps(tls: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
     """What changes when the files do, also when they are links that now lead elsewhere."""
-    return tuple(_stamp(path) for path in (tls.certificate, tls.key))
+    return tuple(_stamp(path) for path in tls.paths)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

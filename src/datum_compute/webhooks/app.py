@@ -6,6 +6,7 @@ the verdict from the body. Any other status says that the request itself was no 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -17,6 +18,9 @@ from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, Workload
 
 MAX_BODY = 8 * 2**20
 """Bytes of a review. It holds an object twice, and an API server takes 3 MiB for one."""
+
+BODY_SECONDS = 30.0
+"""For all of a body to arrive. No API server waits longer than that for an answer."""
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +81,13 @@ class WebhookApp:
         if form.partition(";")[0].strip().lower() != "application/json":
             raise _Refused(415, f'a review is application/json, not "{form}"')
         try:
-            values = msgspec.json.decode(await _body(receive))
-        except (msgspec.DecodeError, RecursionError) as error:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _body(receive)
+        except TimeoutError as error:
+            raise _Refused(408, f"the body did not arrive within {BODY_SECONDS:g} s") from error
+        try:
+            values = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _Refused(400, f"the body is not JSON: {error}") from error
         return await handler(values)
 

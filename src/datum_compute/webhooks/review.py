@@ -15,12 +15,15 @@ from typing import Any
 
 import msgspec
 
+from datum_compute.api import fields
 from datum_compute.api.core import UserInfo
 from datum_compute.api.fields import FieldError, aggregate
 from datum_compute.api.scheme import Resource
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+"""All there are: of one nobody knows, it cannot be said that it needs no judgement."""
 
 MOST_FAULTS = 64
 """Of one refusal; whoever has more begins with these."""
@@ -77,7 +80,7 @@ class Answer:
 def from_wire(values: Any) -> ReviewRequest:
     """The request in a review given as JSON values."""
     try:
-        review = msgspec.convert(values, _Review)
+        review = msgspec.convert(_without_nulls(values), _Review)
     except msgspec.ValidationError as error:
         raise BadReview(f"the body is not an {KIND}: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, KIND):
@@ -87,7 +90,25 @@ def from_wire(values: Any) -> ReviewRequest:
         raise BadReview(f"the {KIND} has no request")
     if not review.request.uid:
         raise BadReview(f"the {KIND} has an empty request.uid")
+    if review.request.operation not in OPERATIONS:
+        found = review.request.operation
+        raise BadReview(str(fields.not_supported("request.operation", found, OPERATIONS)))
     return review.request
+
+
+def _without_nulls(values: Any) -> Any:
+    """The review without fields that are null, which says the same as their absence. The
+    objects to be judged are left as they are."""
+    if not isinstance(values, dict) or not isinstance(values.get("request"), dict):
+        return values
+    request = _given(values["request"])
+    if isinstance(user := request.get("userInfo"), dict):
+        request["userInfo"] = _given(user)
+    return {**values, "request": request}
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def check_resource(request: ReviewRequest, resource: Resource) -> None:

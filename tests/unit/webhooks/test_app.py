@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from datum_compute.webhooks.app import MAX_BODY, WebhookApp
+from datum_compute.webhooks.app import BODY_SECONDS, MAX_BODY, WebhookApp
 from datum_compute.webhooks.projects import Projects
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, WorkloadReviews
 from tests.decisions.workloads import CONTAINER
@@ -32,6 +33,7 @@ def having(**more: Any) -> dict[str, Any]:
         (b"", "the body is not JSON"),
         (b"{", "the body is not JSON"),
         (b"\xff", "the body is not JSON"),
+        (b'{"a": "\xff"}', "the body is not JSON"),
         (b"[" * 100_000, "the body is not JSON"),
         ([], "the body is not an AdmissionReview: Expected `object`, got `array`"),
         ({}, "expected admission.k8s.io/v1 AdmissionReview, found no apiVersion no kind"),
@@ -43,6 +45,12 @@ def having(**more: Any) -> dict[str, Any]:
         (without("uid"), "Object missing required field `uid` - at `$.request`"),
         (having(uid=""), "the AdmissionReview has an empty request.uid"),
         (having(operation=3), "Expected `str`, got `int` - at `$.request.operation`"),
+        (
+            having(operation="create"),
+            'request.operation: Unsupported value: "create": supported values:'
+            ' "CREATE", "UPDATE", "DELETE", "CONNECT"',
+        ),
+        (having(operation=""), 'request.operation: Unsupported value: ""'),
         (having(userInfo={"groups": "a"}), "at `$.request.userInfo.groups`"),
         (having(dryRun="yes"), "at `$.request.dryRun`"),
         (
@@ -94,3 +102,38 @@ async def test_any_object_gets_a_verdict(workload: Any) -> None:
 
     assert code == 200
     assert answer["response"]["allowed"] is False
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"userInfo": None}, {"userInfo": {"username": "ana", "groups": None, "extra": None}}],
+    ids=["no user", "a user without groups"],
+)
+async def test_a_field_that_is_null_is_one_that_is_absent(more: dict[str, Any]) -> None:
+    raw = json.dumps(having(namespace=None, subResource=None, **more)).encode()
+
+    code, answer = await ask(APP, VALIDATE_PATH, raw)
+
+    assert code == 200
+    assert answer["response"]["status"]["reason"] == "Forbidden"
+
+
+async def test_a_body_that_never_ends_is_given_up() -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        if not sent:
+            sent.append("the first part")
+            return {"type": "http.request", "body": b"{", "more_body": True}
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": VALIDATE_PATH, "headers": headers}
+    async with asyncio.timeout(BODY_SECONDS + 1):
+        await APP(scope, receive, send)
+
+    assert sent[1]["status"] == 408
+    assert "did not arrive" in json.loads(sent[2]["body"])["error"]

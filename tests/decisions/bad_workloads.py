@@ -80,6 +80,9 @@ BAD = [
     Bad("annotation of a number", CONTAINER, {"spec.template.metadata.annotations": {"a": 1}}, [
         'spec.template.metadata.annotations[a]: Invalid value: "integer": must be a string',
     ]),
+    Bad("annotations beyond what an Instance can carry", CONTAINER, {"spec.template.metadata.annotations": {"a": "ä" * 70_000, "b": "b" * 122_143}}, [
+        "spec.template.metadata.annotations: Too long: may not be more than 262144 bytes",
+    ]),
     Bad("annotations are a list", CONTAINER, {"spec.template.metadata.annotations": []}, [
         'spec.template.metadata.annotations: Invalid value: "array": must be an object',
     ]),
@@ -205,6 +208,9 @@ BAD = [
     Bad("machine without keys", MACHINE, {"spec.template.metadata": GONE}, [
         f"{SSH_KEYS}: Required value: a virtual machine needs USER:KEY lines to be reached by",
     ]),
+    Bad("empty keys", MACHINE, {"spec.template.metadata.annotations[compute.datumapis.com/ssh-keys]": " \n"}, [
+        f"{SSH_KEYS}: Required value: a virtual machine needs USER:KEY lines to be reached by",
+    ]),
     Bad("key without a user", MACHINE, {"spec.template.metadata.annotations[compute.datumapis.com/ssh-keys]": "ssh-ed25519 AAAA"}, [
         f'{SSH_KEYS}[0]: Invalid value: "ssh-ed25…": {SSH}',
     ]),
@@ -244,6 +250,7 @@ BAD = [
     Bad("disk of an empty device", CONTAINER, {"VOLUME.disk.deviceName": ""}, [
         'VOLUME.disk.deviceName: Invalid value: "": must not be empty; leave it away for a name by position',
     ]),
+    Bad("empty disk type", CONTAINER, {"DISK.type": ""}, ['DISK.type: Unsupported value: "": supported values: "pd-standard"']),
     Bad("unknown disk type", CONTAINER, {"DISK.type": "pd-ssd"}, ['DISK.type: Unsupported value: "pd-ssd": supported values: "pd-standard"']),
     Bad("disk too small", CONTAINER, {"DISK.resources.requests.storage": "9Gi"}, ['DISK.resources.requests[storage]: Invalid value: "9Gi": must be at least 10Gi']),
     Bad("disk too large", CONTAINER, {"DISK.resources.requests.storage": "101Gi"}, ['DISK.resources.requests[storage]: Invalid value: "101Gi": must be at most 100Gi']),

@@ -61,9 +61,7 @@ def _judge_scale(findings: Findings, scale: Place) -> None:
         findings.required(metrics, "maxReplicas needs a metric to scale by")
     for metric in findings.mappings(metrics):
         _judge_metric(findings, metric.child("resource"))
-    policy = findings.text(scale.child("instanceManagementPolicy"))
-    if policy and policy not in POLICIES:
-        findings.not_supported(scale.child("instanceManagementPolicy"), POLICIES)
+    findings.choice(scale.child("instanceManagementPolicy"), POLICIES)
 
 
 def _judge_metric(findings: Findings, resource: Place) -> None:

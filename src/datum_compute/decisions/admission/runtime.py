@@ -181,6 +181,4 @@ def _judge_ports(findings: Findings, ports: Place) -> None:
         number = findings.integer(port.child("port"), needed=True)
         if number is not None and not 1 <= number <= LARGEST_PORT:
             findings.invalid(port.child("port"), f"must be from 1 to {LARGEST_PORT}")
-        protocol = findings.text(port.child("protocol"))
-        if protocol and protocol not in PROTOCOLS:
-            findings.not_supported(port.child("protocol"), PROTOCOLS)
+        findings.choice(port.child("protocol"), PROTOCOLS)

@@ -19,6 +19,8 @@ from datum_compute.decisions.admission.runtime import (
 from datum_compute.decisions.admission.volumes import judge_volumes
 
 SSH_KEY = "must be USER:KEY with an SSH public key, as in ana:ssh-ed25519 AAAAC3Nz… ana@example"
+LARGEST_ANNOTATIONS = 256 * 1024
+"""Bytes of all keys and values of one object."""
 _SHOWN_OF_A_LINE = 8
 """Enough to find the line again, and too little of a private key pasted by mistake."""
 _BY_CONTROLLERS = ("location", "controller")
@@ -54,18 +56,30 @@ def _judge_metadata(findings: Findings, metadata: Place, *, has_machine: bool) -
                 words.judge_label_value(findings, entry)
             else:
                 findings.text(entry)
+    _judge_room(findings, metadata.child("annotations"))
     if has_machine:
         _judge_ssh_keys(findings, metadata.child("annotations").entry(_SSH_KEYS))
+
+
+def _judge_room(findings: Findings, annotations: Place) -> None:
+    """An API server takes no object whose annotations are larger together; a workload that
+    has them in its template would be stored, and none of its Instances ever."""
+    if not isinstance(annotations.value, dict):
+        return
+    texts = [text for pair in annotations.value.items() for text in pair if isinstance(text, str)]
+    if sum(len(text.encode(errors="replace")) for text in texts) > LARGEST_ANNOTATIONS:
+        findings.too_long(annotations, LARGEST_ANNOTATIONS)
 
 
 _SSH_KEYS = vocabulary.ANNOTATION_SSH_KEYS
 
 
 def _judge_ssh_keys(findings: Findings, annotation: Place) -> None:
-    if not annotation.given:
+    text = annotation.value
+    if not annotation.given or (isinstance(text, str) and not text.strip()):
         findings.required(annotation, "a virtual machine needs USER:KEY lines to be reached by")
-    elif isinstance(annotation.value, str):
-        for i, line in enumerate(annotation.value.strip().split("\n")):
+    elif isinstance(text, str):
+        for i, line in enumerate(text.strip().split("\n")):
             user, colon, key = line.partition(":")
             if not (colon and user.strip() and _is_public_key(key)):
                 shown = f"{user}:…" if colon and len(user) <= 32 else line[:_SHOWN_OF_A_LINE] + "…"
@@ -116,9 +130,7 @@ def _named_by_network(findings: Findings, interfaces: Place) -> list[Place]:
 
 def _judge_ingress(findings: Findings, rule: Place) -> None:
     for port in findings.mappings(rule.child("ports")):
-        protocol = findings.text(port.child("protocol"))
-        if protocol and protocol not in PROTOCOLS:
-            findings.not_supported(port.child("protocol"), PROTOCOLS)
+        findings.choice(port.child("protocol"), PROTOCOLS)
         _judge_port_range(findings, port)
     for peer in findings.mappings(rule.child("from")):
         block = peer.child("ipBlock")

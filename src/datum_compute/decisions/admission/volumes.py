@@ -115,9 +115,7 @@ def _judge_disk(findings: Findings, disk: Place) -> None:
     spec = template.child("spec")
     if not findings.is_mapping(spec, needed=True):
         return
-    kind = findings.text(spec.child("type"))
-    if kind and kind not in DISK_TYPES:
-        findings.not_supported(spec.child("type"), DISK_TYPES)
+    findings.choice(spec.child("type"), DISK_TYPES)
     image_room = _judge_populator(findings, spec.child("populator"))
     _judge_room(findings, spec.child("resources"), image_room)
 

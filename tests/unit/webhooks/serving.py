@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -68,7 +69,7 @@ def request(
             "operation": "CREATE" if old is None else "UPDATE",
             "name": "api",
             "namespace": "default",
-            "userInfo": user or ANA,
+            "userInfo": copy.deepcopy(user or ANA),  # a test may change it
             "object": workload,
             "oldObject": old,
             "dryRun": False,

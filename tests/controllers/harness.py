@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,15 +40,19 @@ CITY = "DFW"
 
 class Link:
     """A line to a server. While it is cut no request gets through, and while it is deaf no
-    watch; what streams, streams. Requests of a method it ``forbids`` are answered no."""
+    watch; what streams, streams. Requests of a method it ``forbids`` are answered no. While it
+    has ``trouble``, that is what comes of every request."""
 
     def __init__(self, transport: Transport) -> None:
         self.cut = False
         self.deaf = False
         self.forbids = ""
+        self.trouble: Callable[[], Awaitable[Response]] | None = None
         self._transport = transport
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        if self.trouble is not None:
+            return await self.trouble()
         if self.cut or (self.deaf and "watch" in dict(request.query)):
             raise errors.ConnectFailed("the line is cut")
         if request.method == self.forbids:

@@ -4,55 +4,65 @@ A cell learns which projects concern it from its own cluster: a namespace that h
 WorkloadDeployment carries the name of the plane it came from. Such a project is engaged
 while at least one such namespace exists, on any cluster of the cell's fleet, and longer
 where that is needed: a claim that was asked for may arrive when its Instance has gone, and
-one that could not be given up while the project was away is given up on contact.
+one that could not be given up while the project was away is given up on contact. So whoever
+leaves is asked first what it holds (:mod:`.farewells`).
+
+Nothing of this is remembered over a restart, and need not be: a namespace stays in its cell
+when it is empty. At the start every project named by an empty one is asked as if it had just
+left, and engaged only if it holds something.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions import names
 from datum_compute.env import Environment
+from datum_compute.fleets.farewells import FAREWELL_SECONDS, Farewells
 from datum_compute.fleets.wanted import Changes, follow
-from datum_compute.runtime.cache import Cache, CacheState
+from datum_compute.runtime.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
-
-FAREWELL_SECONDS = 45.0
-"""How long a project is followed at least after its last deployment has gone: as long as a
-request may take that nobody waits for any more."""
 
 Place = tuple[str, str]
 """A namespace on a cluster of the cell's fleet."""
 
 
 class TenantFleet(Fleet):
+    """``cluster_name`` is what the cell's claims carry as their source."""
+
     def __init__(
         self,
         name: str,
         cell_fleet: Fleet,
         client_for: Callable[[str], Client],
         env: Environment,
+        *,
+        cluster_name: str,
     ) -> None:
         super().__init__(name, env)
         self.sources = (cell_fleet,)
         self._cell_fleet = cell_fleet
         self._client_for = client_for
+        self._selector = f"{compute.LABEL_SOURCE_CLUSTER}={cluster_name}"
+        self._asked: dict[str, Client] = {}  # of projects that are asked and not engaged
 
     async def discover(self, tasks: TaskGroup) -> None:
-        changes = Changes()
-        presence = _Presence(changes, self._is_owed)
+        presence = _Presence(self.env, self._holds)
         unlisten = self._cell_fleet.listen(presence.engaged, presence.disengaged)
         try:
             await self._wait_known()
-            await follow(self, changes, presence.wanted, self._client_for)
+            presence.ask_absent(self._named())
+            tasks.start(presence.farewells.run(), name=f"farewells of {self.name}")
+            await follow(self, presence.changes, presence.wanted, self._client_for)
         finally:
             unlisten()
             presence.stop()
@@ -68,29 +78,50 @@ class TenantFleet(Fleet):
         caches = [cache for cluster in self._cell_fleet.clusters() for cache in _caches(cluster)]
         return [cache for cache in caches if not cache.synced]
 
-    def _is_owed(self, project: str) -> bool:
-        """Whether the project is away, or holds something that carries this cell's name: only
-        what does so is watched with a selector."""
-        cluster = self.get(project)
-        return cluster is not None and any(
-            cache.state is CacheState.INTERRUPTED or (cache.label_selector and len(cache))
-            for cache in cluster.caches()
-        )
+    def _named(self) -> list[str]:
+        """The projects that have sent a namespace here, some time or other."""
+        labels = {
+            namespace.metadata.labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
+            for cluster in self._cell_fleet.clusters()
+            for namespace in cluster.cache(core.NAMESPACES).list()
+        }
+        return [project for label in sorted(labels) if (project := names.decode_project(label))]
+
+    async def _holds(self, project: str) -> bool:
+        """Whether the project holds something that carries this cell's name."""
+        engaged = self.get(project)
+        client = engaged.client if engaged is not None else self._asked.get(project)
+        if client is None:
+            client = self._asked[project] = self._client_for(project)
+        found: list[Object] = []
+        try:
+            page = await client.list(quota.RESOURCE_CLAIMS, label_selector=self._selector, limit=1)
+            found = page.items
+        except (errors.NotFound, errors.NotServed):
+            pass  # there is no such project, or it knows no claims
+        self._asked.pop(project, None)
+        return bool(found)
 
 
 class _Presence:
     """Which projects are present where, kept up to date by the cell's caches."""
 
-    def __init__(self, changes: Changes, is_owed: Callable[[str], bool]) -> None:
-        self._changes = changes
-        self._is_owed = is_owed
+    def __init__(self, env: Environment, holds: Callable[[str], Awaitable[bool]]) -> None:
+        self.changes = Changes()
+        self.farewells = Farewells(env, holds, found=self._found, left=self._left)
         self._project_at: dict[Place, str] = {}
         self._places: dict[str, dict[Place, None]] = {}
         self._unsubscribe: dict[str, list[Callable[[], object]]] = {}
-        self._leaving: dict[str, asyncio.TimerHandle] = {}
+        self._leaving: set[str] = set()
 
     def wanted(self, project: str, engaged: str) -> str:
         return project if project in self._places or project in self._leaving else ""
+
+    def ask_absent(self, projects: Iterable[str]) -> None:
+        """Those of these projects that are not present, as nobody knows when they left."""
+        for project in projects:
+            if project not in self._places and project not in self._leaving:
+                self.farewells.begin(project, ask_in=0.0)
 
     def engaged(self, cluster: Cluster) -> None:
         namespaces, deployments = _caches(cluster)
@@ -122,8 +153,7 @@ class _Presence:
         for subscriptions in self._unsubscribe.values():
             for unsubscribe in subscriptions:
                 unsubscribe()
-        for timer in self._leaving.values():
-            timer.cancel()
+        self.farewells.stop()
 
     def _settle(self, cluster: str, namespaces: Cache, deployments: Cache, name: str) -> None:
         namespace = namespaces.get(name)
@@ -142,24 +172,22 @@ class _Presence:
             del self._places[before][place]
             if not self._places[before]:
                 del self._places[before]
-                self._take_leave(before)
+                self._leaving.add(before)
+                self.farewells.begin(before, ask_in=FAREWELL_SECONDS)
         if project:
             self._project_at[place] = project
             self._places.setdefault(project, {})[place] = None
-            if timer := self._leaving.pop(project, None):
-                timer.cancel()
-            self._changes.note(project)
+            self._leaving.discard(project)
+            self.farewells.call_off(project)
+            self.changes.note(project)
 
-    def _take_leave(self, project: str) -> None:
-        loop = asyncio.get_running_loop()
-        self._leaving[project] = loop.call_later(FAREWELL_SECONDS, self._left, project)
+    def _found(self, project: str) -> None:
+        self._leaving.add(project)
+        self.changes.note(project)
 
     def _left(self, project: str) -> None:
-        del self._leaving[project]
-        if self._is_owed(project):
-            self._take_leave(project)
-        else:
-            self._changes.note(project)
+        self._leaving.discard(project)
+        self.changes.note(project)
 
 
 def _caches(cluster: Cluster) -> tuple[Cache, Cache]:

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from datum_compute.api.compute.v1alpha import LABEL_UPSTREAM_CLUSTER_NAME, WORKLOAD_DEPLOYMENTS
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import Client, merge
+from datum_compute.fleets.farewells import FAREWELL_SECONDS
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.fleets.tenants import FAREWELL_SECONDS, TenantFleet
+from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.mapping import itself
@@ -24,7 +25,7 @@ def _tenants(embedded: EmbeddedServer) -> TenantFleet:
         return embedded.client(f"project/{project}")
 
     cell = SingleFleet("cell", "single", embedded.client("cell/dfw"), embedded.env)
-    return TenantFleet("tenants", cell, client_for, embedded.env)
+    return TenantFleet("tenants", cell, client_for, embedded.env, cluster_name="dfw")
 
 
 @asynccontextmanager

@@ -378,6 +378,7 @@ class LocalPlatform:
             own,
             lambda project: self.client(f"project/{project}", user, at=cell),
             env,
+            cluster_name=cell,
         )
         manager.add(
             workload_deployment_controller(

@@ -177,8 +177,15 @@ def _add_cell(
     cell = SingleFleet("cell", SINGLE, planes.own(), env)
     hub = SingleFleet("hub", HUB, planes.hub(), env) if settings.federation_kubeconfig else None
     quota_path = settings.quota_kubeconfig
+    cluster_name = settings.discovery.cluster_name or SINGLE
     tenants = (
-        TenantFleet("tenants", cell, lambda name: planes.project(name, quota_path), env)
+        TenantFleet(
+            "tenants",
+            cell,
+            lambda name: planes.project(name, quota_path),
+            env,
+            cluster_name=cluster_name,
+        )
         if quota_path
         else None
     )
@@ -191,7 +198,7 @@ def _add_cell(
             networking=settings.networking,
             hub=hub,
             projects=tenants,
-            cluster_name=settings.discovery.cluster_name or SINGLE,
+            cluster_name=cluster_name,
             metrics=manager.metrics,
         ),
         instance_controller(
@@ -199,7 +206,7 @@ def _add_cell(
             env,
             hub=hub,
             projects=tenants,
-            cluster_name=settings.discovery.cluster_name or SINGLE,
+            cluster_name=cluster_name,
             networking=settings.networking,
             metrics=manager.metrics,
         ),

@@ -18,7 +18,7 @@ Steps, in calling order (:mod:`.reconcile`):
 6. the hub copy (:mod:`.write_back`): last, because the hub may be away.
 
 An Instance that is gone is reconciled too: whatever of it is left on the hub or in the
-project is swept (:mod:`.removal`).
+project is swept (:mod:`.sweep`).
 
 Conditions it writes: ``QuotaGranted`` and ``Ready``; while the gate ``Quota`` is on and
 quota is denied also ``Programmed`` and ``Available``, as no provider has a say yet.

@@ -15,7 +15,7 @@ from datum_compute.api.meta import Object, ObjectMeta
 from datum_compute.api.networking import v1alpha as networking_api
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.instance import turns
-from datum_compute.controllers.cell.instance.quota import QuotaDesk
+from datum_compute.controllers.cell.instance.quota import CLAIMS_BY_INSTANCE_NAMESPACE, QuotaDesk
 from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
 from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
@@ -33,7 +33,6 @@ from datum_compute.runtime.metrics import Registry
 from datum_compute.runtime.request import Request
 
 INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
-CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
 
 
 def instance_controller(

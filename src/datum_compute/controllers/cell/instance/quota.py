@@ -34,6 +34,8 @@ from datum_compute.runtime.fleet import Fleet
 
 log = logging.getLogger(__name__)
 
+CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
+
 CALL_SECONDS = 5.0
 """How long a project may take to answer before the pass goes on without it."""
 
@@ -79,6 +81,15 @@ class QuotaDesk:
         if self._projects is None or tenant is None:
             return None
         return self._projects.get(tenant.project)
+
+    def find_claim_for(self, namespace: str, name: str) -> tuple[Cluster | None, Object | None]:
+        """The claim of this name for an Instance of a namespace of the cell, as the watches
+        have seen it, in whatever project it lies."""
+        for plane in self._projects.clusters() if self._projects is not None else []:
+            for claim in self.claims_in(plane).by_index(CLAIMS_BY_INSTANCE_NAMESPACE, namespace):
+                if claim.name == name:
+                    return plane, claim
+        return None, None
 
     def is_ours(self, claim: Object, instance_namespace: str) -> bool:
         return is_own_claim(

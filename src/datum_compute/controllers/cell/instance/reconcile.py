@@ -15,6 +15,7 @@ from datum_compute.controllers.cell.instance.quota import QuotaDesk
 from datum_compute.controllers.cell.instance.removal import FINALIZERS, Removal, is_held_by_others
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.status import Outlook, decide_outlook
+from datum_compute.controllers.cell.instance.sweep import Sweep
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import HUB
 from datum_compute.decisions import names
@@ -59,8 +60,10 @@ class InstanceReconciler:
         self._write_back = write_back
         self._signals = signals
         self._removal = Removal(desk, write_back, signals)
+        self._sweep = Sweep(desk, write_back)
         self._networking = networking
         self._hub_failures: dict[str, int] = {}  # by uid of an Instance, since it was last told
+        self._unswept: dict[Request, int] = {}  # how often a plane was away
         self._starting: dict[str, float] = {}  # by uid: until when its first word is awaited
 
     async def reconcile(self, request: Request) -> Result:
@@ -69,8 +72,7 @@ class InstanceReconciler:
             return DONE
         instance = cell.cache(compute.INSTANCES).get(request.name, request.namespace)
         if instance is None:
-            await self._removal.sweep(cell, self._hub_cluster(), request)
-            return DONE
+            return await self._end_without(cell, request)
         if instance.metadata.deleting:
             return await self._end(cell, instance)
         instance = await _ensure_finalizers(cell, instance)
@@ -173,6 +175,9 @@ class InstanceReconciler:
             return None
         failures = self._hub_failures.get(uid, 0)
         self._hub_failures[uid] = failures + 1
+        return self._try_again_in(failures)
+
+    def _try_again_in(self, failures: int) -> float:
         chance = self._env.random("controllers.instance.hub").random()
         return max(HUB_RETRY_SECONDS, HUB_RETRY.delay(failures, chance))
 
@@ -206,6 +211,15 @@ class InstanceReconciler:
         self._hub_failures.pop(instance.metadata.uid, None)
         self._starting.pop(instance.metadata.uid, None)
         return DONE
+
+    async def _end_without(self, cell: Cluster, request: Request) -> Result:
+        """Of an Instance that is gone, what is left of it elsewhere."""
+        if await self._sweep.sweep(cell, self._hub_cluster(), request):
+            self._unswept.pop(request, None)
+            return DONE
+        failures = self._unswept.get(request, 0)
+        self._unswept[request] = failures + 1
+        return after(self._try_again_in(failures))
 
     def _hub_cluster(self) -> Cluster | None:
         return self._hub.get(HUB) if self._hub is not None else None

@@ -18,7 +18,7 @@ from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.ownership import ensure_owner
 from datum_compute.decisions import names
-from datum_compute.decisions.contact import is_own_copy
+from datum_compute.decisions.contact import Contact, is_own_copy
 from datum_compute.runtime import patch
 from datum_compute.runtime.cache import Cache
 from datum_compute.runtime.cluster import Cluster
@@ -98,6 +98,13 @@ class WriteBack:
             return None
         ours = is_own_copy(copy.metadata.labels, source_cluster=self._cluster_name)
         return copy if ours else None
+
+    async def give_back(self, hub: Cluster, name: str, namespace: str) -> Contact:
+        """Remove the copy of an Instance, if there is one and it is ours."""
+        copy = await self.find_copy(hub, name, namespace)
+        if copy is not None:
+            await self.remove_copy(hub, copy)
+        return Contact.ANSWERED
 
     async def remove_copy(self, hub: Cluster, copy: Object) -> None:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)

@@ -204,6 +204,13 @@ def test_a_city_that_went_away_may_stay_but_not_be_added() -> None:
     ]
 
 
+def test_a_city_that_went_away_may_be_spelled_differently() -> None:
+    gone = Offer(("DFW", "IAD"))
+    workload = changed(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "lhr", "IAD"]})
+
+    assert errors(workload, old=CONTAINER, offer=gone) == []
+
+
 def test_a_stored_fault_may_move_in_its_list() -> None:
     stored = changed(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "XYZ"]})
     moved = changed(stored, {"PLACEMENT.cityCodes": ["XYZ", "DFW"]})

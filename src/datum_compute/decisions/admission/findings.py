@@ -34,6 +34,8 @@ class Place:
     value: Any  # any JSON value; None where there is none
     path: FieldPath
     identity: tuple[str, ...] = ()
+    ignores_case: bool = False
+    """Whether the value, a text, is the same however it is spelled."""
 
     @property
     def given(self) -> bool:
@@ -124,7 +126,9 @@ class Findings:
             return []
         seen: dict[str, int] = {}
         return [
-            Place(item, place.path.index(i), (*place.identity, _name(item, i, key, seen)))
+            Place(
+                item, place.path.index(i), (*place.identity, _name(item, i, key, seen)), key == ""
+            )
             for i, item in enumerate(place.value)
         ]
 
@@ -166,7 +170,9 @@ class Findings:
         self._add(place, fields.type_invalid(place.path, found, f"must be {expected}"))
 
     def _add(self, place: Place, error: FieldError) -> None:
-        self.found.append(Finding(error, place.identity, place.value))
+        is_folded = place.ignores_case and isinstance(place.value, str)
+        subject = place.value.lower() if is_folded else place.value
+        self.found.append(Finding(error, place.identity, subject))
 
 
 def type_name(value: Any) -> str:

@@ -273,6 +273,54 @@ async def test_a_city_without_a_cell_is_told_and_recovers() -> None:
             )
 
 
+async def test_a_cell_that_has_it_no_more_is_not_spoken_of() -> None:
+    """The hub keeps the last report of a cell that left; in the project it would read as if
+    all were well."""
+    async with world() as w:
+        await given_cell(w)
+        async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+            await given_deployment(w)
+            await given_binding(w, "dfw")
+            available = [said("Available", "True", "StableInstanceFound")]
+            await report(
+                w.hub,
+                w.hub_namespace,
+                NAME,
+                replicas=1,
+                readyReplicas=1,
+                observedGeneration=1,
+                conditions=available,
+            )
+            found = await shown(
+                w,
+                ("Available", "True", "StableInstanceFound"),
+                ("CellReachable", "True", "CellReady"),
+            )
+            assert counters(found)[:2] != (0, 0)
+
+            body: dict[str, dict[str, list[str]]] = {"spec": {"clusters": []}}
+            binding = await w.hub.patch(
+                karmada.RESOURCE_BINDINGS, BINDING, merge(body), w.hub_namespace
+            )
+            await set_condition(
+                w,
+                w.hub,
+                karmada.RESOURCE_BINDINGS,
+                binding,
+                "Scheduled",
+                "False",
+                karmada.REASON_NO_CLUSTER_FIT,
+            )
+            found = await shown(
+                w,
+                ("Scheduled", "False", "NoCellForCity"),
+                ("Available", "False", "NoCellForCity"),
+            )
+            assert not any(counters(found))
+            assert not found.view(compute.WorkloadDeployment).status.observed_generation
+            assert condition(found, "CellReachable") == ("", "")
+
+
 async def test_two_cells_for_one_city_are_reported_as_ambiguous() -> None:
     async with world() as w:
         await given_cell(w)

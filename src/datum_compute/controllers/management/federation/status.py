@@ -78,6 +78,10 @@ def build_status(
     """The status the project's deployment should have; None while there is nothing to say."""
     report = values(hub_deployment.status) if hub_deployment is not None else {}
     present = deployment.view(compute.WorkloadDeployment).status.conditions
+    if _is_nowhere(deployment, route):
+        # What the hub still holds is of a cell that has it no more, and so is what we said
+        # of that cell.
+        report, present = {}, conditions.without(present, compute.CONDITION_CELL_REACHABLE)
     reported = _report_conditions(report)
     merged = conditions.without(reported, *OWN)
     for type_ in OWN:
@@ -147,6 +151,12 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
     if scheduled is not None and scheduled.status == FALSE and scheduled.reason in _NO_CELL:
         return FALSE, compute.REASON_NO_CELL_FOR_CITY, f"No cell serves city {city}"
     return None
+
+
+def _is_nowhere(deployment: Object, route: Route) -> bool:
+    """Whether no cell has the deployment, and none will: there is nobody who could report."""
+    verdict = _scheduling(deployment, route)
+    return verdict is not None and verdict[1] == compute.REASON_NO_CELL_FOR_CITY
 
 
 def _unreachable_message(route: Route) -> str:

@@ -80,8 +80,9 @@ def build_status(
     present = deployment.view(compute.WorkloadDeployment).status.conditions
     if _is_nowhere(deployment, route):
         # What the hub still holds is of a cell that has it no more, and so is what we said
-        # of that cell.
-        report, present = {}, conditions.without(present, compute.CONDITION_CELL_REACHABLE)
+        # of that cell. What is wanted, nobody but us can say then.
+        report = {"desiredReplicas": _wanted(deployment)}
+        present = conditions.without(present, compute.CONDITION_CELL_REACHABLE)
     reported = _report_conditions(report)
     merged = conditions.without(reported, *OWN)
     for type_ in OWN:
@@ -157,6 +158,11 @@ def _is_nowhere(deployment: Object, route: Route) -> bool:
     """Whether no cell has the deployment, and none will: there is nobody who could report."""
     verdict = _scheduling(deployment, route)
     return verdict is not None and verdict[1] == compute.REASON_NO_CELL_FOR_CITY
+
+
+def _wanted(deployment: Object) -> int:
+    view = deployment.view(compute.WorkloadDeployment)
+    return 0 if view.metadata.deleting else view.spec.scale_settings.min_replicas
 
 
 def _unreachable_message(route: Route) -> str:

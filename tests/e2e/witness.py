@@ -81,6 +81,8 @@ class Witness:
     """Whose a cell's namespace is."""
     _limits: dict[str, int] = field(default_factory=dict)
     """Instances that each project may have at the moment."""
+    _allocated: dict[tuple[str, str], int] = field(default_factory=dict)
+    """What each bucket of each project had given out."""
     _ready: dict[tuple[Key, int], int] = field(default_factory=dict)
     """When an Instance of this deployment and number was last seen Ready."""
     _last: int = 0
@@ -258,8 +260,11 @@ class Witness:
 
     def _bucket(self, project: str, event: Event, obj: dict[str, Any]) -> None:
         status = obj.get("status") or {}
-        if status.get("allocated", 0) > status.get("limit", 0):
+        bucket, allocated = (project, event.after.name), status.get("allocated", 0)
+        # A grant that is taken back takes nothing from those who hold some of it.
+        if allocated > max(status.get("limit", 0), self._allocated.get(bucket, 0)):
             self._break(event, f"bucket {event.after.name} is over its limit: {status}")
+        self._allocated[bucket] = allocated
         self.know_limit(project, obj["spec"]["resourceType"], status.get("limit", 0))
 
     def know_limit(self, project: str, resource_type: str, limit: int) -> None:

@@ -1,31 +1,42 @@
-"""A manager that dies right after one of its writes, and what the world looks like in the end.
+"""Somebody who dies right after one of their writes, and what the world looks like in the end.
 
 A :class:`Scenario` is something that happened before and something a person does now. It is
-told over and over, each time from a copy of the same store, and each time with one more
-write of our managers before the one that made it is killed. Between two writes a manager
-changes nothing outside itself, so this is a crash between any two of them.
+told over and over, each time from a copy of the same store, and each time with a
+:class:`Crash` at one more place. Between two writes a process changes nothing outside itself,
+so whoever dies after each of its writes has died between any two of them:
+
+*   a write is carried out and its author dies before it hears so: the effect is there and no
+    memory of it, which is the worst a crash can leave behind;
+*   a write is never sent: what the world holds then is what it held after its author's write
+    before, only later. It is told for some, with other times to come back after;
+*   all die at once with the store they share, between two commits or before one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 import re
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from datum_compute.api import core
 from datum_compute.client import errors
 from datum_compute.client.transport import Request, Response, Transport
 from datum_compute.platform.apiserver.storage import Store
 from datum_compute.testing import loop
 from datum_compute.testing.boot import Template
 from datum_compute.testing.environment import START, SimulatedEnvironment
+from datum_compute.testing.loop import VirtualLoop
+from tests.e2e.simulation import PowerCut
 from tests.e2e.witness import Witness
-from tests.federation.stage import Stage, stage
+from tests.federation.stage import FEDERATED, Mode, Stage, stage
 
 Act = Callable[[Stage], Awaitable[None]]
 
@@ -41,39 +52,71 @@ async def nothing(on: Stage) -> None:
 @dataclass(frozen=True)
 class Scenario:
     act: Act
+    """To be repeated by whoever does not know how far it came."""
     before: Act = nothing
     instances: int = 100
     """How many the project may have."""
+    mode: Mode = FEDERATED
+    keeps_quota: bool = True
+    """False where a person takes claims away: a grant is sticky, so more may run then."""
 
     @property
     def name(self) -> str:
         return self.act.__name__
 
 
+@dataclass(frozen=True)
+class Crash:
+    write: int = 0
+    """Whoever makes it dies, 0 for nobody; counted over all processes."""
+    sent: bool = True
+    """Whether the write is carried out, unheard."""
+    again: int = 0
+    """So many writes after the first crash, whoever makes that one dies, too; 0 for nobody."""
+    down: float = DOWN_SECONDS
+    """Seconds until the dead come back."""
+
+
+UNDISTURBED = Crash()
+
+
 @dataclass
 class Killer:
-    """Counts the writes of our managers, and kills whoever makes the fatal one."""
+    """Counts the writes of all processes, and kills whoever makes a fatal one."""
 
-    fatal: int
-    """0 for none."""
+    crash: Crash
     armed: bool = False
     writes: int = 0
-    victim: str = ""
-    last: str = ""
+    victims: list[str] = field(default_factory=list)
+    """Who died, of which write."""
+    writers: set[str] = field(default_factory=set)
+    """Who wrote anything."""
     on: Stage | None = field(default=None, repr=False)
 
     def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
-        ours = process.startswith("compute-")
-        return _Watched(self, transport, process, plane) if ours else transport
+        return _Watched(self, transport, process, plane)
 
-    def written(self, process: str, plane: str, request: Request) -> None:
+    @property
+    def present(self) -> list[str]:
+        """All processes there were."""
+        return sorted(self.on.parts) if self.on is not None else []
+
+    def is_fatal(self, process: str) -> bool:
+        """Whether one more write is."""
         if not self.armed:
-            return
+            return False
         self.writes += 1
-        if self.writes == self.fatal and self.on is not None:
-            self.victim, self.last = process, f"{request.method} {request.path} on {plane}"
-            self.on.parts[process].process.crash(DOWN_SECONDS)
-            raise errors.Disconnected("the process is dead")
+        self.writers.add(process)
+        crash = self.crash
+        return self.writes == crash.write or bool(
+            crash.again and self.writes == crash.write + crash.again
+        )
+
+    def kill(self, process: str, plane: str, request: Request) -> None:
+        assert self.on is not None
+        self.victims.append(f"{process}: {request.method} {request.path} on {plane}")
+        self.on.parts[process].process.crash(self.crash.down)
+        raise errors.Disconnected("the process is dead")
 
 
 class _Watched:
@@ -84,13 +127,57 @@ class _Watched:
         self._plane = plane
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+        writes = request.method != "GET" and core.LEASES.plural not in request.path
+        killer = self._killer
+        if writes and not killer.crash.sent and killer.is_fatal(self._process):
+            killer.kill(self._process, self._plane, request)
         response = await self._inner.send(request, timeout=timeout)
-        if request.method != "GET" and response.status < 300 and "/events" not in request.path:
-            self._killer.written(self._process, self._plane, request)
+        if (
+            writes
+            and killer.crash.sent
+            and response.status < 300
+            and killer.is_fatal(self._process)
+        ):
+            killer.kill(self._process, self._plane, request)
         return response
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+@dataclass
+class Cut:
+    """The power, which goes at one commit for all."""
+
+    commit: int = 0
+    """0 for none."""
+    stored: bool = True
+    """Whether what is being committed is, unheard."""
+    armed: bool = False
+    commits: int = 0
+    on: Stage | None = field(default=None, repr=False)
+
+    @property
+    def point(self) -> str:
+        return "store.after-commit" if self.stored else "store.before-commit"
+
+    def passed(self) -> None:
+        if self.armed:
+            self.commits += 1
+            if self.commits == self.commit:
+                raise PowerCut
+
+    def bury(self) -> None:
+        """Free what the dead held; their coroutines complain that nobody lets them finish."""
+        assert self.on is not None
+        self.on.platform.abandon()
+        self.on = None
+        complain = sys.unraisablehook
+        sys.unraisablehook = lambda _: None
+        try:
+            gc.collect()
+        finally:
+            sys.unraisablehook = complain
 
 
 class Teller:
@@ -102,47 +189,118 @@ class Teller:
         self._template = Template(directory / "before.db", self._boot)
         self._told = 0
         self._witness = Witness()
+        self._grant = {"instances": scenario.instances}
 
-    def tell(self, fatal: int) -> tuple[Killer, dict[str, Any]]:
+    def tell(self, crash: Crash = UNDISTURBED) -> tuple[Killer, dict[str, Any]]:
         """How it went, and everything there is in the end."""
-        self._told += 1
-        path = self._template.copy_to(self._directory / f"{self._told}.db")
-        killer = Killer(fatal)
+        path = self._copy()
+        killer = Killer(crash)
         found = loop.run(self._tell(path, killer), seed=1)
         path.unlink()
         return killer, found
+
+    def written_at_rest(self, seconds: float) -> list[str]:
+        """What is written in so long a time, once the undisturbed end has come to rest."""
+        path = self._copy()
+        written = loop.run(self._rest(path, seconds), seed=1)
+        path.unlink()
+        return written
+
+    def count_commits(self) -> int:
+        path, cut = self._copy(), Cut()
+        loop.run(self._live(path, cut, self._heir(), []), seed=1)
+        path.unlink()
+        return cut.commits
+
+    def tell_with_cut(self, commit: int, *, stored: bool) -> dict[str, Any]:
+        """What there is in the end when the power went, and came back, with everybody."""
+        path, cut, told = self._copy(), Cut(commit, stored), list[str]()
+        witness = self._heir()
+        assert not _lives(self._live(path, cut, witness, told)), "the power never went"
+        witness.begin()
+        cut.bury()
+        found = loop.run(self._live(path, Cut(), witness, told, life=2), seed=2)
+        path.unlink()
+        return found
+
+    def _copy(self) -> Path:
+        self._told += 1
+        return self._template.copy_to(self._directory / f"{self._told}.db")
 
     def _boot(self, path: Path) -> None:
         loop.run(self._prepare(path))
 
     async def _prepare(self, path: Path) -> None:
-        grant = {"instances": self._scenario.instances}
-        async with stage(path, grant=grant, witness=self._witness) as on:
+        mode = self._scenario.mode
+        async with stage(path, grant=self._grant, witness=self._witness, mode=mode) as on:
             await self._scenario.before(on)
             await asyncio.sleep(SETTLED_AFTER)
 
     async def _tell(self, path: Path, killer: Killer) -> dict[str, Any]:
         env = SimulatedEnvironment(7, START + timedelta(hours=1))
-        grant = {"instances": self._scenario.instances}
-        witness = _heir(self._witness)
-        async with stage(path, grant=grant, wrap=killer.wrap, env=env, witness=witness) as on:
+        witness, scenario = self._heir(), self._scenario
+        async with stage(
+            path, grant=self._grant, wrap=killer.wrap, env=env, witness=witness, mode=scenario.mode
+        ) as on:
             killer.on = on
             await asyncio.sleep(5)
             killer.armed = True
-            await self._scenario.act(on)
+            await scenario.act(on)
             await asyncio.sleep(SETTLED_AFTER)
             assert witness.broken == [], f"{killer}: {witness.broken}"
             return snapshot(on.platform.store)
 
+    async def _rest(self, path: Path, seconds: float) -> list[str]:
+        env = SimulatedEnvironment(7, START + timedelta(hours=1))
+        witness, scenario = self._heir(), self._scenario
+        async with stage(
+            path, grant=self._grant, env=env, witness=witness, mode=scenario.mode
+        ) as on:
+            await scenario.act(on)
+            return await on.written_in(seconds)
 
-def _heir(witness: Witness) -> Witness:
-    """One who knows all that this one has seen."""
-    known = {
-        each.name: copy.deepcopy(getattr(witness, each.name))
-        for each in fields(Witness)
-        if each.name not in ("_trace", "_pending")
-    }
-    return Witness(**known)
+    async def _live(
+        self, path: Path, cut: Cut, witness: Witness, told: list[str], *, life: int = 1
+    ) -> dict[str, Any]:
+        env = SimulatedEnvironment(6 + life, START + timedelta(hours=life))
+        scenario = self._scenario
+        async with stage(
+            path, grant=self._grant, env=env, witness=witness, mode=scenario.mode
+        ) as on:
+            cut.on = on
+            env.on_fault(cut.point, cut.passed)  # after the witness, who sees what is stored
+            await asyncio.sleep(5)
+            cut.armed = True
+            if not told:
+                await scenario.act(on)
+                told.append(scenario.name)
+            await asyncio.sleep(SETTLED_AFTER)
+            assert witness.broken == [], f"{cut}: {witness.broken}"
+            return snapshot(on.platform.store)
+
+    def _heir(self) -> Witness:
+        """One who knows all that the witness of what was before has seen."""
+        known = {
+            each.name: copy.deepcopy(getattr(self._witness, each.name))
+            for each in fields(Witness)
+            if each.name not in ("_trace", "_pending", "quota_is_kept")
+        }
+        return Witness(**known, quota_is_kept=self._scenario.keeps_quota)
+
+
+def _lives(living: Coroutine[Any, Any, object]) -> bool:
+    """Whether it came to its end. Otherwise nothing more runs of it: no task is cancelled and
+    no ``finally`` is reached, as after ``kill -9``."""
+    events = VirtualLoop(1)
+    try:
+        events.run_until_complete(living)
+    except PowerCut:
+        return False
+    else:
+        return True
+    finally:
+        asyncio.set_event_loop(None)
+        events.close()
 
 
 # What there is, apart from events, times, uids and revisions.

@@ -15,11 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from datum_compute.api import core
+from datum_compute.assembly import rights
 from datum_compute.assembly.local.platform import ADMIN, Build, LocalPlatform, in_process
 from datum_compute.assembly.local.state import DEFAULT_GRANT, LocalSettings
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
+from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.controllers.management.workload import workload_controller
+from datum_compute.controllers.planes import SINGLE
+from datum_compute.env import Environment
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.platform.apiserver.roles import Roles
+from datum_compute.providers.simulated import simulated_provider
+from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.calls import CallRecord
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -30,8 +40,30 @@ from tests.e2e.witness import EXPIRED_EVENTS, Witness
 CITIES = ("DFW", "LHR")
 NAMESPACE = "default"
 
+RESTS_AFTER = 1800.0
+"""Seconds in which whatever happened comes to rest: past the tiers of ten minutes and the
+drain."""
+
 Wrap = Callable[[Transport, str, str], Transport]
 """Puts something of a test's own between a process, by its name, and a plane."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Which of the ways to run our managers a stage shows."""
+
+    single: bool = False
+    """All controllers in one process on the plane of the first cell, and no hub."""
+    quota: bool = True
+    networking: bool = True
+
+    @property
+    def is_usual(self) -> bool:
+        return self == Mode()
+
+
+FEDERATED = Mode()
+ALONE = Mode(single=True)
 
 
 class Part:
@@ -124,6 +156,68 @@ class Stage:
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {kind: count for kind, count in self.witness.changes.items() if kind not in quiet}
 
+    async def written_in(self, seconds: float, *, after: float = RESTS_AFTER) -> list[str]:
+        """What is written in so long a time, some time from now: the last of it."""
+        assert self.witness is not None
+        await asyncio.sleep(after)
+        before = self.writes()
+        await asyncio.sleep(seconds)
+        return [] if self.writes() == before else self.witness.recent[-5:]
+
+
+class _Platform(LocalPlatform):
+    """A platform whose managers run in a mode other than the usual one."""
+
+    mode = FEDERATED
+
+    def controllers(self) -> list[tuple[str, Build]]:
+        if not self.mode.single:
+            return super().controllers()
+        return [(rights.SINGLE, self._alone)]
+
+    def _alone(self, env: Environment) -> Manager:
+        [cell, *_] = self.settings.cells
+        manager = self._manager("single", env)
+        client = self.client(f"cell/{cell}", rights.SINGLE, at=cell)
+        projects = SingleFleet("projects", SINGLE, client, env)
+        manager.add(workload_controller(projects, env, metrics=manager.metrics))
+        self._add_cell(manager, cell, rights.SINGLE, env)
+        return manager
+
+    def _cell(self, cell: str, env: Environment) -> Manager:
+        manager = self._manager(f"cell-{cell}", env)
+        self._add_cell(manager, cell, f"compute-cell-{cell}", env)
+        return manager
+
+    def _add_cell(self, manager: Manager, cell: str, user: str, env: Environment) -> None:
+        own = self._own_cell(cell, user, env)
+        hub = None if self.mode.single else self._hub(user, env, at=cell)
+        tenants = TenantFleet(
+            "tenants",
+            own,
+            lambda project: self.client(f"project/{project}", user, at=cell),
+            env,
+            cluster_name=cell,
+        )
+        for build in (workload_deployment_controller, instance_controller):
+            manager.add(
+                build(
+                    own,
+                    env,
+                    networking=self.mode.networking,
+                    hub=hub,
+                    projects=tenants if self.mode.quota else None,
+                    cluster_name=cell,
+                    metrics=manager.metrics,
+                )
+            )
+
+    def _provider(self, cell: str, env: Environment) -> Manager:
+        manager = self._manager(f"provider-{cell}", env)
+        own = self._own_cell(cell, f"provider-{cell}", env)
+        manager.add(*simulated_provider(own, env, networking_enabled=self.mode.networking))
+        return manager
+
 
 @asynccontextmanager
 async def stage(
@@ -137,14 +231,22 @@ async def stage(
     env: SimulatedEnvironment | None = None,
     witness: Witness | None = None,
     permissive: bool = False,
+    mode: Mode = FEDERATED,
+    approval_by_hand: bool = False,
 ) -> AsyncIterator[Stage]:
     """``grant`` is what the project may use, ``held`` are processes that do not start yet, and
     ``witness`` one who has seen what is in the store already. To whom a right is missing, the
-    stage tells at its end, unless it is ``permissive``: then nobody needs one."""
+    stage tells at its end, unless it is ``permissive``: then nobody needs one. The roles of a
+    local platform are those of the usual mode, so any other one is."""
     env = env or SimulatedEnvironment(seed)
     witness = witness or Witness()
+    permissive = permissive or not mode.is_usual
     env.on_fault("store.after-commit", witness.committed)
-    settings = LocalSettings(cities=cities, grant={**DEFAULT_GRANT, **(grant or {})})
+    settings = LocalSettings(
+        cities=cities,
+        grant={**DEFAULT_GRANT, **(grant or {})},
+        approval_by_hand=approval_by_hand,
+    )
     async with Network(env) as network:
         made = Stage(env, network, settings, witness)
 
@@ -163,7 +265,8 @@ async def stage(
             made.calls = CallRecord(roles, permissive)
             return made.calls
 
-        made.platform = LocalPlatform(
+        kind = LocalPlatform if mode.is_usual else _Platform
+        made.platform = kind(
             env,
             path,
             settings,
@@ -172,6 +275,8 @@ async def stage(
             listeners=[witness.changed],
             guard=guard,
         )
+        if isinstance(made.platform, _Platform):
+            made.platform.mode = mode
         async with made.platform.run(admin_token="simulated-admin"):
             namespace = await made.project.get(core.NAMESPACES, NAMESPACE)
             made.hub_namespace = f"ns-{namespace.metadata.uid}"

@@ -1,6 +1,6 @@
-"""However often, and after whichever write, a manager dies: the end is the same.
+"""However often, and after whichever write, somebody dies: the end is the same.
 
-To see one crash again::
+To see one crash again, of whoever makes the 17th write::
 
     .venv/bin/python -m tests.federation.test_crashes change_the_image 17
 """
@@ -11,25 +11,51 @@ import argparse
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.api.scheme import Resource
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.assembly.local import bootstrap
 from datum_compute.client import errors
-from datum_compute.client.protocol import merge
+from datum_compute.client.protocol import Client, merge
+from datum_compute.runtime.patch import values
+from datum_compute.testing.expectations import eventually
 from tests.e2e.stories import Wish
-from tests.federation.crashes import Scenario, Teller
-from tests.federation.stage import NAMESPACE, Stage
+from tests.federation.crashes import Crash, Scenario, Teller
+from tests.federation.stage import ALONE, NAMESPACE, Stage
 
 WEB = Wish("web", "acme/web:1", 2, ("DFW",))
 API = Wish("api", "acme/api:1", 1, ("DFW",))
 
 
+# Whoever does not know whether a deed was done does it once more: each may be repeated.
+
+
+async def made(client: Client, resource: Resource, body: dict[str, Any], at: str = "") -> None:
+    try:
+        await client.create(resource, body, at)
+    except errors.AlreadyExists:
+        pass
+
+
+async def gone(client: Client, resource: Resource, name: str, at: str = "") -> None:
+    try:
+        await client.delete(resource, name, at)
+    except errors.NotFound:
+        pass
+
+
 async def create(on: Stage, wish: Wish = WEB) -> None:
-    await on.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+    await made(on.project, compute.WORKLOADS, wish.to_create(), NAMESPACE)
 
 
 async def change(on: Stage, wish: Wish) -> None:
@@ -62,7 +88,7 @@ async def one_denied(on: Stage) -> None:
 async def without_network(on: Stage) -> None:
     body = replace(WEB, minimum=1).to_create()
     body["spec"]["template"]["spec"]["networkInterfaces"] = [{"network": {"name": "blue"}}]
-    await on.project.create(compute.WORKLOADS, body, NAMESPACE)
+    await made(on.project, compute.WORKLOADS, body, NAMESPACE)
 
 
 async def deploy(on: Stage) -> None:
@@ -104,22 +130,26 @@ async def leave_a_city(on: Stage) -> None:
 
 
 async def destroy(on: Stage) -> None:
-    await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+    await gone(on.project, compute.WORKLOADS, "web", NAMESPACE)
 
 
 async def delete_and_recreate(on: Stage) -> None:
-    await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+    again = replace(WEB, image="acme/web:2", minimum=1)
     while True:
         try:
-            await create(on, replace(WEB, image="acme/web:2", minimum=1))
+            await on.project.create(compute.WORKLOADS, again.to_create(), NAMESPACE)
         except errors.AlreadyExists:
+            found = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
+            if again.image in str(values(found.spec)):
+                return
+            await gone(on.project, compute.WORKLOADS, "web", NAMESPACE)
             await asyncio.sleep(0.1)
         else:
             return
 
 
 async def free_a_slot(on: Stage) -> None:
-    await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+    await destroy(on)
 
 
 async def exceed_the_quota(on: Stage) -> None:
@@ -128,14 +158,154 @@ async def exceed_the_quota(on: Stage) -> None:
 
 async def bring_the_network(on: Stage) -> None:
     body = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
-    await on.project.create(networking.NETWORKS, body, NAMESPACE)
+    await made(on.project, networking.NETWORKS, body, NAMESPACE)
 
 
 async def lose_an_instance(on: Stage) -> None:
     assert on.witness is not None
-    found = await on.cell().get(compute.INSTANCES, "web-default-dfw-1", on.hub_namespace)
+    try:
+        found = await on.cell().get(compute.INSTANCES, "web-default-dfw-1", on.hub_namespace)
+    except errors.NotFound:
+        return
     on.witness.ordered.add(found.metadata.uid)
-    await on.cell().delete(compute.INSTANCES, found.name, found.namespace)
+    await gone(on.cell(), compute.INSTANCES, found.name, found.namespace)
+
+
+async def lose_a_claim(on: Stage) -> None:
+    await gone(on.project, quota.RESOURCE_CLAIMS, "instance-web-default-dfw-1", NAMESPACE)
+
+
+async def lose_a_projection(on: Stage) -> None:
+    await gone(on.project, compute.INSTANCES, "web-default-dfw-0", NAMESPACE)
+
+
+async def come_and_leave_at_once(on: Stage) -> None:
+    await add_a_city(on)
+    await change(on, WEB)
+
+
+async def share_a_policy(on: Stage) -> None:
+    await create(on, API)
+
+
+async def deployed_two(on: Stage) -> None:
+    await create(on, replace(WEB, minimum=1))
+    await create(on, API)
+
+
+async def leave_a_shared_policy(on: Stage) -> None:
+    await destroy(on)
+
+
+# Cities that are offered, and offered no more.
+
+
+async def offered(on: Stage, status: str, reason: str) -> None:
+    said = {
+        "type": "Available",
+        "status": status,
+        "reason": reason,
+        "message": "said by the test",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    body = merge({"status": {"conditions": [said]}})
+    await on.project.patch(networking.LOCATION_BINDINGS, "dfw", body, subresource="status")
+
+
+async def withdraw_a_city(on: Stage) -> None:
+    await offered(on, "False", "Maintenance")
+
+
+async def wanted_where_nothing_is_offered(on: Stage) -> None:
+    """It was when that was written, and nobody looked until it was no more."""
+    on.stop("compute-management")
+    await create(on)
+    await withdraw_a_city(on)
+    await on.start("compute-management")
+
+
+async def offer_a_city(on: Stage) -> None:
+    await offered(on, "True", "Opened")
+
+
+# Another project.
+
+
+async def open_a_project(on: Stage) -> None:
+    """With all that a new one has, and access that is asked for."""
+    owner = {"kind": "Organization", "name": "local"}
+    body = {"metadata": {"name": "acme"}, "spec": {"ownerRef": owner}}
+    root = on.client("root")
+    await made(root, resourcemanager.PROJECTS, body)
+
+    async def missing() -> str:
+        found = await root.get(resourcemanager.PROJECTS, "acme")
+        stated = found.view(resourcemanager.Project).status.conditions
+        return "" if conditions.is_true(stated, "Ready") else "its plane is not there"
+
+    await eventually("there", missing)
+    acme = on.client("project/acme")
+    spec = {"serviceRef": {"name": services.SERVICE_COMPUTE}}
+    access = {"metadata": {"name": services.ENTITLEMENT_COMPUTE}, "spec": spec}
+    await made(acme, services.SERVICE_ENTITLEMENTS, access)
+
+
+async def deployed_in_a_project(on: Stage) -> None:
+    await open_a_project(on)
+    acme = on.client("project/acme")
+    await bootstrap.ensure_project(acme, on.env, replace(on.settings, project="acme"))
+    await made(acme, compute.WORKLOADS, replace(WEB, minimum=1).to_create(), NAMESPACE)
+    await create(on, API)
+
+
+async def close_a_project(on: Stage) -> None:
+    await gone(on.client("root"), resourcemanager.PROJECTS, "acme")
+
+
+# All of it on one cluster.
+
+HOME = "web"
+"""The namespace there, which is of the project."""
+
+
+async def at_home(on: Stage) -> None:
+    labels = {
+        compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-demo",
+        compute.LABEL_UPSTREAM_NAMESPACE: NAMESPACE,
+    }
+    cell = on.cell()
+    await made(cell, core.NAMESPACES, {"metadata": {"name": HOME, "labels": labels}})
+    network = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
+    await made(cell, networking.NETWORKS, network, HOME)
+    spec = {"locationRef": {"name": "dfw"}, "topology": {networking.TOPOLOGY_CITY_CODE: "DFW"}}
+    await made(cell, networking.LOCATION_BINDINGS, {"metadata": {"name": "dfw"}, "spec": spec})
+    said = {
+        "type": "Available",
+        "status": "True",
+        "reason": "Opened",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    body = merge({"status": {"conditions": [said]}})
+    await cell.patch(networking.LOCATION_BINDINGS, "dfw", body, subresource="status")
+
+
+async def deploy_alone(on: Stage) -> None:
+    await made(on.cell(), compute.WORKLOADS, WEB.to_create(), HOME)
+
+
+async def deployed_alone(on: Stage) -> None:
+    await at_home(on)
+    await deploy_alone(on)
+
+
+async def roll_alone(on: Stage) -> None:
+    body = merge({"spec": replace(WEB, image="acme/web:2", minimum=3).body()["spec"]})
+    await on.cell().patch(compute.WORKLOADS, "web", body, HOME)
+
+
+async def destroy_alone(on: Stage) -> None:
+    await gone(on.cell(), compute.WORKLOADS, "web", HOME)
 
 
 SCENARIOS = [
@@ -154,9 +324,32 @@ SCENARIOS = [
     Scenario(exceed_the_quota, instances=1),
     Scenario(bring_the_network, without_network),
     Scenario(lose_an_instance, deployed),
+    Scenario(lose_a_claim, deployed, keeps_quota=False),
+    Scenario(lose_a_projection, deployed),
+    Scenario(come_and_leave_at_once, deployed),
+    Scenario(share_a_policy, deployed),
+    Scenario(leave_a_shared_policy, deployed_two),
+    Scenario(withdraw_a_city, deployed),
+    Scenario(offer_a_city, wanted_where_nothing_is_offered),
+    Scenario(open_a_project),
+    Scenario(close_a_project, deployed_in_a_project),
+    Scenario(deploy_alone, at_home, mode=ALONE),
+    Scenario(roll_alone, deployed_alone, mode=ALONE),
+    Scenario(destroy_alone, deployed_alone, mode=ALONE),
 ]
-QUICK = {"deploy": (5, 11)}
+QUICK = {
+    "deploy": (5, 30, 70),
+    "open_a_project": (3,),
+    "deploy_alone": (20,),
+}
 """Crashes that are seen with the ordinary tests."""
+
+LONG = [pytest.mark.long, pytest.mark.timeout(900)]
+
+
+def of(name: str) -> Scenario:
+    [scenario] = [each for each in SCENARIOS if each.name == name]
+    return scenario
 
 
 def difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:
@@ -166,47 +359,131 @@ def difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:
     return ""
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
+def judge(scenario: Scenario, teller: Teller, wanted: dict[str, Any], *crashes: Crash) -> None:
+    for crash in crashes:
+        killer, found = teller.tell(crash)
+        assert killer.victims, f"{scenario.name} {crash}: nobody died"
+        problem = difference(wanted, found)
+        assert not problem, f"{scenario.name} {crash}: {killer.victims}\n{problem}"
+
+
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(each, id=each.name, marks=LONG) for each in SCENARIOS]
+)
 def test_a_crash_after_any_write_changes_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
+    """Of any process: ours, the provider's and the stand-ins'."""
     teller = Teller(scenario, tmp_path)
-    undisturbed, wanted = teller.tell(0)
-    assert undisturbed.writes > 3, "there is something to interrupt"
-    fatal = 1
-    while True:
-        killer, found = teller.tell(fatal)
-        if not killer.victim:
-            break
-        problem = difference(wanted, found)
-        assert not problem, f"{scenario.name} {fatal}: {killer.victim}, {killer.last}\n{problem}"
-        fatal += 1
-    assert fatal > undisturbed.writes
+    undisturbed, wanted = teller.tell()
+    assert undisturbed.writes, "there is something to interrupt"
+    crashes = (Crash(write) for write in range(1, undisturbed.writes + 1))
+    judge(scenario, teller, wanted, *crashes)
 
 
 @pytest.mark.parametrize("name", sorted(QUICK))
 def test_a_crash_after_some_writes_changes_nothing_in_the_end(name: str, tmp_path: Path) -> None:
-    [scenario] = [each for each in SCENARIOS if each.name == name]
+    teller = Teller(of(name), tmp_path)
+    _, wanted = teller.tell()
+    judge(of(name), teller, wanted, *(Crash(write) for write in QUICK[name]))
+
+
+SAMPLED = 6
+"""Of other crashes, in each scenario."""
+
+
+def sample(scenario: Scenario, writes: int) -> list[Crash]:
+    """Some where the write is never sent, and some where another process, or the same, dies
+    while the first is still away or has just come back."""
+    chance = Random(scenario.name)
+    found = []
+    for number in range(SAMPLED):
+        write = chance.randint(1, writes)
+        down = chance.choice((0.0, 0.2, 1.0, 20.0))
+        again = chance.choice((1, 2, 3, 5, 8)) if number % 3 else 0
+        found.append(Crash(write, sent=number % 2 == 1, again=again, down=down))
+    return found
+
+
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(each, id=each.name, marks=LONG) for each in SCENARIOS]
+)
+def test_crashes_before_a_write_and_in_twos_change_nothing_in_the_end(
+    scenario: Scenario, tmp_path: Path
+) -> None:
     teller = Teller(scenario, tmp_path)
-    _, wanted = teller.tell(0)
-    for fatal in QUICK[name]:
-        killer, found = teller.tell(fatal)
-        assert killer.victim
-        assert difference(wanted, found) == ""
+    undisturbed, wanted = teller.tell()
+    judge(scenario, teller, wanted, *sample(scenario, undisturbed.writes))
+
+
+CUTS = 5
+"""Commits at which all die, in each scenario; in the first at every one."""
+
+
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(each, id=each.name, marks=LONG) for each in SCENARIOS]
+)
+def test_a_crash_of_all_between_two_commits_changes_nothing_in_the_end(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    teller = Teller(scenario, tmp_path)
+    _, wanted = teller.tell()
+    total = teller.count_commits()
+    every = scenario is SCENARIOS[0]
+    commits = range(1, total + 1) if every else spread(total, CUTS)
+    for number, commit in enumerate(commits):
+        stored = bool(number % 2)
+        found = teller.tell_with_cut(commit, stored=stored)
+        problem = difference(wanted, found)
+        assert not problem, f"{scenario.name}: cut at {commit}, stored {stored}\n{problem}"
+
+
+def spread(total: int, count: int) -> list[int]:
+    """So many numbers from 1 to the total, evenly, with both ends."""
+    return sorted({1 + round(step * (total - 1) / (count - 1)) for step in range(count)})
+
+
+EVERYBODY = {
+    "compute-management",
+    "compute-cell-dfw",
+    "compute-cell-lhr",
+    "compute-single",
+    "provider-dfw",
+    "provider-lhr",
+    "standin-projects",
+    "standin-propagation",
+    "standin-quota",
+    "standin-entitlements",
+    "standin-network",
+    "standin-network-mirror",
+}
+
+
+@pytest.mark.long
+def test_every_process_there_is_writes_in_some_scenario_and_so_dies(tmp_path: Path) -> None:
+    writers: set[str] = set()
+    for name in ("add_a_city", "open_a_project", "deploy_alone"):
+        directory = tmp_path / name
+        directory.mkdir()
+        killer, _ = Teller(of(name), directory).tell()
+        writers |= set(killer.writers)
+        assert set(killer.present) <= EVERYBODY
+    assert writers == EVERYBODY
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="See a scenario with a crash again.")
     parser.add_argument("scenario", choices=[each.name for each in SCENARIOS])
-    parser.add_argument("fatal", type=int, help="the write after which the manager dies")
-    arguments = parser.parse_args()
-    [scenario] = [each for each in SCENARIOS if each.name == arguments.scenario]
+    parser.add_argument("write", type=int, help="the write whose author dies")
+    parser.add_argument("--unsent", action="store_true", help="the write is never carried out")
+    parser.add_argument("--again", type=int, default=0, help="another dies so many writes later")
+    parser.add_argument("--down", type=float, default=1.0, help="seconds until they come back")
+    told = parser.parse_args()
     with TemporaryDirectory() as name:
-        teller = Teller(scenario, Path(name))
-        _, wanted = teller.tell(0)
-        killer, found = teller.tell(arguments.fatal)
+        teller = Teller(of(told.scenario), Path(name))
+        _, wanted = teller.tell()
+        crash = Crash(told.write, sent=not told.unsent, again=told.again, down=told.down)
+        killer, found = teller.tell(crash)
         print(killer, difference(wanted, found) or "the same", sep="\n")
 
 

@@ -22,11 +22,13 @@ from datum_compute.providers.simulated.behaviour import (
 )
 from tests.e2e.simulation import NAMESPACE, Life, apply, workload
 from tests.e2e.witness import EXPIRED_EVENTS, Witness
+from tests.federation import test_crashes
+from tests.federation.crashes import Scenario as Told
+from tests.federation.crashes import Teller
+from tests.federation.stage import RESTS_AFTER
+from tests.federation.standings import STANDINGS, Standing
 
 HOUR = 3600.0
-SETTLED_AFTER = 1800.0
-"""Seconds in which a scenario comes to rest: past the tiers of ten minutes and the drain."""
-
 Act = Callable[[Life], Awaitable[None]]
 
 
@@ -175,7 +177,7 @@ def test_nothing_is_written_once_it_is_settled(
 
     async def story(life: Life) -> None:
         await scenario.act(life)
-        await asyncio.sleep(SETTLED_AFTER)
+        await asyncio.sleep(RESTS_AFTER)
         before = writes()
         await asyncio.sleep(seconds)
         assert writes() == before, witness.recent[-5:]
@@ -184,3 +186,41 @@ def test_nothing_is_written_once_it_is_settled(
         cities=("DFW",), grant={**DEFAULT_GRANT, "instances": scenario.instances}
     )
     assert Life(5, tmp_path / "state.db", settings=settings, witness=witness).run(story)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "standing"),
+    [
+        *(
+            pytest.param(HOUR, each, id=f"hour-{each.name}")
+            for each in STANDINGS
+            if each.name in ("two_cells_for_the_city", "quota_that_is_refused403")
+        ),
+        *(pytest.param(24 * HOUR, each, id=f"day-{each.name}", marks=LONG) for each in STANDINGS),
+    ],
+)
+async def test_nothing_is_written_however_things_stand(seconds: float, standing: Standing) -> None:
+    async with standing.stage() as on:
+        assert await on.written_in(seconds) == []
+        await standing.seen(on)
+
+
+DAYS = (
+    "leave_a_city",
+    "free_a_slot",
+    "lose_a_claim",
+    "open_a_project",
+    "close_a_project",
+    "roll_alone",
+    "destroy_alone",
+)
+"""Ends of scenarios of crashes that no other test looks at for a day."""
+
+
+@pytest.mark.parametrize(
+    "told",
+    [pytest.param(each, id=each.name, marks=LONG) for each in test_crashes.SCENARIOS],
+)
+def test_nothing_is_written_after_whatever_may_be_interrupted(told: Told, tmp_path: Path) -> None:
+    seconds = 24 * HOUR if told.name in DAYS else HOUR
+    assert Teller(told, tmp_path).written_at_rest(seconds) == []

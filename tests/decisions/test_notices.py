@@ -133,6 +133,14 @@ def test_one_cause_on_two_conditions_is_told_once() -> None:
     assert len(deployment_notices(status(), status(0, scheduled, available))) == 1
 
 
+def test_what_no_cell_has_is_not_scaled() -> None:
+    scheduled = said("Scheduled", "False", "NoCellForCity")
+
+    assert deployment_notices(status(), status(2, scheduled)) == (
+        Notice("Warning", "NoCellForCity", "as it is"),
+    )
+
+
 def test_a_workload_tells_what_is_in_its_way() -> None:
     def available(status: str, reason: str) -> Conditions:
         return (said("Available", status, reason),)

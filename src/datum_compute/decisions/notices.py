@@ -75,7 +75,9 @@ def deployment_notices(
     before: compute.WorkloadDeploymentStatus, after: compute.WorkloadDeploymentStatus
 ) -> tuple[Notice, ...]:
     notices: list[Notice] = []
-    if before.desired_replicas != after.desired_replicas:
+    # What no cell has, nobody scales: that is told instead.
+    unplaced = _is_false(after.conditions, compute.CONDITION_SCHEDULED)
+    if before.desired_replicas != after.desired_replicas and not unplaced:
         text = f"Scaled from {before.desired_replicas} to {after.desired_replicas} Instances"
         notices.append(Notice(NORMAL, REASON_SCALED, text))
     for type_ in (
@@ -91,7 +93,7 @@ def deployment_notices(
             if _blocks(changed):
                 notices.append(_warning(changed))
         elif type_ == compute.CONDITION_AVAILABLE or (
-            type_ in _COMES_BACK and _was_false(before.conditions, type_)
+            type_ in _COMES_BACK and _is_false(before.conditions, type_)
         ):
             notices.append(Notice(NORMAL, changed.reason, changed.message))
     return tuple(dict.fromkeys(notices))
@@ -114,9 +116,9 @@ def _changed(before: Conditions, after: Conditions, type_: str) -> Condition | N
     return now
 
 
-def _was_false(before: Conditions, type_: str) -> bool:
-    then = conditions.find(before, type_)
-    return then is not None and then.status == conditions.FALSE
+def _is_false(given: Conditions, type_: str) -> bool:
+    found = conditions.find(given, type_)
+    return found is not None and found.status == conditions.FALSE
 
 
 def _blocks(condition: Condition) -> bool:

@@ -41,9 +41,14 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
         ([CELL, "--log-format=xml"], "'text', 'json'"),
         ([CELL, "--leader-elect=maybe"], 'expected true or false, not "maybe"'),
         ([CELL, "--leader-elect-namespace=x"], "no meaning without --leader-elect"),
+        (
+            [CELL, "--leader-elect", "--leader-elect-namespace=No/Such"],
+            '--leader-elect-namespace: "No/Such" is no namespace',
+        ),
         ([CELL, "--federation-context=x"], "names a context of --federation-kubeconfig"),
         ([CELL, "--health-probe-bind-address=8081"], "expected HOST:PORT or :PORT, or 0 for off"),
         ([CELL, "--health-probe-bind-address=:99999"], "--health-probe-bind-address"),
+        ([CELL, "--health-probe-bind-address=:\uff18\uff10"], "--health-probe-bind-address"),
         ([CELL, "--server-config=nowhere.yaml"], "nowhere.yaml: No such file"),
     ],
 )
@@ -76,7 +81,10 @@ def test_nonsense_is_refused_at_the_start(argv: list[str], says: str) -> None:
         ("webhookServer: {port: 70000, tls: {certDir: x}}", "webhookServer.port: 70000 is no port"),
         ("discovery: {mode: milo}", "need discovery.mode single"),
         ("discovery: {projectKubeconfigPath: core}", "clusterName is required where a cell claims"),
-        ("discovery: [", "not valid YAML"),
+        ("discovery: {clusterName: Here & there}", "discovery.clusterName: Invalid value"),
+        (f"discovery: {{clusterName: {'a' * 64}}}", "must be at most 63 letters, digits, "),
+        ("discovery: [", "not valid YAML: line 3, column 13: while parsing"),
+        ("discovery: " + "[" * 3000, "not valid YAML: nested too deeply"),
         ("discovery: {mode: single, mode: milo}", 'the key "mode" is given twice'),
         ("discovery: {}\nwebhookServer: {}\ndiscovery: {}", 'the key "discovery" is given twice'),
         ("---\n---\n", "expected a single document"),
@@ -88,6 +96,7 @@ def test_a_configuration_is_read_strictly(text: str, says: str, tmp_path: Path) 
 
     assert says in str(caught.value)
     assert "config.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_configuration_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -129,8 +138,21 @@ def test_a_kubeconfig_of_the_file_that_is_missing_is_fatal_at_the_start(
 
     assert main([CELL, f"--kubeconfig={own}", file], SimulatedEnvironment()) == 1
     said = capsys.readouterr().err
-    assert f"discovery.{field}: " in said
+    assert f"{file.replace('=', ' ')}: discovery.{field}: " in said
     assert str(tmp_path / "gone") in said
+
+
+def test_certificates_that_are_none_are_found_at_the_start_with_their_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own"
+    ca = b"hello"
+    own.write_text(
+        kubeconfig.render(server="https://127.0.0.1:1", ca_pem=ca, token="x", name="a", user="b")
+    )
+
+    assert main([CELL, f"--kubeconfig={own}"], SimulatedEnvironment()) == 1
+    assert f"--kubeconfig: {own}: a: unusable certificate data: " in capsys.readouterr().err
 
 
 def test_without_a_word_only_the_probes_are_served() -> None:

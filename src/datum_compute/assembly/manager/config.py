@@ -117,8 +117,8 @@ def load_config(path: str) -> WorkloadOperator:
         document = yaml.load(Path(path).read_text(), _StrictLoader)  # noqa: S506 (a safe one)
     except OSError as error:
         raise SettingsError(f"--server-config {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--server-config {path}: not valid YAML: {error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError(f"--server-config {path}: not valid YAML: {_where(error)}") from error
     try:
         config = msgspec.convert(document, WorkloadOperator)
     except msgspec.ValidationError as error:
@@ -132,6 +132,16 @@ def load_config(path: str) -> WorkloadOperator:
             " supported; name the server with discovery.projectKubeconfigPath"
         )
     return config
+
+
+def _where(error: Exception) -> str:
+    """Line, column and cause, on one line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    mark, cause = error.problem_mark, filter(None, (error.context, error.problem))
+    return f"line {mark.line + 1}, column {mark.column + 1}: {' '.join(cause)}"
 
 
 _ERROR = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)

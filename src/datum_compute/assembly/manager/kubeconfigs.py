@@ -18,14 +18,18 @@ def check_kubeconfigs(env: Environment, settings: ManagerSettings) -> None:
     """Raises :class:`SettingsError` with the flag or field of the first that is no use."""
     for where, path, context in _given(settings):
         try:
-            kubeconfig.load(path, context, env=env)
+            connection = kubeconfig.load(path, context, env=env)
         except KubeconfigError as error:
             raise SettingsError(f"{where}: {error}") from error
+        try:
+            connection.tls()
+        except KubeconfigError as error:
+            raise SettingsError(f"{where}: {path}: {error}") from error
 
 
 def _given(settings: ManagerSettings) -> Iterator[tuple[str, str, str]]:
     """Flag or field, path and context of each."""
-    discovery = settings.discovery
+    discovery, file = settings.discovery, settings.source
     for where, path, context in (
         ("--kubeconfig", settings.kubeconfig, ""),
         (
@@ -33,9 +37,9 @@ def _given(settings: ManagerSettings) -> Iterator[tuple[str, str, str]]:
             settings.federation_kubeconfig,
             settings.federation_context,
         ),
-        ("discovery.discoveryKubeconfigPath", discovery.discovery_kubeconfig_path, ""),
-        ("discovery.projectKubeconfigPath", discovery.project_kubeconfig_path, ""),
-        ("discovery.quotaKubeconfigPath", discovery.quota_kubeconfig_path, ""),
+        (f"{file}discovery.discoveryKubeconfigPath", discovery.discovery_kubeconfig_path, ""),
+        (f"{file}discovery.projectKubeconfigPath", discovery.project_kubeconfig_path, ""),
+        (f"{file}discovery.quotaKubeconfigPath", discovery.quota_kubeconfig_path, ""),
     ):
         if path:
             yield where, path, context

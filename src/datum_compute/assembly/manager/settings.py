@@ -22,6 +22,7 @@ from datum_compute.assembly.manager.config import (
     load_config,
 )
 from datum_compute.assembly.manager.serving import TlsFiles
+from datum_compute.decisions.admission import words
 
 __all__ = ["Discovery", "ManagerSettings", "SettingsError", "load_config", "parse"]
 
@@ -70,6 +71,8 @@ class ManagerSettings:
     webhooks_tls: TlsFiles | None = None
     log_format: LogFormat = "text"
     discovery: Discovery = field(default_factory=Discovery)
+    source: str = ""
+    """What errors about a field of the file begin with; empty without a file."""
 
     @property
     def quota_kubeconfig(self) -> str:
@@ -110,6 +113,7 @@ def parse(argv: Sequence[str]) -> ManagerSettings:
         webhooks_tls=_webhook_tls(webhooks, where),
         log_format=args.log_format,
         discovery=config.discovery,
+        source=where,
     )
     _check(settings, where)
     return settings
@@ -173,7 +177,7 @@ def _address(text: str, where: str) -> Address | None:
     if text in ("0", ""):
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise SettingsError(
             f'{where}: "{text}" is no address: expected HOST:PORT or :PORT, or 0 for off'
         )
@@ -234,6 +238,10 @@ def _check(settings: ManagerSettings, where: str) -> None:
         raise SettingsError("--provider pod: this build has none; expected none")
     if settings.leader_elect_namespace and not settings.leader_elect:
         raise SettingsError("--leader-elect-namespace has no meaning without --leader-elect")
+    if (namespace := settings.leader_elect_namespace) and not words.is_label(namespace):
+        raise SettingsError(
+            f'--leader-elect-namespace: "{namespace}" is no namespace: {words.DNS_LABEL}'
+        )
     _check_discovery(settings, where)
 
 
@@ -247,7 +255,15 @@ def _check_discovery(settings: ManagerSettings, where: str) -> None:
             "both controller groups in one process make a single cluster, which has no hub:"
             " leave out --federation-kubeconfig, or run the groups apart"
         )
-    if settings.discovery.cluster_name or not settings.cell:
+    if name := settings.discovery.cluster_name:
+        if not words.is_label_value(name):
+            raise SettingsError(
+                f'{where}discovery.clusterName: Invalid value: "{name}": must be at most'
+                f" {words.LONGEST_LABEL} letters, digits, '-', '_' and '.', with a letter or"
+                " digit at both ends: it becomes the value of a label"
+            )
+        return
+    if not settings.cell:
         return
     if settings.quota_kubeconfig:
         raise SettingsError(f"{where}discovery.clusterName is required where a cell claims quota")

@@ -40,6 +40,11 @@ def is_label(text: object) -> bool:
     return isinstance(text, str) and len(text) <= LONGEST_LABEL and bool(_is_label(text))
 
 
+def is_label_value(text: str) -> bool:
+    """Whether a label can have it and something is said by it."""
+    return len(text) <= LONGEST_LABEL and bool(_is_qualified(text))
+
+
 def judge_label(findings: Findings, place: Place, detail: str = "") -> str:
     """A DNS label that must be there; the text, for what it is worth."""
     text = findings.text(place, needed=True, detail=detail)

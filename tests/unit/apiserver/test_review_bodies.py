@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datum_compute.platform.apiserver import review_bodies
+from datum_compute.platform.apiserver import protobuf, review_bodies
 from datum_compute.platform.apiserver.status import ApiError
 from tests.unit.apiserver.widgets import Caller, widget_server
 
 REVIEWS = "/apis/authorization.k8s.io/v1"
-FORM = {"content-type": review_bodies.MEDIA_TYPE}
+FORM = {"content-type": protobuf.MEDIA_TYPE}
 
 
 def number(value: int) -> bytes:
@@ -31,7 +31,7 @@ def field(at: int, content: bytes | str) -> bytes:
 
 def envelope(review: bytes) -> bytes:
     kind = field(1, field(1, "authorization.k8s.io/v1") + field(2, "SelfSubjectAccessReview"))
-    return review_bodies.MAGIC + kind + field(2, review) + field(3, "") + field(4, "")
+    return protobuf.MAGIC + kind + field(2, review) + field(3, "") + field(4, "")
 
 
 def about(verb: str, resource: str, **more: str) -> bytes:
@@ -94,7 +94,7 @@ async def _ask(caller: Caller, path: str, body: bytes) -> Any:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{}", review_bodies.MAGIC + b"\x0a\xff", review_bodies.MAGIC + b"\x0f"]
+    "body", [b"", b"{}", protobuf.MAGIC + b"\x0a\xff", protobuf.MAGIC + b"\x0f"]
 )
 def test_what_is_no_review_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(ApiError) as caught:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.platform.apiserver import status
+from datum_compute.platform.apiserver import object_bodies, protobuf, status
 
 MAX_BODY = 3 * 2**20
 """Bytes of a request: the real server's limit."""
@@ -46,6 +46,8 @@ def decode_object(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         value = json_value(body)
     elif kind in (YAML_TYPE, "text/yaml"):
         value = yaml_value(body)
+    elif kind == protobuf.MEDIA_TYPE and (found := object_bodies.decode(body)) is not None:
+        value = found
     else:
         raise status.unsupported_media(f"{JSON_TYPE}, {YAML_TYPE}")
     if not isinstance(value, dict):

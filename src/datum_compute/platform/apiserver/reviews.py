@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from datum_compute.client.transport import Request, Response
-from datum_compute.platform.apiserver import access, decoding, review_bodies, status
+from datum_compute.platform.apiserver import access, decoding, protobuf, review_bodies, status
 from datum_compute.platform.apiserver.access import Attributes, Authorizer, User
 
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -40,7 +40,7 @@ def respond(
 
 
 def _body(path: str, request: Request) -> dict[str, Any]:
-    if decoding.content_type(request.headers) == review_bodies.MEDIA_TYPE:
+    if decoding.content_type(request.headers) == protobuf.MEDIA_TYPE:
         return review_bodies.decode(path.rpartition("/")[2], request.body)
     return decoding.decode_object(request.headers, request.body)
 

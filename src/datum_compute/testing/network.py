@@ -34,7 +34,8 @@ GIVE_UP_SECONDS = 120.0
 """How long a caller without a deadline waits for an answer that was lost; TCP takes longer."""
 
 DOUBLED = frozenset({"PUT", "PATCH", "DELETE"})
-"""What a proxy sends again when it got no answer: a create is not among it."""
+"""What a proxy sends again when it got no answer: a create is not among it. That one comes
+twice only as a stray."""
 
 
 _Answer = Response | errors.TransportFailure
@@ -205,6 +206,9 @@ class Network:
             self._note("double", number)
             first, response = response, await self._deliver(link, request, number, answer)
             response = first if response is None or chance.random() < 0.5 else response
+        if weather.stray and request.method != "GET" and chance.random() < weather.stray:
+            seconds = chance.uniform(0.0, LATE_SECONDS)
+            self.start(self._stray(link, request, number, seconds), f"stray {number}")
         await self._travel(link, weather)
         cut = self.is_cut(link.plane, link.process)
         if cut is not None or chance.random() < weather.lose_reply:
@@ -219,6 +223,15 @@ class Network:
             self._streams[stream] = None
             response = Response(response.status, response.headers, stream=stream)
         answer.set_result(response)
+
+    async def _stray(self, link: _Link, request: Request, number: int, seconds: float) -> None:
+        """Deliver once more what has been delivered; whoever sent it may be dead by then."""
+        await asyncio.sleep(seconds)
+        if self.is_cut(link.process, link.plane) is None:
+            self._note("stray", number)
+            nobody: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+            response = await self._deliver(link, request, number, nobody)
+            await close_stream(response.stream if response is not None else None)
 
     async def _deliver(
         self, link: _Link, request: Request, number: int, answer: asyncio.Future[_Answer]

@@ -24,6 +24,9 @@ class Weather:
     """Arrives after its caller was told that the connection broke."""
     duplicate: float = 0.0
     """Arrives twice, as through a proxy that tries again: updates, patches and deletes."""
+    stray: float = 0.0
+    """The share of writes, creates among them, of which a second copy arrives when the first
+    has long been answered. Nobody hears its answer."""
     delay: float = 0.0
     """The longest way of a message; drawn for each, so that they overtake one another."""
     slow: float = 0.0
@@ -42,7 +45,7 @@ CALM = Weather()
 
 SLOW_SECONDS = 20.0
 LATE_SECONDS = 10.0
-"""How long a request is under way that its caller has given up; what a proxy buffers."""
+"""How long a request is under way that nobody waits for any more; what a proxy buffers."""
 
 _SHARES = (0.005, 0.02, 0.08)
 _STRENGTHS = {
@@ -54,6 +57,7 @@ _STRENGTHS = {
     "slow": (0.005, 0.02),
     "break_stream": (0.005, 0.02, 0.1),
     "lag": (0.1, 1.0, 6.0),
+    "stray": (0.02, 0.1, 0.3),
 }
 
 

@@ -13,7 +13,13 @@ from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.network import Direction, Network
 from datum_compute.testing.trace import Trace
-from datum_compute.testing.weather import CALM, SLOW_SECONDS, Weather, draw_weather
+from datum_compute.testing.weather import (
+    CALM,
+    LATE_SECONDS,
+    SLOW_SECONDS,
+    Weather,
+    draw_weather,
+)
 
 WRITE = Request("PATCH", "/apis/example.com/v1/widgets/a")
 READ = Request("GET", "/apis/example.com/v1/widgets/a")
@@ -103,6 +109,28 @@ async def test_a_doubled_request_arrives_twice_unless_it_creates(method: str, ti
         await bad.transport("cell", "hub", server).send(Request(method, "/x"), timeout=30)
 
     assert len(server.arrived) == times
+
+
+async def test_a_stray_arrives_again_when_its_caller_has_the_answer() -> None:
+    server = Server()
+    async with network(Weather(stray=1.0)) as bad:
+        await bad.transport("cell", "hub", server).send(Request("POST", "/x"), timeout=30)
+        await bad.transport("cell", "hub", server).send(READ, timeout=30)
+        assert server.arrived.count("POST /x") == 1
+        bad.kill("cell")
+        await asyncio.sleep(LATE_SECONDS)
+
+    assert sorted(server.arrived) == [f"GET {READ.path}", "POST /x", "POST /x"]
+
+
+async def test_no_stray_comes_through_a_cut() -> None:
+    server = Server()
+    async with network(Weather(stray=1.0)) as bad:
+        await bad.transport("cell", "hub", server).send(Request("POST", "/x"), timeout=30)
+        bad.partition("cell", "hub")
+        await asyncio.sleep(LATE_SECONDS)
+
+    assert len(server.arrived) == 1
 
 
 async def test_requests_overtake_one_another_where_ways_take_time() -> None:
@@ -269,6 +297,14 @@ async def _course(seed: int) -> list[str]:
 def test_half_of_all_days_know_a_given_fault() -> None:
     days = [draw_weather(SimulatedEnvironment(seed)) for seed in range(200)]
 
-    for kind in ("lose_request", "lose_reply", "late_request", "duplicate", "delay", "lag"):
+    for kind in (
+        "lose_request",
+        "lose_reply",
+        "late_request",
+        "duplicate",
+        "stray",
+        "delay",
+        "lag",
+    ):
         assert 60 < sum(getattr(day, kind) > 0 for day in days) < 140
     assert str(CALM) == "calm"

@@ -5,6 +5,10 @@ Karmada is played by hand: its bindings, Works, Clusters and the reports it aggr
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
 from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -565,13 +569,28 @@ async def test_a_policy_that_arrives_when_its_last_deployment_is_gone_is_taken_a
         await given_namespace(w.hub, w.hub_namespace)
         await given_policy(w)
         await given_policy(w, name="of-somebody-else")
-        async with w.running(policy_keeper(w.hub_fleet(), w.env)):
+        async with w.running(policy_keeper(w.hub_fleet())):
             await settle(55)
             await until_names(
                 w.hub, karmada.PROPAGATION_POLICIES, "city-dfw", "of-somebody-else"
             )  # its deployment may be about to come
             await settle(10)
             await until_names(w.hub, karmada.PROPAGATION_POLICIES, "of-somebody-else")
+
+
+@pytest.mark.parametrize("seconds", [-300, 300])
+async def test_a_policy_has_its_time_whatever_the_clock_says(seconds: int) -> None:
+    """Of the server: a policy says that it was made before, or is yet to be."""
+    async with world() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        w.env.start += timedelta(seconds=seconds)
+        await given_policy(w)
+        w.env.start -= timedelta(seconds=seconds)
+        async with w.running(policy_keeper(w.hub_fleet())):
+            await settle(55)
+            await until_names(w.hub, karmada.PROPAGATION_POLICIES, "city-dfw")
+            await settle(10)
+            await until_names(w.hub, karmada.PROPAGATION_POLICIES)
 
 
 async def test_a_policy_is_kept_for_as_long_as_a_deployment_needs_it() -> None:
@@ -582,7 +601,7 @@ async def test_a_policy_is_kept_for_as_long_as_a_deployment_needs_it() -> None:
         body = deployment(NAME, replicas=1)
         body["metadata"]["labels"] = labels
         await w.hub.create(DEPLOYMENTS, body, w.hub_namespace)
-        async with w.running(policy_keeper(w.hub_fleet(), w.env)):
+        async with w.running(policy_keeper(w.hub_fleet())):
             await settle(600)
             await until_names(w.hub, karmada.PROPAGATION_POLICIES, "city-dfw")
             await w.hub.delete(DEPLOYMENTS, NAME, w.hub_namespace)

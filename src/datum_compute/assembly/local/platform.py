@@ -364,7 +364,7 @@ class LocalPlatform:
         manager.add(
             workload_controller(projects, env, metrics=manager.metrics),
             federator(projects, hub, env, metrics=manager.metrics),
-            policy_keeper(hub, env),
+            policy_keeper(hub),
             projector(projects, hub, env, metrics=manager.metrics),
         )
         return manager

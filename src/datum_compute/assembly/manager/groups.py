@@ -158,7 +158,7 @@ def _add_management(
     manager.add(
         workload_controller(projects, env, metrics=manager.metrics),
         federator(projects, hub, env, metrics=manager.metrics),
-        policy_keeper(hub, env),
+        policy_keeper(hub),
         projector(projects, hub, env, metrics=manager.metrics),
     )
 

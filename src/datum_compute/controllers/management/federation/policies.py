@@ -8,6 +8,7 @@ it has had its time, and whenever a deployment of its city has gone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from datum_compute.api import core, karmada
@@ -17,7 +18,6 @@ from datum_compute.controllers.management.federation.draining import ensure_poli
 from datum_compute.controllers.management.federation.placing import city_of, city_of_policy
 from datum_compute.controllers.planes import HUB, hub_of
 from datum_compute.decisions import names
-from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.mapping import itself
@@ -28,12 +28,12 @@ GRACE_SECONDS = 60.0
 """How long a policy may wait for its first deployment, which is written right after it."""
 
 
-def policy_keeper(hub: Fleet, env: Environment) -> Controller:
+def policy_keeper(hub: Fleet) -> Controller:
     """Requests carry the hub's namespace and the policy's name."""
     return Controller(
         "policy",
         hub,
-        PolicyKeeper(hub, env).reconcile,
+        PolicyKeeper(hub).reconcile,
         watches=[
             Watch(hub, karmada.PROPAGATION_POLICIES, itself, predicate=_came),
             Watch(hub, compute.WORKLOAD_DEPLOYMENTS, _policy_of, predicate=_went),
@@ -43,14 +43,16 @@ def policy_keeper(hub: Fleet, env: Environment) -> Controller:
 
 
 class PolicyKeeper:
-    def __init__(self, hub: Fleet, env: Environment) -> None:
+    def __init__(self, hub: Fleet) -> None:
         self._hub = hub
-        self._env = env
+        self._seen: dict[Request, tuple[str, float]] = {}
+        """The uid of each policy, and when it was first seen: clocks disagree."""
 
     async def reconcile(self, request: Request) -> Result:
         hub = hub_of(self._hub)
         policy = hub.cache(karmada.PROPAGATION_POLICIES).get(request.name, request.namespace)
         if policy is None or policy.metadata.deleting:
+            self._seen.pop(request, None)
             return DONE
         namespace = hub.cache(core.NAMESPACES).get(policy.namespace)
         city = city_of_policy(policy)
@@ -58,19 +60,20 @@ class PolicyKeeper:
             return DONE  # somebody else's
         if compute.LABEL_UPSTREAM_CLUSTER_NAME not in namespace.metadata.labels:
             return DONE
-        if (left := self._grace_left(policy)) > 0:
+        if (left := self._grace_left(request, policy.metadata.uid)) > 0:
             return after(left)
         held = hub.cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
         if not any(city_of(each) == city for each in held):
             await ensure_policy_removed(hub, policy.namespace, city)
         return DONE
 
-    def _grace_left(self, policy: Object) -> float:
-        made = policy.metadata.creation_timestamp
-        if made is None:
-            return 0.0
-        age = (self._env.now() - made).total_seconds()
-        return min(GRACE_SECONDS, GRACE_SECONDS - age)
+    def _grace_left(self, request: Request, uid: str) -> float:
+        now = asyncio.get_running_loop().time()
+        known, since = self._seen.get(request, ("", now))
+        if known != uid:
+            since = now
+            self._seen[request] = (uid, now)
+        return since + GRACE_SECONDS - now
 
 
 def _policy_of(_: str, hub_deployment: Object) -> Iterable[Request]:

@@ -110,6 +110,33 @@ async def test_a_bad_image_is_a_warning_on_both_planes_once() -> None:
             assert found == [("Warning", "ImageUnavailable", 1)]
 
 
+async def test_a_fall_and_a_recovery_are_told_once_each_on_every_kind() -> None:
+    crash = "simulated.compute.datumapis.com/crash-after-seconds"
+    body = workload(CITY)
+    body["spec"]["template"]["metadata"] = {"annotations": {crash: "60"}}
+    async with platform() as running:
+        project = running.client("project/demo", "local-admin")
+        await project.create(compute.WORKLOADS, body)
+        await settled(project, compute.WORKLOADS, "web", 1)
+        await asyncio.sleep(600)
+        cured = {"spec": {"template": {"metadata": {"annotations": {crash: None}}}}}
+        await project.patch(compute.WORKLOADS, "web", merge(cured), NAMESPACE)
+        await settled(project, compute.WORKLOADS, "web", 1)
+        await asyncio.sleep(600)
+
+        up, down = ("Normal", "Available", 1), ("Warning", "InstanceCrashing", 1)
+        assert await events_on(project, "Instance", "web-main-dfw-0") == [up, up, down]
+        assert await events_on(project, "WorkloadDeployment", "web-main-dfw") == [
+            ("Normal", "Scaled", 1),
+            ("Normal", "StableInstanceFound", 2),
+            ("Warning", "InstanceCrashing", 1),
+        ]
+        assert await events_on(project, "Workload", "web") == [
+            ("Normal", "AvailablePlacementFound", 2),
+            ("Warning", "NoAvailablePlacements", 1),
+        ]
+
+
 async def test_a_roll_tells_which_instances_it_replaces() -> None:
     async with platform() as running:
         project, cell = (

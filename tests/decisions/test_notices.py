@@ -152,3 +152,17 @@ def test_a_workload_tells_what_is_in_its_way() -> None:
     assert workload_notices(missing, available("True", "AvailablePlacementFound")) == (
         Notice("Normal", "AvailablePlacementFound", "as it is"),
     )
+
+
+def test_a_workload_that_serves_no_more_says_so_whatever_the_reason() -> None:
+    """Its author may have nothing to do, and yet wants to know since when, and why."""
+    serves = (said("Available", "True", "AvailablePlacementFound"),)
+    down = (said("Available", "False", "NoAvailablePlacements"),)
+
+    assert workload_notices(serves, down) == (
+        Notice("Warning", "NoAvailablePlacements", "as it is"),
+    )
+    assert workload_notices(down, down) == ()
+    assert workload_notices(down, serves) == (
+        Notice("Normal", "AvailablePlacementFound", "as it is"),
+    )

@@ -5,7 +5,8 @@ what stays as it was has been told. The same functions speak for the plane where
 decided and for every plane to which it is copied, so a person reads the same in both.
 
 Little is told while all goes well: one Event when something starts to serve, one when the
-wanted number changes. What is in the way, and needs somebody to act, is always told.
+wanted number changes. What is in the way, and needs somebody to act, is always told, and so
+is a workload that serves no more.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def workload_notices(before: Conditions, after: Conditions) -> tuple[Notice, ...
         return ()
     if available.status == conditions.TRUE:
         return (Notice(NORMAL, available.reason, available.message),)
-    return (_warning(available),) if _blocks(available) else ()
+    has_served = conditions.is_true(before, compute.CONDITION_AVAILABLE)
+    return (_warning(available),) if has_served or _blocks(available) else ()
 
 
 def _changed(before: Conditions, after: Conditions, type_: str) -> Condition | None:

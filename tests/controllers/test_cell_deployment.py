@@ -406,18 +406,22 @@ async def given_location(w: World) -> None:
     await w.cell.create(networking.LOCATIONS, {"metadata": {"name": "dfw"}, "spec": spec})
 
 
-async def bind(w: World) -> None:
+async def bind(w: World, network: str = "default") -> None:
     """The network service answers the binding with a ready context."""
     reference = {"name": "dfw", "namespace": ""}
     context = {
-        "metadata": {"name": "default-dfw"},
-        "spec": {"network": {"name": "default"}, "location": reference},
+        "metadata": {"name": f"{network}-dfw"},
+        "spec": {"network": {"name": network}, "location": reference},
     }
     made = await w.cell.create(networking.NETWORK_CONTEXTS, context, w.hub_namespace)
     await set_condition(w, w.cell, networking.NETWORK_CONTEXTS, made, "Ready")
     name = f"{NAME}-net-0"
     binding = await until(
-        w.cell, networking.NETWORK_BINDINGS, name, w.hub_namespace, lambda obj: True
+        w.cell,
+        networking.NETWORK_BINDINGS,
+        name,
+        w.hub_namespace,
+        lambda obj: obj.view(networking.NetworkBinding).spec.network.name == network,
     )
     await set_condition(
         w,
@@ -425,14 +429,14 @@ async def bind(w: World) -> None:
         networking.NETWORK_BINDINGS,
         binding,
         "Ready",
-        networkContextRef={"namespace": w.hub_namespace, "name": "default-dfw"},
+        networkContextRef={"namespace": w.hub_namespace, "name": f"{network}-dfw"},
     )
 
 
-async def give_subnet(w: World) -> None:
+async def give_subnet(w: World, network: str = "default") -> None:
     """The network service fulfils the claim with a ready subnet."""
     claim = await until(
-        w.cell, networking.SUBNET_CLAIMS, "default-dfw-0", w.hub_namespace, lambda obj: True
+        w.cell, networking.SUBNET_CLAIMS, f"{network}-dfw-0", w.hub_namespace, lambda obj: True
     )
     spec = {**values(claim.spec), "startAddress": "10.128.0.0", "prefixLength": 20}
     body = {"metadata": {"name": claim.name}, "spec": spec}
@@ -481,6 +485,72 @@ async def test_networks_are_asked_for_and_their_gate_is_lifted_when_they_are_rea
         assert [each.kind for each in claim.metadata.owner_references] == ["NetworkContext"]
         asked = claim.view(networking.SubnetClaim).spec
         assert (asked.subnet_class, asked.ip_family) == ("private", "IPv4")
+
+
+def on_networks(*names: str) -> dict[str, Any]:
+    """The part of a spec that says on which networks its Instances are."""
+    return {"spec": {"networkInterfaces": [{"network": {"name": name}} for name in names]}}
+
+
+async def bound_networks(w: World) -> list[str]:
+    found = (await w.cell.list(networking.NETWORK_BINDINGS)).items
+    return [obj.view(networking.NetworkBinding).spec.network.name for obj in found]
+
+
+async def test_another_network_is_asked_for_before_anything_starts_in_it() -> None:
+    async with world() as w:
+        await given_location(w)
+        await given(w, 1)
+        async with w.running(controller(w, with_networks=True)):
+            await bind(w)
+            await give_subnet(w)
+            await runs(w, ZERO)
+            await change(w, template=on_networks("blue"))
+            await until(
+                w.cell, compute.INSTANCES, ZERO, w.hub_namespace, lambda obj: obj.metadata.deleting
+            )
+            await let_go(w.cell, compute.INSTANCES, ZERO, w.hub_namespace)
+            found = await until(
+                w.cell,
+                compute.INSTANCES,
+                ZERO,
+                w.hub_namespace,
+                lambda obj: not obj.view(compute.Instance).ready,
+            )
+            view = found.view(compute.Instance)
+            assert view.gates == (compute.GATE_NETWORK, compute.GATE_QUOTA)
+            assert await bound_networks(w) == ["blue"]
+
+            await bind(w, "blue")
+            await give_subnet(w, "blue")
+            await until(
+                w.cell,
+                compute.INSTANCES,
+                ZERO,
+                w.hub_namespace,
+                lambda obj: obj.view(compute.Instance).gates == (compute.GATE_QUOTA,),
+            )
+
+
+async def test_bindings_follow_the_interfaces_of_the_template() -> None:
+    async with world() as w:
+        await given_location(w)
+        await given(w, 1)
+        theirs = {
+            "metadata": {"name": f"{NAME}-net-1"},
+            "spec": {"network": {"name": "red"}, "location": {"name": "dfw", "namespace": ""}},
+        }
+        async with w.running(controller(w, with_networks=True)):
+            for wanted in (["a", "b", "c"], ["c", "b"], ["b"], ["b", "a", "c"], ["c", "c"]):
+                await change(w, template=on_networks(*wanted))
+                await settle(5)
+                assert await bound_networks(w) == wanted
+
+            await change(w, template=on_networks("c"))
+            await settle(5)
+            await w.cell.create(networking.NETWORK_BINDINGS, theirs, w.hub_namespace)
+            await settle(5)
+            assert await bound_networks(w) == ["c", "red"], "what somebody else made stays"
 
 
 async def test_an_unknown_location_is_told_and_blocks_no_instance() -> None:

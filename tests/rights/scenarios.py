@@ -212,6 +212,10 @@ async def locations_and_networks_that_come_and_go(on: Stage) -> None:
     await on.project.create(networking.NETWORKS, body, NAMESPACE)
     await on.project.create(compute.WORKLOADS, blue, NAMESPACE)
     await asyncio.sleep(120)
+    interfaces = [{"network": {"name": "default"}}]  # instead of its own
+    body = {"spec": {"template": {"spec": {"networkInterfaces": interfaces}}}}
+    await on.project.patch(compute.WORKLOADS, "blue", merge(body), NAMESPACE)
+    await asyncio.sleep(120)
     await on.project.delete(compute.WORKLOADS, "blue", NAMESPACE)
     await asyncio.sleep(120)
     await on.project.delete(networking.NETWORKS, "blue", NAMESPACE)

@@ -13,7 +13,7 @@ compute.datumapis.com/workloaddeployments/status patch
 core/events get,create,patch
 core/namespaces list,watch
 networking.datumapis.com/locations list,watch
-networking.datumapis.com/networkbindings get,list,watch,create
+networking.datumapis.com/networkbindings get,list,watch,create,delete
 networking.datumapis.com/networkcontexts list,watch
 networking.datumapis.com/subnetclaims get,list,watch,create
 networking.datumapis.com/subnets list,watch
@@ -67,7 +67,7 @@ core/events get,create,patch
 core/namespaces list,watch
 networking.datumapis.com/locationbindings list,watch
 networking.datumapis.com/locations list,watch
-networking.datumapis.com/networkbindings get,list,watch,create
+networking.datumapis.com/networkbindings get,list,watch,create,delete
 networking.datumapis.com/networkcontexts list,watch
 networking.datumapis.com/networks list,watch
 networking.datumapis.com/subnetclaims get,list,watch,create

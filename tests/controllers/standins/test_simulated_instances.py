@@ -168,6 +168,28 @@ async def test_an_instance_of_a_deployment_without_bindings_has_no_address() -> 
         assert "networkInterfaces" not in values(lone.status)
 
 
+async def test_an_instance_is_looked_after_while_its_deployment_comes_to_another_network() -> None:
+    """It has its address, and its replacement will be on the other one."""
+    async with provided() as found:
+        dfw = found.cells["dfw"]
+        await start(found, 0, {CRASH_AFTER_SECONDS: "30"})
+        before = await available(found, 0)
+        spec = values((await dfw.get(networking.NETWORK_BINDINGS, "app-net-0", NS)).spec)
+        await dfw.delete(networking.NETWORK_BINDINGS, "app-net-0", NS)
+        spec["network"] = {"name": "blue"}
+        other = build(networking.NETWORK_BINDINGS, "app-net-0", NS, spec=spec)
+        await dfw.create(networking.NETWORK_BINDINGS, other, NS)
+        after = await until(
+            dfw,
+            INSTANCES,
+            "app-0",
+            NS,
+            lambda one: condition(one, "Available") == ("False", "InstanceCrashing"),
+        )
+
+        assert address(after) == address(before)
+
+
 async def test_an_instance_costs_two_writes() -> None:
     async with provided() as found:
         created = await start(found, 0)

@@ -21,6 +21,7 @@ from datum_compute.providers.simulated.subnets import (
     SubnetKey,
     context_key_of,
     find_subnet,
+    is_bound,
 )
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read
@@ -113,6 +114,10 @@ class SimulatedProvider:
             return ()
         found = []
         for interface in range(len(subject.instance.spec.network_interfaces)):
+            given = _given(subject.instance, interface)
+            if given and not is_bound(cell, subject.instance, interface):
+                found.append(Addresses(network_ip=given))  # until its replacement comes
+                continue
             subnet = find_subnet(cell, subject.instance, interface)
             if subnet is None:
                 return ()
@@ -122,6 +127,12 @@ class SimulatedProvider:
                 _adopt(cell, subnet[0], addresses)
             found.append(Addresses(network_ip=addresses.ensure((subject.uid, interface))))
         return tuple(found)
+
+
+def _given(instance: compute.Instance, interface: int) -> str:
+    """The address an interface has been given; empty when it has none."""
+    known = instance.status.network_interfaces
+    return (known[interface].assignments.network_ip or "") if interface < len(known) else ""
 
 
 def _adopt(cell: Cluster, key: SubnetKey, addresses: SubnetAddresses) -> None:

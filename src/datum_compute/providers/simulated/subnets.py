@@ -35,6 +35,24 @@ def context_key_of(claim: Object) -> Iterable[str]:
     return [f"{claim.namespace}/{context}"]
 
 
+def is_bound(cell: Cluster, instance: compute.Instance, interface: int) -> bool:
+    """Whether the deployment's binding is for the network this interface is on. It is not
+    when the deployment has come to other networks than the Instance was made for."""
+    binding = _binding(cell, instance, interface)
+    if binding is None:
+        return False
+    wanted = instance.spec.network_interfaces[interface].network.name
+    return binding.view(networking.NetworkBinding).spec.network.name == wanted
+
+
+def _binding(cell: Cluster, instance: compute.Instance, interface: int) -> Object | None:
+    metadata = instance.metadata
+    deployment = metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
+    return cell.cache(networking.NETWORK_BINDINGS).get(
+        names.binding_name(deployment, interface), metadata.namespace
+    )
+
+
 def find_subnet(
     cell: Cluster, instance: compute.Instance, interface: int
 ) -> tuple[SubnetKey, IPv4Network] | None:
@@ -42,13 +60,11 @@ def find_subnet(
 
     Raises ``NotReady`` when the network is there but not all of it is known yet.
     """
-    metadata = instance.metadata
-    deployment = metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
-    binding = cell.cache(networking.NETWORK_BINDINGS).get(
-        names.binding_name(deployment, interface), metadata.namespace
-    )
+    binding = _binding(cell, instance, interface)
     if binding is None:
         return None
+    if not is_bound(cell, instance, interface):
+        raise NotReady(f"interface {interface} has no binding yet", delay=RETRY_SECONDS)
     reference = binding.view(networking.NetworkBinding).status.network_context_ref
     context = f"{reference.namespace}/{reference.name}" if reference else ""
     for claim in cell.cache(networking.SUBNET_CLAIMS).by_index(CLAIMS_BY_CONTEXT, context):

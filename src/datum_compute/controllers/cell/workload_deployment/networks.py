@@ -18,6 +18,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.references import LocationReference
 from datum_compute.client import errors
 from datum_compute.decisions import names
+from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.patch import values
 
@@ -67,10 +68,12 @@ async def ensure_networks(cell: Cluster, deployment: Object) -> NetworkState:
     if found is None:
         return NetworkState(ready=False, location=None, located=False)
     location = LocationReference(name=found.name, namespace=found.namespace)
+    interfaces = spec.template.spec.network_interfaces
     contexts = []
-    for index, interface in enumerate(spec.template.spec.network_interfaces):
+    for index, interface in enumerate(interfaces):
         binding = await _ensure_binding(cell, deployment, index, interface.network.name, location)
-        contexts.append(_context_of(cell, binding))
+        contexts.append(_context_of(cell, binding) if binding is not None else None)
+    await _drop_bindings(cell, deployment, len(interfaces))
     ready = True
     for context in _unique(contexts):
         ready = context is not None and await _has_subnet(cell, context, location) and ready
@@ -79,11 +82,14 @@ async def ensure_networks(cell: Cluster, deployment: Object) -> NetworkState:
 
 async def _ensure_binding(
     cell: Cluster, deployment: Object, index: int, network: str, location: LocationReference
-) -> Object:
+) -> Object | None:
+    """The binding of an interface; None while an earlier one of its name is on its way out."""
     name = names.binding_name(deployment.name, index)
     binding = cell.cache(networking.NETWORK_BINDINGS).get(name, deployment.namespace)
     if binding is not None:
-        return binding
+        if _asks_for(binding, network, location) or not _is_of(binding, deployment):
+            return binding
+        await patch.delete_if_present(cell.client, networking.NETWORK_BINDINGS, binding)
     body = {
         "metadata": {
             "name": name,
@@ -99,7 +105,27 @@ async def _ensure_binding(
     try:
         return await cell.client.create(networking.NETWORK_BINDINGS, body, deployment.namespace)
     except errors.AlreadyExists:
-        return await cell.client.get(networking.NETWORK_BINDINGS, name, deployment.namespace)
+        found = await cell.client.get(networking.NETWORK_BINDINGS, name, deployment.namespace)
+        return found if _asks_for(found, network, location) else None
+
+
+async def _drop_bindings(cell: Cluster, deployment: Object, index: int) -> None:
+    """Let go of the bindings from this interface on: the template has no more of them."""
+    bindings = cell.cache(networking.NETWORK_BINDINGS)
+    while binding := bindings.get(names.binding_name(deployment.name, index), deployment.namespace):
+        if _is_of(binding, deployment) and not binding.metadata.deleting:
+            await patch.delete_if_present(cell.client, networking.NETWORK_BINDINGS, binding)
+        index += 1
+
+
+def _asks_for(binding: Object, network: str, location: LocationReference) -> bool:
+    spec = binding.view(networking.NetworkBinding).spec
+    return (spec.network.name, spec.location.name) == (network, location.name)
+
+
+def _is_of(binding: Object, deployment: Object) -> bool:
+    owner = binding.metadata.controller()
+    return owner is not None and owner.uid == deployment.metadata.uid
 
 
 def _context_of(cell: Cluster, binding: Object) -> Object | None:

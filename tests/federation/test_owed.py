@@ -60,7 +60,10 @@ async def test_claims_owed_to_a_project_that_was_away_are_given_up_by_the_next_m
         await eventually("given up", lambda: nothing_left(on), within=BACK_WITHIN)
 
 
-@pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
+@pytest.mark.parametrize(
+    "silent",
+    [pytest.param(False, id="refused"), pytest.param(True, id="silent", marks=pytest.mark.long)],
+)
 async def test_what_was_removed_in_a_cell_cut_off_is_given_back_by_the_next_manager(
     silent: bool,
 ) -> None:

@@ -32,7 +32,8 @@ WATCH_SECONDS = (300, 600)
 is noticed; Kubernetes' own clients use the same spread."""
 
 QUICK_SECONDS = 1.0
-"""A watch that ends sooner than this without an event is not worth reopening at once."""
+"""A watch that ends sooner than this without an event is not worth reopening at once. One
+that lasted longer and then broke is the first failure, not one more of many."""
 
 
 class Reflector:
@@ -103,9 +104,13 @@ class Reflector:
         ) as events:
             cache.watches += 1
             self._report(CacheState.CURRENT, "")
-            async for event in events:
-                self._failures = 0
-                cache.apply(event)
+            try:
+                async for event in events:
+                    self._failures = 0
+                    cache.apply(event)
+            finally:
+                if loop.time() - opened >= QUICK_SECONDS:
+                    self._failures = 0  # however it ended, the server was there
         if cache.resource_version == before and loop.time() - opened < QUICK_SECONDS:
             raise errors.Disconnected("the watch was ended as soon as it was opened")
         self._failures = 0

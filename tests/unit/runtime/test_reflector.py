@@ -95,6 +95,36 @@ async def test_an_outage_is_bridged_from_the_last_revision() -> None:
         assert _report(cache) == ("Current", "")
 
 
+async def test_a_line_that_breaks_every_few_seconds_is_back_at_once_each_time() -> None:
+    """A watch that was open for a while is no failure, though nothing came through it."""
+    plane = Plane()
+    plane.put("a")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await eventually(lambda: cache.state is CacheState.CURRENT, "a watch")
+        for _ in range(60):
+            with plane.down():
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(5)
+            assert cache.state is CacheState.CURRENT
+            await asyncio.sleep(4.9)
+
+
+async def test_a_watch_that_breaks_as_soon_as_it_is_open_is_opened_less_and_less_often() -> None:
+    plane = Plane()
+    plane.put("a")
+
+    async with engaged(plane, SimulatedEnvironment()) as cluster:
+        cache = cluster.cache(WIDGETS)
+        for _ in range(600):
+            await asyncio.sleep(0.5)
+            with plane.down():
+                await asyncio.sleep(0)
+        assert cache.synced
+        assert len(plane.calls) < 120
+
+
 async def test_a_kind_that_is_not_served_is_reported_and_waited_for() -> None:
     plane = Plane()
     plane.unserved.add("widgets")

@@ -56,7 +56,7 @@ async def test_the_root_plane_serves_the_numbers_of_the_whole_platform() -> None
     assert 'compute_instance_actions_total{action="create"} 4' in lines
     assert "compute_quota_enforcement_enabled 1" in lines
     assert "compute_federation_policies 2" in lines
-    assert "compute_federation_quarantined_objects 0" in lines
+    assert 'compute_federation_quarantined_objects{reason="no_project"} 0' in lines
     assert 'compute_federation_hub_writes_total{kind="WorkloadDeployment"} 2' in lines
     assert 'compute_federation_write_back_lag_seconds_bucket{le="+Inf"} ' in text
     ready = 'cluster="lhr",namespace="[^"]*",name="web-main-lhr-1",condition="Ready",reason="Av'

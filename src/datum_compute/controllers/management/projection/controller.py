@@ -26,7 +26,10 @@ def projector(
 ) -> Controller:
     """Requests carry the project, the project's namespace and the Instance's name."""
 
+    signals = ProjectionSignals(env, metrics, hub)
+
     def from_hub(_: str, hub_instance: Object) -> Iterable[Request]:
+        signals.quarantine.look(hub_instance)
         return project_request(hub_instance.metadata.labels, hub_instance.name)
 
     def from_deployment(project: str, deployment: Object) -> Iterable[Request]:
@@ -42,7 +45,7 @@ def projector(
     return Controller(
         "projector",
         projects,
-        Projector(projects, hub, ProjectionSignals(env, metrics, hub)).reconcile,
+        Projector(projects, hub, signals).reconcile,
         watches=[
             Watch(
                 hub,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -20,15 +18,16 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
 
-log = logging.getLogger(__name__)
-
 OWNER_RETRY_SECONDS = 5.0
 """The floor while an owner is awaited; its appearance wakes the Instance sooner."""
+HOPELESS_RETRY_SECONDS = 300.0
+"""The same, once it has been away for long."""
 
 
 class Projector:
     def __init__(self, projects: Fleet, hub: Fleet, signals: ProjectionSignals) -> None:
         self._signals = signals
+        self._quarantine = signals.quarantine
         self._projects = projects
         self._hub = hub
         self._copies = SpecCopies()
@@ -44,6 +43,7 @@ class Projector:
             return DONE  # its namespace is gone, and with it everything it held
         hub_instance = hub.cache(compute.INSTANCES).get(request.name, hub_namespace)
         if hub_instance is None:
+            self._quarantine.release(hub_namespace, request.name)
             return await self._remove(project, hub, projection, hub_namespace, request.name)
         if hub_instance.metadata.deleting:
             return DONE  # what it last said stays on show until it is gone
@@ -54,14 +54,13 @@ class Projector:
     ) -> Result:
         owner_name = deployment_name(hub_instance)
         if not owner_name:
-            log.warning(
-                "a hub Instance names no deployment", extra={"fields": {"request": str(request)}}
-            )
-            return DONE
+            return DONE  # the quarantine has told so
         owner = project.cache(compute.WORKLOAD_DEPLOYMENTS).get(owner_name, request.namespace)
         if owner is None:
             # It may be about to come; if it has gone, its hub copy and this Instance follow.
-            return after(OWNER_RETRY_SECONDS)
+            is_hopeless = self._quarantine.has_no_owner(hub_instance)
+            return after(HOPELESS_RETRY_SECONDS if is_hopeless else OWNER_RETRY_SECONDS)
+        self._quarantine.release(hub_instance.namespace, hub_instance.name)
         if projection is not None and copy.is_of_another(projection, hub_instance):
             await patch.delete_if_present(project.client, compute.INSTANCES, projection)
             if projection.metadata.finalizers:

@@ -6,11 +6,9 @@ conditions; nobody reads the cell's.
 
 from __future__ import annotations
 
-from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.controllers.lag import conditions_in, observe_lag
-from datum_compute.controllers.management.projection.origin import deployment_name
-from datum_compute.controllers.planes import project_request
+from datum_compute.controllers.management.projection.quarantine import Quarantine
 from datum_compute.decisions import notices
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
@@ -31,11 +29,7 @@ class ProjectionSignals:
             "From a change of Ready in a cell to the project's projection.",
             buckets=LAG_SECONDS,
         ).labels()
-
-        self.registry.gauge(
-            "compute_federation_quarantined_objects",
-            "Hub Instances that name no project or no deployment, and so are shown nowhere.",
-        ).labels().track(lambda: _unresolvable(hub))
+        self.quarantine = Quarantine(self.registry, hub)
 
     async def shown(self, project: Cluster, before: Object | None, projection: Object) -> None:
         """The projection as it was, and as it is."""
@@ -44,13 +38,3 @@ class ProjectionSignals:
         observe_lag(self._lag, was, now, self._env.now())
         found = notices.instance_notices(was, now)
         await self._events.record(project.client, projection, *found)
-
-
-def _unresolvable(hub: Fleet) -> float:
-    return sum(
-        not project_request(each.metadata.labels, each.name) or not deployment_name(each)
-        for cluster in hub.clusters()
-        for cache in cluster.caches()
-        if cache.resource == compute.INSTANCES
-        for each in cache.list()
-    )

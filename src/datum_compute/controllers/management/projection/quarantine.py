@@ -1,0 +1,119 @@
+"""Hub Instances that cannot be shown, and will not be until somebody acts.
+
+One that does not say where it belongs is put here at once; one whose deployment is not in
+the project, when it has been away for longer than any deletion takes. Each is told once, in
+the log, and counted for as long as it lasts. It leaves by being repaired, by its deployment
+turning up, or by going away; nothing here keeps it from being looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.controllers.management.projection.origin import deployment_name
+from datum_compute.controllers.planes import project_request
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.metrics import Registry
+
+log = logging.getLogger(__name__)
+
+NO_PROJECT, NO_DEPLOYMENT, OWNER_ABSENT = "no_project", "no_deployment", "owner_absent"
+
+GRACE_SECONDS = 15 * 60.0
+"""How long an owner may be away. A deployment that drains is there for ten minutes at most."""
+
+Key = tuple[str, str]
+"""Namespace and name on the hub."""
+
+
+@dataclass(slots=True)
+class _Absence:
+    uid: str
+    since: float
+    is_told: bool = False
+
+
+class Quarantine:
+    def __init__(self, metrics: Registry, hub: Fleet) -> None:
+        self._hub = hub
+        self._told: dict[Key, tuple[str, str]] = {}
+        """Of those that do not say where they belong: uid and reason when it was told."""
+        self._absent: dict[Key, _Absence] = {}
+        gauge = metrics.gauge(
+            "compute_federation_quarantined_objects",
+            "Hub Instances that can be shown in no project until somebody acts, by reason.",
+            "reason",
+        )
+        gauge.labels(NO_PROJECT).track(lambda: self._unresolvable(NO_PROJECT))
+        gauge.labels(NO_DEPLOYMENT).track(lambda: self._unresolvable(NO_DEPLOYMENT))
+        gauge.labels(OWNER_ABSENT).track(self._orphans)
+
+    def look(self, hub_instance: Object) -> None:
+        """An Instance was seen on the hub: does it say where it belongs?"""
+        key, reason = _key(hub_instance), unresolvable(hub_instance)
+        if not reason:
+            self._told.pop(key, None)
+            return
+        verdict = (hub_instance.metadata.uid, reason)
+        if self._told.get(key) == verdict or hub_instance.metadata.deleting:
+            return
+        present = {_key(each) for each in self._hub_instances()}
+        self._told = {known: told for known, told in self._told.items() if known in present}
+        self._told[key] = verdict
+        _tell(hub_instance, reason)
+
+    def has_no_owner(self, hub_instance: Object) -> bool:
+        """Its deployment is not in the project; whether that has lasted too long."""
+        key, now = _key(hub_instance), asyncio.get_running_loop().time()
+        absence = self._absent.get(key)
+        if absence is None or absence.uid != hub_instance.metadata.uid:
+            absence = self._absent[key] = _Absence(hub_instance.metadata.uid, now)
+        if now - absence.since < GRACE_SECONDS:
+            return False
+        if not absence.is_told:
+            absence.is_told = True
+            _tell(hub_instance, OWNER_ABSENT)
+        return True
+
+    def release(self, hub_namespace: str, name: str) -> None:
+        """It has an owner, or is gone."""
+        self._absent.pop((hub_namespace, name), None)
+
+    def _unresolvable(self, reason: str) -> float:
+        return sum(unresolvable(each) == reason for each in self._hub_instances())
+
+    def _orphans(self) -> float:
+        uids = {each.metadata.uid for each in self._hub_instances()}
+        return sum(each.is_told and each.uid in uids for each in self._absent.values())
+
+    def _hub_instances(self) -> Iterable[Object]:
+        for cluster in self._hub.clusters():
+            for cache in cluster.caches():
+                if cache.resource == compute.INSTANCES:
+                    yield from cache.list()
+
+
+def unresolvable(hub_instance: Object) -> str:
+    """Why nobody can say where it belongs; empty where that is said."""
+    if not project_request(hub_instance.metadata.labels, hub_instance.name):
+        return NO_PROJECT
+    return "" if deployment_name(hub_instance) else NO_DEPLOYMENT
+
+
+def _key(hub_instance: Object) -> Key:
+    return hub_instance.namespace, hub_instance.name
+
+
+def _tell(hub_instance: Object, reason: str) -> None:
+    fields = {
+        "hub_namespace": hub_instance.namespace,
+        "hub_instance": hub_instance.name,
+        "uid": hub_instance.metadata.uid,
+        "reason": reason,
+    }
+    log.error("a hub Instance can be shown in no project", extra={"fields": fields})

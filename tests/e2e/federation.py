@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 
 from datum_compute.api import core
 from datum_compute.api.quota import v1alpha1 as quota
@@ -33,6 +34,9 @@ from datum_compute.testing.network import Direction, Network
 from datum_compute.testing.processes import Process
 from datum_compute.testing.trace import Trace
 from datum_compute.testing.weather import CALM, draw_weather
+from tests.e2e.planes import Auditor
+from tests.e2e.power import Power, bury, draw_power, live
+from tests.e2e.rules import all_rules
 from tests.e2e.settled import unsettled
 from tests.e2e.stories import Author, Step, Story, do
 from tests.e2e.witness import EXPIRED_EVENTS, Witness
@@ -43,13 +47,19 @@ PROJECTS = ("acme", "demo", "zulu")
 SETTINGS = LocalSettings(cities=CITIES)
 CHOICES = (("DFW",), ("LHR",), ("SIN",), ("DFW", "LHR"), ("IAD", "SIN"), CITIES)
 LENGTHS = (2, 4, 7)
-USERS_DO = (3, 7, 1, 1, 0, 0, 0)
+USERS_DO = (3, 7, 1, 1, 0, 0, 0, 1)
 """Weights of the deeds: people use what they have; accidents are the network's business."""
+CARELESS_DO = (3, 7, 1, 1, 1, 4, 2, 1)
+"""In every fourth seed: people who delete and edit, on any plane, what is not theirs."""
+CUT_SHARE = 0.3
+"""Of all seeds: those in which the power goes once, for all processes and the store."""
 
 SETTLED_WITHIN = 300.0
 QUIET_FOR = 300.0
 QUIET_FOR_LONG = 1800.0
 """In every twentieth seed."""
+LIVES_APART = 1_000_000
+"""Between the seeds of the two lives of a federation: no id is given out twice."""
 LEAST_DELAY = 0.005
 """No way takes no time. Otherwise whoever answers each event with a write while another watch
 lags would do so for ever in one moment."""
@@ -106,31 +116,54 @@ class Federation:
     trace: Trace = field(default_factory=Trace)
     witness: Witness = field(default_factory=lambda: Witness(grace=GRACE))
     writers: Writers = field(default_factory=Writers)
+    auditor: Auditor = field(init=False)
     stories: dict[str, Story] = field(default_factory=dict)
     told: Counter[str] = field(default_factory=Counter)
     weather: str = ""
+    lives: int = 0
+    power: Power = field(default_factory=Power)
     platform: LocalPlatform = field(init=False)
     env: SimulatedEnvironment = field(init=False)
     network: Network = field(init=False)
     processes: dict[str, Process] = field(default_factory=dict)
     calls: CallRecord = field(init=False)
 
+    def __post_init__(self) -> None:
+        self.auditor = Auditor(all_rules(self.witness.ordered), GRACE)
+
     def run(self) -> str:
         """The digest of the run."""
-        loop.run(self._run(), seed=self.seed)
+        for power in draw_power(self.seed, CUT_SHARE):
+            self.power, self.lives = power, self.lives + 1
+            if live(self._run(), power, self.seed + LIVES_APART * (self.lives - 1)):
+                break
+            self.platform.abandon()
+            bury(self._forget)
         assert not self.broken, "\n".join(self.broken)
         assert not self.calls.denied, f"rights are missing: {sorted(self.calls.denied)}"
         assert self.writers.judged > 0
         return self.trace.digest
 
+    def _forget(self) -> None:
+        """Nothing of a life outlives it but the file, and what was seen of it."""
+        del self.platform, self.network, self.env
+        self.processes.clear()
+        self.witness.begin()
+        self.auditor.forget()
+
     @property
     def broken(self) -> list[str]:
         """Rules that were broken, so far."""
-        return self.witness.broken + self.writers.broken
+        return self.witness.broken + self.writers.broken + self.auditor.broken
 
     async def _run(self) -> None:
-        env = self.env = SimulatedEnvironment(self.seed, START + timedelta(hours=1))
+        start = START + timedelta(hours=1)
+        if self.lives > 1:
+            start = self.witness.now + timedelta(seconds=self._dark())
+        env = self.env = SimulatedEnvironment(self.seed + LIVES_APART * (self.lives - 1), start)
         env.on_fault("store.after-commit", self.witness.committed)
+        env.on_fault("store.after-commit", self.auditor.committed)
+        self.power.supply(env)
         async with Network(env, self.trace) as network:
             self.network = network
             self.platform = LocalPlatform(
@@ -139,16 +172,25 @@ class Federation:
                 SETTINGS,
                 carrier=self._carrier,
                 supervise=self._supervise,
-                listeners=[self.witness.changed, self.writers.changed],
+                listeners=[self.witness.changed, self.writers.changed, self.auditor.changed],
                 guard=self._guard,
             )
             async with self.platform.run(admin_token="simulated-admin"):
                 self.trace.follow_commits(self.platform.store, env)
+                self.writers.begin(self.platform.store)
+                if self.lives == 1:
+                    self.auditor.begin(self.platform.store)
                 await self._live()
 
+    def _dark(self) -> float:
+        return Random(f"dark {self.seed}").choice((1.0, 30.0, 900.0))
+
     def _carrier(self, handler: Handler, process: str, plane: str) -> Transport:
-        transport = Signed(in_process(handler, process, plane), process)
+        transport = Signed(self._inner(handler, process, plane), process)
         return transport if process == ADMIN else self.network.transport(process, plane, transport)
+
+    def _inner(self, handler: Handler, process: str, plane: str) -> Transport:
+        return in_process(handler, process, plane)
 
     def _guard(self, roles: Roles) -> CallRecord:
         self.calls = CallRecord(roles)
@@ -166,11 +208,11 @@ class Federation:
     async def _live(self) -> None:
         stages = [await self._stage(project) for project in PROJECTS]
         for number, stage in enumerate(stages):
-            author = Author(
-                self.seed * 10 + number, cities=CHOICES, weights=USERS_DO, lengths=LENGTHS
-            )
-            story = self.stories[stage.settings.project] = author.write()
-            await do(stage, Step(0.0, "grant", amount=story.grant))
+            story = self.stories.get(stage.settings.project) or self._write(number)
+            self.stories[stage.settings.project] = story
+            if not self.told[stage.settings.project]:
+                await do(stage, Step(0.0, "grant", amount=story.grant))
+        self.witness.quota_is_kept = not any(s.loses_claims for s in self.stories.values())
         await asyncio.sleep(5)  # budgets are there before anybody spends them
         async with TaskGroup("users") as tasks:
             for stage in stages:
@@ -179,6 +221,11 @@ class Federation:
                 tasks.start(telling, name=f"users of {project}")
             tasks.start(self._accidents(), name="accidents")
         await self._settle(stages)
+
+    def _write(self, number: int) -> Story:
+        weights = CARELESS_DO if self.seed % 4 == 3 else USERS_DO
+        seed = self.seed * 10 + number
+        return Author(seed, cities=CHOICES, weights=weights, lengths=LENGTHS).write()
 
     async def _stage(self, project: str) -> Stage:
         stage = Stage(self, replace(SETTINGS, project=project))
@@ -190,7 +237,7 @@ class Federation:
 
     async def _tell(self, stage: Stage, story: Story) -> None:
         project = stage.settings.project
-        for step in story.steps:
+        for step in story.steps[self.told[project] :]:
             await asyncio.sleep(step.pause)
             await do(stage, step)
             self.told[project] += 1
@@ -249,6 +296,8 @@ class Federation:
 
     async def _settle(self, stages: list[Stage]) -> None:
         ended = asyncio.get_running_loop().time()
+        self.power.cut_at = 0  # all that could be interrupted was done
+        assert not self.broken, "\n".join(self.broken)
 
         async def missing() -> str:
             for stage in stages:

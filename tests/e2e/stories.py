@@ -122,8 +122,8 @@ class Story:
         )
 
 
-DEEDS = ("deploy", "change", "destroy", "recreate", "network", "lose", "drift")
-WEIGHTS = (2, 7, 1, 1, 1, 5, 2)
+DEEDS = ("deploy", "change", "destroy", "recreate", "network", "lose", "drift", "withdraw")
+WEIGHTS = (2, 7, 1, 1, 1, 5, 2, 0)
 LENGTHS = (4, 6, 9, 16)
 
 
@@ -158,6 +158,7 @@ class Author:
             "network": self._network,
             "lose": self._lose,
             "drift": self._drift,
+            "withdraw": self._withdraw,
         }
         for _ in range(chance.choice(self._lengths)):
             deeds[chance.choices(DEEDS, self._weights)[0]]()
@@ -238,6 +239,11 @@ class Author:
             pick=chance.randrange(1000),
         )
 
+    def _withdraw(self) -> None:
+        cities = sorted({city for choice in self._cities for city in choice})
+        pick = self._chance.randrange(len(cities))
+        self._tell("withdraw", target=pick, amount=self._chance.choice((1, 5, 20)))
+
     def _end(self) -> None:
         """Make what is wanted possible."""
         wanted, chance = self._story.wanted, self._chance
@@ -278,6 +284,8 @@ async def do(life: Stage, step: Step) -> None:
             await _lose(life, step)
         case "drift", _:
             await _drift(life, step)
+        case "withdraw", _:
+            await _withdraw(life, step)
         case _:
             raise ValueError(f"nobody knows how to {step.deed}")
 
@@ -343,6 +351,23 @@ async def _grant(life: Stage, amount: int) -> None:
     ]
     patch = merge({"spec": {"allowances": allowances}})
     await life.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
+
+
+async def _withdraw(life: Stage, step: Step) -> None:
+    """Let the project not use a city for a while. What it has there stays."""
+    bindings = (await life.project.list(networking.LOCATION_BINDINGS)).items
+    name = bindings[step.target % len(bindings)].name
+    for status, seconds in (("False", step.amount), ("True", 0)):
+        condition = {
+            "type": "Available",
+            "status": status,
+            "reason": "Maintenance",
+            "message": "said by a person",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        said = merge({"status": {"conditions": [condition]}})
+        await life.project.patch(networking.LOCATION_BINDINGS, name, said, subresource="status")
+        await asyncio.sleep(seconds)
 
 
 def _planes(life: Stage, kind: str) -> tuple[str, ...]:

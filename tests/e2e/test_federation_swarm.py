@@ -1,9 +1,11 @@
 """Management, hub, four cells and three projects under swarm faults, seed by seed.
 
 Users deploy, scale, roll, restart and destroy while processes crash, lines are cut, messages
-are lost, late, doubled and out of order, watches lag and clocks are wrong. At no time may a
-rule of :mod:`tests.e2e.witness` be broken; within five minutes of the last fault every plane
-is as the last wishes say, with nothing left over, and then nobody writes any more.
+are lost, late, doubled and out of order, watches lag and clocks are wrong. In some seeds the
+power goes for all of it at once, in some people delete and edit what is not theirs. At no
+time may a rule of :mod:`tests.e2e.witness` or :mod:`tests.e2e.rules` be broken; within five
+minutes of the last fault every plane is as the last wishes say, with nothing left over, and
+then nobody writes any more.
 
 To see one seed again::
 
@@ -24,6 +26,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from datum_compute.testing.boot import Template, find_memory
+from tests.e2e import planted
 from tests.e2e.federation import Federation, boot
 
 SEEDS = 200
@@ -108,6 +111,33 @@ def test_a_seed_that_fails_says_what_broke_and_how_to_see_it_again(
     [note] = caught.value.__notes__
     assert "a planted rule" in note
     assert note.splitlines()[-1].endswith("python -m tests.e2e.test_federation_swarm 7")
+
+
+PLANTED = {
+    planted.lets_go: ("was let go while there were", "surplus"),
+    planted.forgets_owners: ("is owned by []",),
+    planted.keeps_claims: ("claims: missing [], surplus",),
+    planted.grants_everything: ("are granted on project/",),
+}
+"""What each of them breaks."""
+BUDGET = 6
+"""Seeds within which a planted mistake is to be found."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("mistake", "words"), PLANTED.items(), ids=[each.__name__ for each in PLANTED]
+)
+def test_a_planted_mistake_is_found(
+    mistake: planted.Mistake, words: tuple[str, ...], directory: Path, template: Template
+) -> None:
+    found = planted.caught_by(
+        mistake, range(1, BUDGET + 1), lambda seed, make: tell(seed, directory, template, make)
+    )
+
+    assert found is not None
+    assert any(each in found[1] for each in words), found
 
 
 @pytest.mark.long

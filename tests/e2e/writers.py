@@ -14,7 +14,7 @@ import msgspec
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.transport import Request, Response, Transport
-from datum_compute.platform.apiserver.storage import PlaneStore
+from datum_compute.platform.apiserver.storage import PlaneStore, Store
 from datum_compute.platform.apiserver.storage_table import Event, Table
 
 USER = "local-admin"
@@ -62,6 +62,17 @@ class Writers:
         self.judged = 0
         self._known: dict[Key, Values] = {}
 
+    def begin(self, store: Store) -> None:
+        """A store was opened: what it holds is all that ever was committed."""
+        self._known = {
+            (plane.name, resource, stored.namespace, stored.name): msgspec.json.decode(
+                store.value(stored)
+            )
+            for plane in store.planes.values()
+            for resource in sorted(_KINDS & plane.tables.keys())
+            for stored in plane.table(resource).in_order(None)
+        }
+
     def changed(self, plane: PlaneStore, table: Table, event: Event) -> None:
         if table.resource not in _KINDS:
             return
@@ -80,6 +91,8 @@ class Writers:
 
 def _judge(by: str, key: Key, before: Values, obj: Values) -> str:
     """What is wrong with this change, or an empty text."""
+    if by == USER:
+        return ""  # a person may do anything; that it is put right is for others to show
     plane, kind, _, name = key
     keepers = _keepers(plane, kind, obj)
     for part, may in keepers.items():

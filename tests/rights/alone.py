@@ -17,9 +17,12 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.assembly import rights
 from datum_compute.assembly.manager.groups import Planes, build_manager
 from datum_compute.assembly.manager.settings import ManagerSettings
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client, merge
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
+from datum_compute.platform.apiserver import routing
 from datum_compute.platform.apiserver.access import Authorizer
 from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.platform.network import network_controllers
@@ -31,6 +34,7 @@ from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.calls import Call, CallRecord
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
+from datum_compute.testing.network import Network
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 from tests.e2e.simulation import workload
 
@@ -43,26 +47,37 @@ HOME = "compute-system"
 class _InProcess(Planes):
     """The planes of a manager whose cluster is an embedded one."""
 
-    def __init__(self, embedded: EmbeddedServer, settings: ManagerSettings) -> None:
+    def __init__(
+        self, embedded: EmbeddedServer, network: Network, settings: ManagerSettings
+    ) -> None:
         super().__init__(embedded.env, settings, Registry())
         self._embedded = embedded
+        self._network = network
 
     def own(self, *, fenced: bool = True) -> Client:
-        return client_of(self._embedded, rights.SINGLE)
+        return self._client_of(rights.SINGLE)
 
     def lease(self) -> Client:
-        return client_of(self._embedded, rights.ELECTION)
+        return self._client_of(rights.ELECTION)
+
+    def _client_of(self, user: str) -> Client:
+        inner = InProcessTransport(self._embedded.server.handle)
+        return ApiClient(
+            self._network.transport(user, PLANE, inner),
+            cluster="single",
+            prefix=routing.plane_prefix(PLANE),
+            token=self._embedded.token(user, ()),
+            user_agent=user,
+        )
 
 
-def client_of(embedded: EmbeddedServer, user: str) -> Client:
-    embedded.token(user, ())
-    return embedded.client(PLANE, user)
+Story = Callable[["Alone"], Awaitable[None]]
 
 
-async def record() -> set[Call]:
+async def record(story: Story) -> set[Call]:
     calls = CallRecord(Roles(), permissive=True)
     async with single_cluster(calls) as alone:
-        await live(alone)
+        await story(alone)
     return calls.calls
 
 
@@ -81,6 +96,8 @@ class Alone:
 
     client: Client
     """The administrator's."""
+    network: Network
+    """Between the manager and the cluster."""
     restart: Callable[[], Awaitable[None]]
 
 
@@ -94,15 +111,18 @@ async def single_cluster(authorizer: Authorizer) -> AsyncIterator[Alone]:
         leader_elect=True,
         leader_elect_namespace=HOME,
     )
-    async with embedded_server(
-        env, crds_for=lambda _: crds.all_crds(), cells=(), authorizer=authorizer
-    ) as embedded:
+    async with (
+        embedded_server(
+            env, crds_for=lambda _: crds.all_crds(), cells=(), authorizer=authorizer
+        ) as embedded,
+        Network(env) as network,
+    ):
         client = embedded.client(PLANE)
         await client.create(core.NAMESPACES, {"metadata": {"name": HOME}})
         async with TaskGroup("single cluster") as tasks:
 
             def start() -> asyncio.Task[None]:
-                planes = _InProcess(embedded, settings)
+                planes = _InProcess(embedded, network, settings)
                 manager = build_manager(env, settings, planes, Registry())
                 return tasks.start(manager.run(), name="manager")
 
@@ -113,7 +133,7 @@ async def single_cluster(authorizer: Authorizer) -> AsyncIterator[Alone]:
             around = tasks.start(_around(embedded).run(), name="around")
             running = [start()]
             try:
-                yield Alone(client, restart)
+                yield Alone(client, network, restart)
             finally:
                 await tasks.stop(around, *running)
 
@@ -127,9 +147,8 @@ def _around(embedded: EmbeddedServer) -> Manager:
     return manager
 
 
-async def live(alone: Alone) -> None:
-    """The life of a workload there, from its location to its end."""
-    client = alone.client
+async def furnish(client: Client) -> None:
+    """A location that is bound, and a network."""
     spec = {
         "locationClassName": "self-managed",
         "topology": {"topology.datum.net/city-code": "DFW"},
@@ -159,6 +178,12 @@ async def live(alone: Alone) -> None:
     )
     network = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
     await client.create(networking.NETWORKS, network, NAMESPACE)
+
+
+async def live(alone: Alone) -> None:
+    """The life of a workload there, from its location to its end."""
+    client = alone.client
+    await furnish(client)
     await client.create(compute.WORKLOADS, workload("acme/web:1", 2, ("DFW",)), NAMESPACE)
     await _serves(client, 2)
     for minimum, image in ((3, "acme/web:1"), (1, "acme/web:2")):
@@ -170,6 +195,11 @@ async def live(alone: Alone) -> None:
         await client.patch(compute.WORKLOADS, "web", body, NAMESPACE)
         await asyncio.sleep(60)
         await alone.restart()
+    await _serves(client, 1)
+    blue = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
+    await client.create(networking.NETWORKS, blue, NAMESPACE)
+    moved = {"template": {"spec": {"networkInterfaces": [{"network": {"name": "blue"}}]}}}
+    await client.patch(compute.WORKLOADS, "web", merge({"spec": moved}), NAMESPACE)
     await _serves(client, 1)
     broken = merge({"metadata": {"labels": {compute.LABEL_WORKLOAD_NAME: "other"}}})
     await client.patch(compute.INSTANCES, "web-default-dfw-0", broken, NAMESPACE)

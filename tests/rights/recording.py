@@ -6,25 +6,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from datum_compute.assembly import rights
+from datum_compute.platform.projects.purge import FURNITURE
 from datum_compute.testing import loop
 from datum_compute.testing.calls import Call
-from tests.rights import alone
-from tests.rights.scenarios import SCENARIOS
+from tests.rights import alone, late
+from tests.rights.scenarios import SCENARIOS, Scenario
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-WRITES = frozenset({"create", "update", "patch", "delete"})
 PLANES = {rights.SINGLE: "single", rights.ELECTION: "host"}
 """Of managers alone: not the plane they are recorded on."""
-PURGE = "standin-projects"
-"""It empties the plane of a project that goes, of every kind the plane says it serves."""
+PURGE = ("standin-projects", "project")
+"""It empties the plane of a project that goes, of every kind the plane says it serves. Which
+those are nobody knows beforehand, so its role says so of every kind, and for this only."""
+PURGE_VERBS = ("list", "delete")
 
 
 def record() -> set[Call]:
     """Every call of every process, over all scenarios."""
     found: set[Call] = set()
-    for scenario in SCENARIOS:
+    for scenario in (*SCENARIOS, *map(Scenario, late.STORIES)):
         found |= loop.run(scenario.record(), seed=1)
-    found |= loop.run(alone.record(), seed=1)
+    for story in (alone.live, *late.STORIES_ALONE):
+        found |= loop.run(alone.record(story), seed=1)
     return {by_process(call) for call in found}
 
 
@@ -34,21 +37,19 @@ def by_process(call: Call) -> Call:
         if call.user.startswith(f"{each}-"):
             process = each
     call = replace(call, user=process, plane=PLANES.get(process, call.plane))
-    if process == PURGE and call.plane == "project" and call.verb in ("list", "delete"):
-        call = replace(call, group="*", resource="*")
-    return call
+    return replace(call, group="*", resource="*") if is_of_purge(call) else call
 
 
-def live_reads(calls: Iterable[Call]) -> set[Call]:
-    """What a process watches and writes it also reads: after five seconds in which its watch
-    did not show what it has written. That happens in no scenario for certain, and to every
-    kind at some time."""
-    calls = set(calls)
-    watched = {(c.user, c.plane, c.group, c.resource) for c in calls if c.verb == "watch"}
-    written = {
-        (c.user, c.plane, c.group, c.resource.partition("/")[0]) for c in calls if c.verb in WRITES
-    }
-    return {Call(*each, "get") for each in watched & written}
+def is_of_purge(call: Call) -> bool:
+    """Whether it is a step of emptying a plane. That spares the plane's furniture, so a call
+    on it is one like any other, and stands for itself."""
+    kind = f"{call.resource}.{call.group}" if call.group else call.resource
+    return (
+        (call.user, call.plane) == PURGE
+        and call.verb in PURGE_VERBS
+        and "/" not in call.resource
+        and kind not in FURNITURE
+    )
 
 
 def lines(calls: Iterable[Call]) -> list[str]:

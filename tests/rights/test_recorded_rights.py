@@ -17,7 +17,7 @@ from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.testing.calls import Call, CallRecord
 from tests.rights import alone
 from tests.rights.manifests import allowed, documents
-from tests.rights.recording import by_process, lines, live_reads, record
+from tests.rights.recording import by_process, lines, record
 
 
 def _table() -> Iterator[Call]:
@@ -33,7 +33,7 @@ def test_recorded_calls_of_all_scenarios_equal_the_roles() -> None:
     calls = record()
 
     # As lines: a difference names the process, the plane and the resource.
-    assert lines(calls | live_reads(calls)) == lines(_table())
+    assert lines(calls) == lines(_table())
 
 
 def test_the_files_allow_what_was_recorded_and_nothing_else() -> None:
@@ -111,15 +111,6 @@ def test_a_cells_user_has_rights_in_its_own_cell_only() -> None:
     assert planes["cell/dfw"] == rights.recorded()[rights.CELL]["cell"]
     assert sorted(rights.of_user("provider-lhr")) == ["cell/lhr"]
     assert rights.of_user("ana") == {}
-
-
-def test_what_is_watched_and_written_is_read_live_too() -> None:
-    watched = Call("robot", "hub", "", "pods", "watch")
-    reported = Call("robot", "hub", "", "pods/status", "patch")
-
-    assert live_reads({watched}) == set()
-    assert live_reads({watched, reported}) == {replace(watched, verb="get")}
-    assert live_reads({replace(watched, plane="cell"), reported}) == set()
 
 
 def test_lines_of_the_table_are_read_as_they_are_written() -> None:

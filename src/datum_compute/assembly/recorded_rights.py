@@ -139,7 +139,7 @@ compute.datumapis.com/workloaddeployments get,list,watch,patch
 compute.datumapis.com/workloaddeployments/status patch
 config.karmada.io/resourceinterpretercustomizations list,watch
 core/namespaces get,list,watch,create,delete
-policy.karmada.io/propagationpolicies get,list,watch,patch
+policy.karmada.io/propagationpolicies list,watch,patch
 work.karmada.io/resourcebindings get,list,watch,create,patch
 work.karmada.io/resourcebindings/status patch
 work.karmada.io/works get,list,watch,create,patch,delete

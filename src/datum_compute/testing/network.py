@@ -273,7 +273,7 @@ class Network:
         return sum(
             seconds
             for (name, plural), seconds in self.lags.items()
-            if name == process and plural in path.split("/")
+            if name == process and plural == path.rpartition("/")[2]
         )
 
     def forget(self, stream: _Stream) -> None:

@@ -59,8 +59,8 @@ def network(weather: Weather = CALM, seed: int = 1) -> Network:
     return Network(SimulatedEnvironment(seed), weather=weather)
 
 
-async def messages(transport: Transport) -> AsyncIterator[bytes]:
-    response = await transport.send(WATCH, timeout=30)
+async def messages(transport: Transport, watch: Request = WATCH) -> AsyncIterator[bytes]:
+    response = await transport.send(watch, timeout=30)
     assert response.stream is not None
     return response.stream
 
@@ -243,6 +243,17 @@ async def test_a_watch_lags_in_order_while_reads_are_live() -> None:
         assert now() == 0.0
 
         assert [await anext(stream), now(), await anext(stream), now()] == [b"1", 7.0, b"2", 7.0]
+
+
+async def test_a_kind_lags_and_not_all_that_lies_below_one_of_its_name() -> None:
+    server = Server()
+    below = Request("GET", f"/clusters/dfw{WATCH.path}", WATCH.query)
+    async with network() as lagging:
+        lagging.lags["cell", "clusters"] = 7.0
+        stream = await messages(lagging.transport("cell", "hub", server), below)
+        server.tell(b"1")
+
+        assert [await anext(stream), now()] == [b"1", 0.0]
 
 
 async def test_what_a_dead_process_sent_may_still_arrive_and_nothing_else() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from datum_compute.api.meta import Object
 from datum_compute.api.services import v1alpha1 as services
+from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.platform.entitlements import Approval, entitlement_controllers
 from datum_compute.runtime.patch import values
@@ -64,6 +67,7 @@ async def test_a_request_is_approved_at_once() -> None:
             assert said["origin"] == "Direct"
             assert said["serviceName"] == services.SERVICE_COMPUTE
             assert said["entitledAt"]
+            assert said["observedGeneration"] == 1
             assert await ready(found) == ("True", "EntitlementActive")
 
 
@@ -135,3 +139,16 @@ async def test_an_answered_request_is_not_written_again() -> None:
         async with running(found.env, controllers(found)):
             await settle(60)
             assert (await entitlement(found)).metadata.resource_version == before
+
+
+async def test_a_request_belongs_to_no_namespace_and_its_message_is_short() -> None:
+    assert not ENTITLEMENTS.namespaced
+    async with world() as found:
+        for length in (1024, 1025):
+            spec = {"serviceRef": {"name": "a.example"}, "requestMessage": "x" * length}
+            body = {"metadata": {"name": f"of-{length}"}, "spec": spec}
+            if length > 1024:
+                with pytest.raises(errors.Invalid, match=r"spec\.requestMessage"):
+                    await found.project.create(ENTITLEMENTS, body)
+            else:
+                await found.project.create(ENTITLEMENTS, body)

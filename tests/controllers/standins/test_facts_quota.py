@@ -103,6 +103,33 @@ async def test_what_a_registration_counts_does_not_change(change: Values) -> Non
         await found.root.patch(REGISTRATIONS, "compute-instances", merge(other))
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": "Feature"},
+        {"resourceType": "a" * 254},
+        {"unitConversionFactor": 0},
+        {"claimingResources": []},
+        {"claimingResources": [{"apiGroup": "a", "kind": f"K{i}"} for i in range(21)]},
+    ],
+    ids=lambda spec: str(spec)[:30],
+)
+async def test_a_registration_keeps_its_bounds(spec: Values) -> None:
+    async with world() as found:
+        with pytest.raises(errors.Invalid):
+            await found.root.create(REGISTRATIONS, registration("instances", **spec))
+        await found.root.create(REGISTRATIONS, registration("instances", type="Entity"))
+
+
+@pytest.mark.parametrize("count", [0, 21])
+async def test_a_grant_has_one_to_twenty_allowances_of_nothing_or_more(count: int) -> None:
+    async with world() as found:
+        for amounts in ({f"a/{i}": 1 for i in range(count)}, {INSTANCES: -1}):
+            with pytest.raises(errors.Invalid):
+                await found.project.create(GRANTS, grant("bad", amounts), "milo-system")
+        await found.project.create(GRANTS, grant("good", {INSTANCES: 0}), "milo-system")
+
+
 async def test_a_second_registration_of_a_resource_type_does_not_count() -> None:
     async with judged() as found:
         again = registration("instances")

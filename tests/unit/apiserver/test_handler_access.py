@@ -39,6 +39,22 @@ async def test_a_new_token_replaces_the_old_one() -> None:
         assert (before.status, after.status) == (200, 401)
 
 
+@pytest.mark.parametrize("header", ["impersonate-user", "impersonate-group", "impersonate-uid"])
+async def test_nobody_acts_as_somebody_else_without_knowing_it(header: str) -> None:
+    """``kubectl --as`` must not quietly be what the caller may do under its own name."""
+    async with widget_server() as caller:
+        caller.embedded.server.add_user("robot", ["system:masters"], "first")
+        own = {"authorization": "Bearer first"}
+        assert (await caller.ask("GET", WIDGETS_PATH, headers=own))[0] == 200
+
+        code, refused = await caller.ask("GET", WIDGETS_PATH, headers={**own, header: "bob"})
+
+        assert (code, refused["reason"]) == (403, "Forbidden")
+        assert refused["message"] == (
+            'forbidden: User "robot" cannot impersonate "bob": that is not served here'
+        )
+
+
 async def test_a_user_without_rights_is_told_what_is_missing() -> None:
     async with widget_server() as caller:
         caller.embedded.token("bob", ["developers"])

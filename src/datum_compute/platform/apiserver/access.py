@@ -64,6 +64,10 @@ class Authorizer(Protocol):
         ...
 
 
+_AS_SOMEBODY_ELSE = ("impersonate-user", "impersonate-group", "impersonate-uid")
+"""Refused, since to leave them unread would be to act with the rights of the caller."""
+
+
 def token_hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
@@ -78,6 +82,9 @@ def authenticate(headers: Mapping[str, str], users: Mapping[bytes, UserRow]) -> 
     row = users.get(token_hash(token.strip())) if scheme.lower() == "bearer" else None
     if row is None:
         raise status.unauthorized()
+    for name in _AS_SOMEBODY_ELSE:
+        if name in headers:
+            raise status.no_impersonation(row.name, headers[name])
     return User(row.name, (*row.groups, AUTHENTICATED))
 
 

@@ -97,6 +97,11 @@ def forbidden_path(user: str, verb: str, path: str) -> ApiError:
     return ApiError(403, "Forbidden", message)
 
 
+def no_impersonation(user: str, other: str) -> ApiError:
+    message = f'forbidden: User "{user}" cannot impersonate "{other}": that is not served here'
+    return ApiError(403, "Forbidden", message)
+
+
 def namespace_terminating(resource: Resource, name: str, namespace: str) -> ApiError:
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     error = forbidden(resource, name, why)

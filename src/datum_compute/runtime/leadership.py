@@ -162,7 +162,7 @@ class Leadership:
             self._current = None  # look before the next write
             if self.message != str(error):
                 self.message = str(error)
-                self._log("lease could not be had", reason=self.message)
+                self._log("lease could not be had", logging.WARNING, reason=self.message)
             return False
 
     async def _attempt(self) -> bool:
@@ -251,9 +251,9 @@ class Leadership:
         except (errors.ClientError, TimeoutError) as error:
             self._log("lease not released", reason=str(error))
 
-    def _log(self, message: str, **more: str) -> None:
+    def _log(self, message: str, level: int = logging.INFO, **more: str) -> None:
         fields = {"lease": str(self.lease), "identity": self.identity, **more}
-        logger.info(message, extra={"fields": fields})
+        logger.log(level, message, extra={"fields": fields})
 
 
 class FencedTransport:

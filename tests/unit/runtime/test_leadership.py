@@ -247,3 +247,18 @@ async def test_who_leads_is_a_metric() -> None:
             ]
 
     assert sorted(values) == [0, 1]
+
+
+async def test_a_lease_that_cannot_be_had_is_a_warning_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever waits for it is ready and does nothing: that must not go unseen."""
+    async with embedded_server() as embedded:
+        nowhere = LeaseName("nowhere", LEASE.name)
+        client = embedded.client("cell/dfw")
+        async with running(Leadership(client, nowhere, "first", SimulatedEnvironment())):
+            await asyncio.sleep(60)
+
+    told = [each for each in caplog.records if each.message == "lease could not be had"]
+    assert [each.levelname for each in told] == ["WARNING"]
+    assert 'namespaces "nowhere" not found' in getattr(told[0], "fields", {})["reason"]

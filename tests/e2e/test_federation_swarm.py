@@ -142,7 +142,8 @@ def test_a_planted_mistake_is_found(
 
 @pytest.mark.long
 def test_a_seed_takes_the_same_course_in_any_process() -> None:
-    """Every request, reply, fault and commit; sets and dicts are laid out differently."""
+    """Every request, reply, fault and commit; sets and dicts are laid out differently. In the
+    first of the two seeds people are careless, in the second the power goes."""
     first, second = (_seen_elsewhere(hash_seed) for hash_seed in ("1", "2"))
 
     assert first == second
@@ -151,7 +152,7 @@ def test_a_seed_takes_the_same_course_in_any_process() -> None:
 
 def _seen_elsewhere(hash_seed: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.test_federation_swarm", "1", "2"],
+        [sys.executable, "-m", "tests.e2e.test_federation_swarm", "3", "4"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,

@@ -281,7 +281,7 @@ def test_a_projects_deployment_outlives_all_there_is_of_it_on_the_hub() -> None:
 
     world.remove(PROJECT, "workloaddeployments", deployment("project-d", "default"))
 
-    assert world.breaks("['Work work', 'its binding', 'its copy']")
+    assert world.breaks("['Work work', 'resourcebindings', 'workloaddeployments']")
 
 
 def drained(world: World, *, ready: str = "True", left: int = 0, asked: int = 0) -> None:

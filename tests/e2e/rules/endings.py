@@ -22,8 +22,8 @@ from tests.e2e.planes import (
     status_of,
 )
 
-UNDER_WAY = 40_000
-"""Milliseconds: how long a deletion may be on its way that was decided on a live answer."""
+UNDER_WAY = 50_000
+"""Milliseconds: how old a live answer may be when what was decided on it arrives."""
 PATIENCE = 150_000
 """Milliseconds that a cell has at the least to stop what runs: ten minutes of a clock that is
 five ahead and too fast, and what is decided on them."""
@@ -64,7 +64,9 @@ class Endings:
         uid = change.obj["metadata"]["uid"]
         for each in planes.all(change.plane, "workloaddeployments", change.namespace):
             key = (change.plane, "workloaddeployments", change.namespace, each["metadata"]["name"])
-            if each["spec"]["workloadRef"].get("uid") == uid and planes.is_old(*key):
+            if each["spec"]["workloadRef"].get("uid") == uid and planes.is_old(
+                *key, than=UNDER_WAY
+            ):
                 yield each["metadata"]["name"]
 
     def _in_cell(self, planes: Planes, change: Change) -> Iterator[str]:
@@ -72,16 +74,15 @@ class Endings:
         for each in planes.all(change.plane, "instances", change.namespace):
             key = (change.plane, "instances", change.namespace, each["metadata"]["name"])
             label = labels_of(each).get(compute.LABEL_WORKLOAD_DEPLOYMENT_UID)
-            if label == uid and planes.is_old(*key):
+            if label == uid and planes.is_old(*key, than=UNDER_WAY):
                 yield each["metadata"]["name"]
 
     def _on_hub(self, planes: Planes, change: Change) -> Iterator[str]:
         namespace = planes.hub_namespace(change.plane, change.namespace)
         binding = f"{change.name}-workloaddeployment"
-        if planes.is_old("hub", "workloaddeployments", namespace, change.name):
-            yield "its copy"
-        if planes.is_old("hub", "resourcebindings", namespace, binding):
-            yield "its binding"
+        for kind, name in (("workloaddeployments", change.name), ("resourcebindings", binding)):
+            if planes.is_old("hub", kind, namespace, name, than=UNDER_WAY):
+                yield kind
         for work in planes.all("hub", "works"):
             notes, meta = notes_of(work), work["metadata"]
             of = (
@@ -89,7 +90,7 @@ class Endings:
                 notes.get(karmada.ANNOTATION_BINDING_NAME),
             )
             if of == (namespace, binding) and planes.is_old(
-                "hub", "works", meta["namespace"], meta["name"]
+                "hub", "works", meta["namespace"], meta["name"], than=UNDER_WAY
             ):
                 yield f"Work {meta['name']}"
 
@@ -102,7 +103,7 @@ class Endings:
         if source is None or change.obj["metadata"]["uid"] in self.ordered:
             return
         if not is_deleting(source):
-            if planes.is_old(*key):
+            if planes.is_old(*key, than=UNDER_WAY):
                 yield f"{change} was deleted while its project has it"
             return
         if planes.now - _told_at(source) > PATIENCE or not self._is_bound(planes, change):
@@ -130,7 +131,7 @@ class Endings:
         for each in planes.all("hub", "workloaddeployments", change.namespace):
             city = labels_of(each).get(compute.LABEL_TOPOLOGY_CITY_CODE, "")
             key = ("hub", "workloaddeployments", change.namespace, each["metadata"]["name"])
-            if names.policy_name(city) == change.name and planes.is_old(*key):
+            if names.policy_name(city) == change.name and planes.is_old(*key, than=UNDER_WAY):
                 yield f"{change} was deleted while it routes {each['metadata']['name']}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,54 @@ async def test_owners_and_finalizers_of_the_template_stay_at_home() -> None:
 
         assert member.metadata.finalizers == ()
         assert member.metadata.owner_references == ()
+
+
+async def test_a_binding_left_behind_is_taken_over_by_the_template_made_again() -> None:
+    """Deleted with ``--cascade=orphan``, a template leaves a binding that nobody owns, and
+    nobody would ever collect."""
+    async with federation() as found:
+        await create_policy(found.hub, NS, "DFW")
+        await found.hub.create(WDS, deployment("app-web-dfw", NS, "DFW"), NS)
+        member = await in_dfw(found)
+        left = await until(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, scheduled)
+        await found.hub.delete(WDS, "app-web-dfw", NS, propagation="Orphan")
+        await until_gone(found.hub, WDS, "app-web-dfw", NS)
+        body = deployment("app-web-dfw", NS, "DFW")
+        body["spec"]["scaleSettings"]["minReplicas"] = 3
+        made = await found.hub.create(WDS, body, NS)
+        binding = await until(
+            found.hub,
+            karmada.RESOURCE_BINDINGS,
+            BINDING,
+            NS,
+            lambda obj: [each.uid for each in obj.metadata.owner_references] == [made.metadata.uid],
+        )
+        after = await until(
+            found.cells["dfw"],
+            WDS,
+            "app-web-dfw",
+            NS,
+            lambda obj: values(obj.spec)["scaleSettings"]["minReplicas"] == 3,
+        )
+
+        assert binding.metadata.uid == left.metadata.uid
+        assert after.metadata.uid == member.metadata.uid, "what ran there, runs on"
+
+
+async def test_a_binding_that_lost_its_owner_gets_it_back() -> None:
+    async with federation() as found:
+        await create_policy(found.hub, NS, "DFW")
+        made = await found.hub.create(WDS, deployment("app-web-dfw", NS, "DFW"), NS)
+        await until(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, scheduled)
+        body: dict[str, Any] = {"metadata": {"ownerReferences": []}}
+        await found.hub.patch(karmada.RESOURCE_BINDINGS, BINDING, merge(body), NS)
+        await until(
+            found.hub,
+            karmada.RESOURCE_BINDINGS,
+            BINDING,
+            NS,
+            lambda obj: [each.uid for each in obj.metadata.owner_references] == [made.metadata.uid],
+        )
 
 
 async def test_a_city_without_a_cell_says_no_cluster_fit_until_one_joins() -> None:

@@ -15,5 +15,6 @@ def is_content_changed(old: Object | None, new: Object | None) -> bool:
         or before.uid != now.uid
         or before.labels != now.labels
         or before.annotations != now.annotations
+        or before.owner_references != now.owner_references
         or before.deleting != now.deleting
     )

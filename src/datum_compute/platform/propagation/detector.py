@@ -19,6 +19,7 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.scheme import Resource
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.client import errors
+from datum_compute.client.protocol import merge
 from datum_compute.env import Environment
 from datum_compute.platform.propagation import names, schedule
 from datum_compute.platform.propagation.changes import is_content_changed
@@ -81,8 +82,10 @@ class _Detector:
 
     def template_of_binding(self, cluster: str, binding: Object) -> Iterable[Request]:
         owner = binding.metadata.controller()
-        if owner is not None and owner.kind == self._resource.kind:
-            yield Request(cluster, binding.namespace, owner.name)
+        # One that lost its owner still says whose it is.
+        whose = owner or binding.view(karmada.ResourceBinding).spec.resource
+        if whose.kind == self._resource.kind:
+            yield Request(cluster, binding.namespace, whose.name)
 
     async def reconcile(self, request: Request) -> Result:
         hub = self._hub.get(request.cluster)
@@ -135,9 +138,11 @@ class _Detector:
                 await self._create_binding(hub, template, policy, name)
             return
         owner = binding.metadata.controller()
-        if owner is None or owner.uid != template.metadata.uid or binding.metadata.deleting:
+        if binding.metadata.deleting or (owner and owner.uid != template.metadata.uid):
             # A template deleted and made again: the old binding must be collected first.
             raise Waiting(f"binding {name} of a predecessor is not gone yet", 5.0)
+        if owner is None:
+            binding = await _adopt(hub, binding, template)
         current = patch.values(binding.spec)
         kept = {key: value for key, value in current.items() if key != PRESERVE}
         await patch.ensure_metadata(
@@ -189,6 +194,19 @@ class _Detector:
             await hub.client.create(karmada.RESOURCE_BINDINGS, body, template.namespace)
         except errors.AlreadyExists as error:
             raise Waiting(f"binding {name} is there already, and not seen yet", 1.0) from error
+
+
+async def _adopt(hub: Cluster, binding: Object, template: Object) -> Object:
+    """Take a binding that nobody owns, and that would never be collected: its template went
+    without what belongs to it, and was made again."""
+    metadata = {
+        "uid": binding.metadata.uid,
+        "resourceVersion": binding.metadata.resource_version,
+        "ownerReferences": [owner_reference(template, controller=True)],
+    }
+    return await hub.client.patch(
+        karmada.RESOURCE_BINDINGS, binding.name, merge({"metadata": metadata}), binding.namespace
+    )
 
 
 def _binding_spec(template: Object, policy: Object) -> Values:

@@ -95,6 +95,24 @@ async def test_all_writes_of_one_tick_are_one_commit() -> None:
     assert env.fault_counts["store.before-commit"] == 1
 
 
+async def test_versions_of_an_object_share_what_they_have_in_common() -> None:
+    """The history holds every version of the last minutes; labels are most of one."""
+    plane = Store(SimulatedEnvironment()).open_plane("p", "root")
+    owner = {"uid": "u", "apiVersion": "v1", "kind": "Thing", "name": "owner"}
+
+    def write(size: int, label: str) -> Stored:
+        more = {"labels": {"of": label}, "ownerReferences": [dict(owner)], "finalizers": ["a/b"]}
+        return put(plane, "one", size, **more)
+
+    first, second, third = write(1, "web"), write(2, "web"), write(3, "api")
+
+    assert second.labels is first.labels
+    assert second.owners is third.owners is first.owners
+    assert second.finalizers is third.finalizers is first.finalizers
+    assert (first.labels, third.labels) == ({"of": "web"}, {"of": "api"})
+    assert [each.revision - first.revision for each in (first, second, third)] == [0, 1, 2]
+
+
 async def test_events_are_delivered_after_the_commit_in_revision_order() -> None:
     store = Store(SimulatedEnvironment())
     plane = store.open_plane("p", "root")

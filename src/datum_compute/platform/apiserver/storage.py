@@ -106,7 +106,7 @@ class PlaneStore:
         metadata = obj["metadata"]
         revision = self.revision = self.revision + 1
         metadata["resourceVersion"] = str(revision)
-        stored = build_stored(self._store.next_seq(), revision, obj, passed)
+        stored = build_stored(self._store.next_seq(), revision, obj, before, passed)
         self._apply(table, Event(revision, before, stored, False, batch.time), PUT, batch)
         return stored
 
@@ -115,7 +115,7 @@ class PlaneStore:
         batch = self._store.open_batch()
         revision = self.revision = self.revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
-        stored = build_stored(self._store.next_seq(), revision, obj)
+        stored = build_stored(self._store.next_seq(), revision, obj, before)
         self._apply(table, Event(revision, before, stored, True, batch.time), DELETE, batch)
         return stored
 
@@ -330,10 +330,7 @@ class Store:
     def _write(self, batch: _Batch) -> None:
         self._file.begin()
         self._file.append(batch.rows)
-        for row in batch.dropped:
-            self._file.put_plane(row)
-        for plane in batch.planes.values():
-            self._file.put_plane(plane.to_row())
+        self._file.put_planes([*batch.dropped, *(each.to_row() for each in batch.planes.values())])
         self._env.fault("store.before-commit")
         self._file.commit()
         self._env.fault("store.after-commit")
@@ -378,12 +375,12 @@ class Store:
             return False
         self._file.begin()
         self._file.delete(freed)
-        for plane in touched:
-            if plane.id:
-                # Only what is committed: the open batch has not been written yet.
-                self._file.put_plane(
-                    PlaneRow(plane.name, plane.id, plane.type, plane.committed, plane.compacted)
-                )
+        # Only what is committed: the open batch has not been written yet.
+        self._file.put_planes(
+            PlaneRow(plane.name, plane.id, plane.type, plane.committed, plane.compacted)
+            for plane in touched
+            if plane.id
+        )
         self._file.commit()
         self._file.shrink(COMPACTION_ROWS)
         return len(freed) >= COMPACTION_ROWS

@@ -136,11 +136,11 @@ class LogFile:
             rows,
         )
 
-    def put_plane(self, row: PlaneRow) -> None:
-        self._db.execute(
+    def put_planes(self, rows: Iterable[PlaneRow]) -> None:
+        self._db.executemany(
             "INSERT OR REPLACE INTO planes (name, id, type, revision, compacted)"
             " VALUES (?, ?, ?, ?, ?)",
-            (row.name, row.id, row.type, row.revision, row.compacted),
+            [(row.name, row.id, row.type, row.revision, row.compacted) for row in rows],
         )
 
     def put_user(self, row: UserRow) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 _NO_LABELS: dict[str, str] = {}
 
@@ -126,26 +128,37 @@ class Table:
 
 
 def build_stored(
-    seq: int, revision: int, obj: dict[str, Any], passed: object | None = None
+    seq: int,
+    revision: int,
+    obj: dict[str, Any],
+    before: Stored | None = None,
+    passed: object | None = None,
 ) -> Stored:
-    """The version that ``obj`` is, which was made by us and is complete."""
+    """The version that ``obj`` is, which was made by us and is complete. What it has in common
+    with the version ``before`` it is kept once: an object has many in the history."""
     raw = _encode(obj)
     metadata = obj["metadata"]
     references = metadata.get("ownerReferences")
+    labels = metadata.get("labels") or _NO_LABELS
+    owners = tuple(map(_owner, references)) if references else ()
+    finalizers = tuple(metadata.get("finalizers") or ())
+    deleting = "deletionTimestamp" in metadata
+    if before is None:
+        names = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
+        api_version = obj["apiVersion"]
+    else:
+        names = before.namespace, before.name, before.uid
+        api_version = _same(obj["apiVersion"], before.api_version)
+        labels = _same(labels, before.labels)
+        owners = _same(owners, before.owners)
+        finalizers = _same(finalizers, before.finalizers)
     return Stored(
-        seq,
-        revision,
-        metadata.get("namespace", ""),
-        metadata["name"],
-        metadata["uid"],
-        obj["apiVersion"],
-        metadata.get("labels") or _NO_LABELS,
-        tuple(map(_owner, references)) if references else (),
-        tuple(metadata.get("finalizers") or ()),
-        "deletionTimestamp" in metadata,
-        raw,
-        passed,
+        seq, revision, *names, api_version, labels, owners, finalizers, deleting, raw, passed
     )
+
+
+def _same(new: T, known: T) -> T:
+    return known if new == known else new
 
 
 def _owner(reference: dict[str, Any]) -> Owner:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from datum_compute.platform.propagation.pace import BURST, Allowance
+import pytest
+
+from datum_compute.platform.propagation.pace import (
+    ALL_PER_SECOND,
+    BURST,
+    PER_SECOND,
+    TIDY_SECONDS,
+    Allowance,
+    Allowances,
+)
 
 
 def test_after_the_wait_a_change_may_go_up() -> None:
@@ -17,3 +26,55 @@ def test_after_the_wait_a_change_may_go_up() -> None:
         now += allowance.wait(now)
 
         assert allowance.wait(now) == 0.0
+
+
+def gone_up(works: int, seconds: float) -> list[int]:
+    """How often each Work's status goes up when it changes all the time."""
+    allowances = Allowances()
+    counts = [0] * works
+    due = [0.0] * works
+    while (now := min(due)) < seconds:
+        work = due.index(now)
+        wait = allowances.take(work, now)
+        counts[work] += not wait
+        due[work] = now + (wait or 0.05)
+    return counts
+
+
+def test_a_few_works_that_change_all_the_time_have_their_own_rate() -> None:
+    for count in gone_up(5, 60.0):
+        assert count == pytest.approx(BURST + PER_SECOND * 60.0, abs=2)
+
+
+def test_many_works_share_what_all_of_them_may_have() -> None:
+    counts = gone_up(50, 60.0)
+
+    assert sum(counts) == pytest.approx(50 * BURST + ALL_PER_SECOND * 60.0, rel=0.1)
+    assert max(counts) - min(counts) <= 2, "none gets more than another"
+
+
+def test_a_work_that_was_quiet_is_not_kept_and_has_its_burst_again() -> None:
+    allowances = Allowances()
+    for work in range(50):
+        allowances.take(work, 0.0)
+    later = 1.0 + BURST / (ALL_PER_SECOND / 50)
+
+    assert [allowances.take("late", later) for _ in range(BURST)] == [0.0] * BURST
+    assert len(allowances) == 1, "the others are full again"
+    assert allowances.take("late", later) == pytest.approx(1 / PER_SECOND)
+    allowances.forget("late")
+    assert len(allowances) == 0
+
+
+def test_others_that_stop_leave_their_share() -> None:
+    allowances = Allowances()
+    for work in range(50):
+        for _ in range(BURST):
+            allowances.take(work, 0.0)
+    slow = allowances.take(0, 0.0)
+    later = 2 * TIDY_SECONDS + BURST / (ALL_PER_SECOND / 50)
+    for _ in range(BURST):
+        allowances.take(0, later)
+
+    assert slow == pytest.approx(50 / ALL_PER_SECOND)
+    assert allowances.take(0, later) == pytest.approx(1 / PER_SECOND)

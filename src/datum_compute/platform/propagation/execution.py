@@ -33,7 +33,7 @@ from datum_compute.env import Environment
 from datum_compute.platform.propagation import manifest as manifests
 from datum_compute.platform.propagation import names, schedule
 from datum_compute.platform.propagation.changes import is_content_changed
-from datum_compute.platform.propagation.pace import Allowance
+from datum_compute.platform.propagation.pace import Allowances
 from datum_compute.platform.propagation.strays import OBJECTS_BY_WORK, remove_strays, work_of
 from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
@@ -125,7 +125,7 @@ class _Execution:
         self._unkept: dict[Request, tuple[str, Values]] = {}
         """Per Work the uid of the member's object and the change it did not keep when told
         to: a member with an older schema prunes, one with other defaults fills in."""
-        self._allowances: dict[Request, Allowance] = {}
+        self._allowances = Allowances()
 
     def works_of_cluster(self, cluster: str, member: Object) -> Iterable[Request]:
         hub = self._hub.get(cluster)
@@ -150,7 +150,7 @@ class _Execution:
         work = hub.cache(karmada.WORKS).get(request.name, request.namespace)
         if work is None:
             self._unkept.pop(request, None)
-            self._allowances.pop(request, None)
+            self._allowances.forget(request)
             await self._clear_up(hub, request)
             return DONE
         cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
@@ -240,10 +240,8 @@ class _Execution:
             if not reported or reported == _reported_before(status):
                 return 0.0
             now = asyncio.get_running_loop().time()
-            allowance = self._allowances.setdefault(request, Allowance.full(now))
-            if wait := allowance.wait(now):
+            if wait := self._allowances.take(request, now):
                 return wait
-            allowance.spend()
         status["conditions"] = conditions.to_wire(wanted)
         if reported:
             item = {"identifier": self._identifier(manifest), "status": reported}

@@ -98,7 +98,7 @@ class Controller:
         self._workers = workers
         self._all_workers = 2 * workers if workers > 1 else 1
         self._sources: tuple[Source, ...] = (*watches, *reads)
-        self._echoes = Echoes()
+        self._echoes = Echoes(watch.resource for watch in watches if not watch.own_writes)
         self._intake = Intake(
             name, fleet, self._sources, self._add, self._forget_cluster, self._echoes
         )

@@ -15,7 +15,7 @@ however deep, is noted; whoever writes outside one (a test, a tool) is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 
 import msgspec
@@ -56,14 +56,21 @@ stay for ever; when there are so many, all are forgotten, which costs a run each
 
 
 class Echoes:
-    """Revisions that one controller has written and its watches have yet to tell of."""
+    """Revisions that one controller has written and its watches have yet to tell of. Only those
+    of ``resources``, whose watches leave them out, are kept."""
 
-    __slots__ = ("_expected",)
+    __slots__ = ("_expected", "_resources")
 
-    def __init__(self) -> None:
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        self._resources = tuple(resources)
         self._expected: set[tuple[str, str]] = set()
 
-    def expect(self, obj: Object) -> None:
+    def __len__(self) -> int:
+        return len(self._expected)
+
+    def expect(self, resource: Resource, obj: Object) -> None:
+        if resource not in self._resources:
+            return
         if len(self._expected) >= MAX_ECHOES:
             self._expected.clear()
         self._expected.add((obj.metadata.uid, obj.metadata.resource_version))
@@ -182,7 +189,7 @@ class RememberingClient(ReadsThrough):
         if run is None or obj.kind != resource.kind:
             return
         if run.echoes is not None:
-            run.echoes.expect(obj)
+            run.echoes.expect(resource, obj)
         for cache in self._caches(resource):
             if cache.expects(obj):
                 revision = obj.metadata.resource_version

@@ -111,14 +111,14 @@ def _slots(
     """
     slots: dict[int, compute.Instance] = {}
     strays = []
-    for instance in sorted(instances, key=_identity):
+    for instance in instances:
         meta = instance.metadata
         ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
         if ordinal is None or meta.name != names.instance_name(deployment, ordinal):
             strays.append(instance)
         else:
             slots[ordinal] = instance
-    return slots, strays
+    return slots, sorted(strays, key=_identity)
 
 
 def _replacements(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 
 from datum_compute.api.compute import vocabulary as words
@@ -42,13 +43,16 @@ def instance_name(deployment: str, ordinal: int) -> str:
 
 def ordinal_of(labels: Mapping[str, str], name: str, deployment: str) -> int | None:
     """The ordinal an Instance says it has: by its label, else by its name."""
-    label = labels.get(words.LABEL_INSTANCE_INDEX, "")
-    if _ORDINAL.fullmatch(label):
-        return int(label)
-    prefix, suffix = f"{deployment}-", name.removeprefix(f"{deployment}-")
-    if name.startswith(prefix) and _ORDINAL.fullmatch(suffix):
-        return int(suffix)
-    return None
+    ordinal = _parsed(labels.get(words.LABEL_INSTANCE_INDEX, ""))
+    prefix = f"{deployment}-"
+    if ordinal is None and name.startswith(prefix):
+        return _parsed(name.removeprefix(prefix))
+    return ordinal
+
+
+@lru_cache(maxsize=4096)  # asked of every Instance of a deployment, in pass after pass
+def _parsed(text: str) -> int | None:
+    return int(text) if _ORDINAL.fullmatch(text) else None
 
 
 def claim_name(instance: str) -> str:

@@ -80,8 +80,7 @@ def decide_conditions(
 def is_ready_due(instance: compute.Instance) -> bool:
     """Whether Ready has still to follow what the provider says by now; behind a gate there is
     no provider to follow."""
-    serves = instance.programmed and instance.available
-    return serves != instance.ready and not instance.gates
+    return instance.serves != instance.ready and not instance.gates
 
 
 def denied_quota(current: Conditions) -> Condition | None:

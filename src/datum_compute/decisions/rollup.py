@@ -166,9 +166,10 @@ def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, str, str]]
     """Priority, reason and message of each unready Instance; lowest ordinal first, so that
     the first of equals is the one to show."""
     causes = []
-    for instance in sorted(instances, key=lambda each: _by_ordinal(each.metadata.name)):
+    unready = [each for each in instances if not each.ready]
+    for instance in sorted(unready, key=lambda each: _by_ordinal(each.metadata.name)):
         ready = conditions.find(instance.status.conditions, compute.CONDITION_READY)
-        if ready is None or ready.status == conditions.TRUE:
+        if ready is None:
             continue
         denied = denied_quota(instance.status.conditions)
         blamed = ready

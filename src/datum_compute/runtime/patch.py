@@ -39,11 +39,13 @@ def difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Values:
     }
     for key, value in wanted.items():
         present = current.get(key)
+        if present == value:
+            continue  # mostly, and then nothing inside needs a look
         if isinstance(value, Mapping) and isinstance(present, Mapping):
             inner = difference(present, value)
             if inner:
                 change[key] = inner
-        elif present != value:
+        else:
             change[key] = value
     return change
 

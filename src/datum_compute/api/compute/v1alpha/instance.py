@@ -287,6 +287,11 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
     def available(self) -> bool:
         return conditions_.is_true(self.status.conditions, words.CONDITION_AVAILABLE)
 
+    @cached_property
+    def serves(self) -> bool:
+        """Whether it does all that is asked of it, as its provider says."""
+        return self.programmed and self.available
+
 
 _WAITING = "Waiting for controller"
 

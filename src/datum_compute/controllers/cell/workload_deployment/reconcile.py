@@ -29,9 +29,6 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
 
-HELD_SECONDS = 15.0
-"""How often a cell without contact looks whether it may roll again."""
-
 ROLLING_SECONDS = 30.0
 """How often a roll under way is looked at: contact is lost without an event, and then the
 report has to say that the rest is held back."""
@@ -94,23 +91,24 @@ class DeploymentReconciler:
         except errors.ClientError as error:
             failures.append(error)
         found = instances.instances_of(cell, deployment)
+        views = [each.view(compute.Instance) for each in found]
         revision = _revision(deployment)
         # A cell without contact cannot know whether what it would start instead may start.
         hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
         plan = Plan()
         try:
-            plan = self._plan(request, deployment, found, revision, hold_rolls)
+            plan = self._plan(request, deployment, views, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
             await self._signals.acted(cell, deployment, found, plan.now)
             if state.ready:
-                await _open_network_gates(cell, found)
+                await _open_network_gates(cell, found, views)
         except (errors.ClientError, Waiting, Terminal) as error:
             failures.append(error)
-        result = await self._report(cell, deployment, found, revision, state, plan.forbidden)
+        result = await self._report(cell, deployment, views, revision, state, plan.forbidden)
         if failures:
             raise failures[0]
         if result.delay is None and hold_rolls:
-            return after(HELD_SECONDS)  # contact is made without an event
+            return after(self._contacts.look_again(deployment.namespace))
         if result.delay is None and any(isinstance(step, Delete) for step in plan.in_line):
             return after(ROLLING_SECONDS)
         return result
@@ -124,13 +122,12 @@ class DeploymentReconciler:
         self,
         request: Request,
         deployment: Object,
-        found: list[Object],
+        views: list[compute.Instance],
         revision: str,
         hold_rolls: str,
     ) -> Plan:
         """The plan, decided anew only when something it depends on has changed: most passes
         are about conditions that matter to the report alone."""
-        views = [each.view(compute.Instance) for each in found]
         depends_on = (
             deployment.metadata.uid,
             bytes(deployment.spec),
@@ -178,7 +175,7 @@ class DeploymentReconciler:
         self,
         cell: Cluster,
         deployment: Object,
-        found: list[Object],
+        views: list[compute.Instance],
         revision: str,
         state: NetworkState,
         held: Sequence[HeldBack] = (),
@@ -187,7 +184,6 @@ class DeploymentReconciler:
         if left > 0:
             # Not even counted: with many Instances that is most of a pass.
             return after(left)
-        views = [each.view(compute.Instance) for each in found]
         if left := self._held(deployment, views):
             return after(left)
         status = compute.deployment_status_to_wire(
@@ -229,8 +225,9 @@ class DeploymentReconciler:
         found = await removal.remove(cell, deployment)
         if not found:
             return DONE
+        views = [each.view(compute.Instance) for each in found]
         return await self._report(
-            cell, deployment, found, _revision(deployment), networks.INTEGRATION_OFF
+            cell, deployment, views, _revision(deployment), networks.INTEGRATION_OFF
         )
 
 
@@ -243,8 +240,9 @@ def _revision_of(spec: bytes) -> str:
     return template_hash(json.loads(spec or b"{}").get("template") or {})
 
 
-async def _open_network_gates(cell: Cluster, found: list[Object]) -> None:
-    for instance in found:
-        view = instance.view(compute.Instance)
-        if has_gate(view, compute.GATE_NETWORK) and not view.metadata.deleting:
+async def _open_network_gates(
+    cell: Cluster, found: list[Object], views: list[compute.Instance]
+) -> None:
+    for instance, view in zip(found, views, strict=True):
+        if view.gates and has_gate(view, compute.GATE_NETWORK) and not view.metadata.deleting:
             await ensure_gate_removed(cell.client, instance, compute.GATE_NETWORK)

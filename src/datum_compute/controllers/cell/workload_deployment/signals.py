@@ -7,7 +7,7 @@ and a Warning for what is in the way. Each action on an Instance is counted by i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -48,9 +48,11 @@ class DeploymentSignals:
         cell: Cluster,
         deployment: Object,
         found: Iterable[Object],
-        actions: Iterable[plan.Action],
+        actions: Sequence[plan.Action],
     ) -> None:
         """These were carried out; ``found`` is what there was before."""
+        if not actions:
+            return
         going = {each.metadata.uid for each in found if each.metadata.deleting}
         for action in actions:
             if isinstance(action, plan.Create):

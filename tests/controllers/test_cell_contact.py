@@ -113,6 +113,42 @@ async def test_rolls_wait_for_a_project_that_is_away_and_the_deployment_says_so(
             await deployments.deleting(w, deployments.ZERO)
 
 
+async def test_after_a_short_cut_a_roll_goes_on_soon_and_after_a_long_one_not_much_later() -> None:
+    """Contact is made without an event, so whoever is held back looks, more and more seldom."""
+    async with world() as w:
+        await deployments.given(w, 1)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        link.cut = True
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO)
+            await deployments.change(w, template=template("acme/web:2"))
+            await settle(1)
+            link.cut = False
+            await settle(8)
+            (rolled,) = (await w.cell.list(compute.INSTANCES)).items
+            assert rolled.metadata.deleting
+            await let_go(w.cell, compute.INSTANCES, deployments.ZERO, w.hub_namespace)
+            await deployments.all_run(w, deployments.ZERO)
+
+            link.cut = link.deaf = True
+            await settle(3600)  # until no watch is left
+            await deployments.change(w, template=template("acme/web:3"))
+            await settle(60)
+            before = cell.statistics().runs
+            await settle(3600)
+            assert cell.statistics().runs - before <= 3600 / 15
+            link.cut = link.deaf = False
+            await deployments.deleting(w, deployments.ZERO)
+
+
 async def test_a_project_that_refuses_to_show_its_claims_is_not_away() -> None:
     """Somebody answers, so nobody is cut off: the roll goes on, and quota says what it says."""
     async with world() as w:

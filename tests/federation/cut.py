@@ -18,8 +18,10 @@ from tests.federation import stage
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 BACK_WITHIN = 60.0
-"""Seconds after its return in which everything is as wanted; half of it is the longest pause
-of a watch between two tries."""
+"""Seconds after its return in which everything is as wanted. Karmada believes in a member
+after half a minute of answers; half a minute is also the longest pause of a watch."""
+BLINK_WITHIN = 10.0
+"""The same after a cut so short that Karmada has not noticed."""
 NOTICED_AFTER = 2 * MINUTE
 DEPLOYMENT = "web-default-dfw"
 MANAGER, PROVIDER = "compute-cell-dfw", "provider-dfw"
@@ -128,9 +130,11 @@ async def errors_of(life: Stage) -> dict[str, float]:
     return {name: counts[f'controller="{name}"'] for name in ("instance", "workload-deployment")}
 
 
-async def come_back(life: Stage, connect: Callable[[], object]) -> None:
+async def come_back(
+    life: Stage, connect: Callable[[], object], *, within: float = BACK_WITHIN
+) -> None:
     connect()
-    await eventually("as wanted", lambda: running_as(life, "acme/web:2", 6), within=BACK_WITHIN)
+    await eventually("as wanted", lambda: running_as(life, "acme/web:2", 6), within=within)
     await check_reachable(life)
 
 

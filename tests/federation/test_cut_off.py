@@ -42,6 +42,7 @@ from tests.e2e.simulation import Life, apply, everywhere, running_as, workload
 from tests.e2e.witness import Witness
 from tests.federation.cut import (
     BACK_WITHIN,
+    BLINK_WITHIN,
     DAY,
     DEPLOYMENT,
     HOUR,
@@ -64,6 +65,7 @@ from tests.federation.stage import stage
     "seconds",
     [
         1.0,
+        pytest.param(40.0, marks=pytest.mark.long),
         MINUTE,
         10 * MINUTE,
         pytest.param(HOUR, marks=pytest.mark.long),
@@ -82,7 +84,8 @@ def test_a_cell_cut_off_lives_on_and_catches_up_in_seconds(seconds: float, tmp_p
         if seconds >= NOTICED_AFTER:
             await check_told(life, cut_at)
             assert await errors_of(life) == before, "a pass failed because the centre is away"
-        await come_back(life, lambda: life.cuts.connect("dfw"))
+        within = BLINK_WITHIN if seconds <= 1 else BACK_WITHIN
+        await come_back(life, lambda: life.cuts.connect("dfw"), within=within)
 
     assert Life(1, tmp_path / "state.db", witness=Witness()).run(story)
 

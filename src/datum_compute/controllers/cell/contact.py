@@ -6,6 +6,8 @@ other end, and one that was interrupted grows old.
 
 from __future__ import annotations
 
+import asyncio
+
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
@@ -17,6 +19,10 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Read
 from datum_compute.runtime.fleet import Fleet
 
+LOOK_SECONDS = (1.0, 15.0)
+"""How soon, and how seldom at most, somebody held back looks whether it may go on: contact is
+made without an event. Most cuts are short, and who has waited long can wait as long again."""
+
 
 class Contacts:
     """``hub`` None: nothing is federated. ``projects`` None: quota is not enforced."""
@@ -27,6 +33,7 @@ class Contacts:
         self._hub = hub
         self._projects = projects
         self._claims_selector = f"{compute.LABEL_SOURCE_CLUSTER}={cluster_name}"
+        self._held_since: dict[str, float] = {}  # by namespace
 
     def reads(self, cell: Fleet) -> list[Read]:
         """What is watched for it. Any kind would do; these are watched in any case."""
@@ -47,7 +54,18 @@ class Contacts:
 
     def hold_rolls(self, cell: Cluster, namespace: str) -> str:
         """Why nothing of this namespace may be replaced; empty when it may be."""
-        return decide_hold(hub=self._hub_contact(), project=self._project_contact(cell, namespace))
+        hold = decide_hold(hub=self._hub_contact(), project=self._project_contact(cell, namespace))
+        if hold:
+            self._held_since.setdefault(namespace, asyncio.get_running_loop().time())
+        else:
+            self._held_since.pop(namespace, None)
+        return hold
+
+    def look_again(self, namespace: str) -> float:
+        """Seconds until whatever is held back in this namespace looks again."""
+        now = asyncio.get_running_loop().time()
+        soonest, at_most = LOOK_SECONDS
+        return min(at_most, max(soonest, now - self._held_since.get(namespace, now)))
 
     def _hub_contact(self) -> Contact:
         if self._hub is None:

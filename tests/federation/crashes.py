@@ -85,6 +85,8 @@ class Killer:
     """Counts the writes of all processes, and kills whoever makes a fatal one."""
 
     crash: Crash
+    counts: Callable[[Request], bool] = lambda request: core.LEASES.plural not in request.path
+    """Which writes count."""
     armed: bool = False
     writes: int = 0
     victims: list[str] = field(default_factory=list)
@@ -127,18 +129,14 @@ class _Watched:
         self._plane = plane
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        writes = request.method != "GET" and core.LEASES.plural not in request.path
-        killer = self._killer
-        if writes and not killer.crash.sent and killer.is_fatal(self._process):
-            killer.kill(self._process, self._plane, request)
+        killer, process = self._killer, self._process
+        writes = request.method != "GET" and killer.counts(request)
+        if writes and not killer.crash.sent and killer.is_fatal(process):
+            killer.kill(process, self._plane, request)
         response = await self._inner.send(request, timeout=timeout)
-        if (
-            writes
-            and killer.crash.sent
-            and response.status < 300
-            and killer.is_fatal(self._process)
-        ):
-            killer.kill(self._process, self._plane, request)
+        done = writes and response.status < 300
+        if done and killer.crash.sent and killer.is_fatal(process):
+            killer.kill(process, self._plane, request)
         return response
 
     async def close(self) -> None:

@@ -8,9 +8,10 @@ can be cut.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,14 @@ class Stage:
 
     def cell(self, city: str = "DFW") -> Client:
         return self.client(f"cell/{city.lower()}")
+
+    async def of_project(self, name: str) -> Stage:
+        """The same stage, as those of another project see it; the first sees all of it."""
+        other = copy.copy(self)
+        other.settings = replace(self.settings, project=name)
+        namespace = await other.project.get(core.NAMESPACES, NAMESPACE)
+        other.tenant = other.hub_namespace = f"ns-{namespace.metadata.uid}"
+        return other
 
     @property
     def controllers(self) -> list[str]:

@@ -7,7 +7,7 @@ usual; each is left alone afterwards, to see that nobody writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -19,47 +19,15 @@ from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.client.protocol import merge
-from datum_compute.client.transport import Request, Response, Transport
 from datum_compute.runtime.patch import values
 from tests.controllers.harness import condition
 from tests.e2e.simulation import everywhere, workload
 from tests.federation import test_crashes
+from tests.federation.budgets import CELL, PROJECT, Refusing
 from tests.federation.stage import ALONE, FEDERATED, NAMESPACE, Mode, Stage, deployment, stage
-from tests.lessons.lines import refusal
 
 Deed = Callable[[Stage], Awaitable[None]]
-CELL = "compute-cell-dfw"
-PROJECT = "project/demo"
 WEB = "web-default-dfw"
-
-
-class Refusing:
-    """Refuses a cell some kinds of its projects, from some moment on."""
-
-    def __init__(self, plurals: Sequence[str] = ()) -> None:
-        self.plurals = plurals
-        self.code = 0
-
-    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
-        heard = process == CELL and plane.startswith("project/")
-        return _RefusingTransport(self, transport) if heard else transport
-
-    def answer(self, request: Request) -> Response | None:
-        if not self.code or not set(self.plurals) & set(request.path.split("/")):
-            return None
-        return refusal(self.code, {403: "Forbidden", 500: "InternalError"}[self.code])
-
-
-class _RefusingTransport:
-    def __init__(self, refusing: Refusing, inner: Transport) -> None:
-        self._refusing = refusing
-        self._inner = inner
-
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        return self._refusing.answer(request) or await self._inner.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 @dataclass(frozen=True)

@@ -392,7 +392,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
         # JSON is YAML, and quicker to read without its library.
         try:
             content = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             content = _parsed_yaml(text, file)
     else:
         from datum_compute.client import plain_yaml
@@ -408,5 +408,16 @@ def _parsed_yaml(text: str, file: str) -> Any:
 
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise KubeconfigError(f"{file}: not YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise KubeconfigError(f"{file}: not YAML: {yaml_fault(error)}") from error
+
+
+def yaml_fault(error: Exception) -> str:
+    """Line, column and cause of what the library could not read, on one line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    parts = (getattr(error, "context", None), getattr(error, "problem", None))
+    return f"line {mark.line + 1}, column {mark.column + 1}: {' '.join(filter(None, parts))}"

@@ -298,3 +298,25 @@ def test_json_is_read_without_the_yaml_library(tmp_path: Path) -> None:
 
     assert "cluster '' is not defined" in result.stdout
     assert result.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [b\nc: d\n", "not YAML: line 2, column 2"),
+        ("{{{", "not YAML: line 1, column 4"),
+        ("[" * 3000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+    ],
+    ids=["a list that does not end", "braces", "deep", "deep as JSON"],
+)
+def test_what_cannot_be_read_is_told_in_one_line(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+
+    with pytest.raises(KubeconfigError) as caught:
+        kubeconfig.load(path)
+
+    assert f"{path}: " in str(caught.value)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)

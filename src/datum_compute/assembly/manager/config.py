@@ -24,6 +24,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 import yaml
 
+from datum_compute.client.kubeconfig import yaml_fault
+
 API_VERSION = "apiserver.config.datumapis.com/v1alpha1"
 KIND = "WorkloadOperator"
 
@@ -118,7 +120,9 @@ def load_config(path: str) -> WorkloadOperator:
     except OSError as error:
         raise SettingsError(f"--server-config {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(f"--server-config {path}: not valid YAML: {_where(error)}") from error
+        raise SettingsError(
+            f"--server-config {path}: not valid YAML: {yaml_fault(error)}"
+        ) from error
     try:
         config = msgspec.convert(document, WorkloadOperator)
     except msgspec.ValidationError as error:
@@ -132,16 +136,6 @@ def load_config(path: str) -> WorkloadOperator:
             " supported; name the server with discovery.projectKubeconfigPath"
         )
     return config
-
-
-def _where(error: Exception) -> str:
-    """Line, column and cause, on one line."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return " ".join(str(error).split())
-    mark, cause = error.problem_mark, filter(None, (error.context, error.problem))
-    return f"line {mark.line + 1}, column {mark.column + 1}: {' '.join(cause)}"
 
 
 _ERROR = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)

@@ -492,9 +492,11 @@ async def test_a_policy_is_shared_and_goes_with_the_last_deployment_of_the_city(
         await given_deployment(w, "a-main-dfw")
         await given_deployment(w, "b-main-dfw")
         await until_names(w.hub, DEPLOYMENTS, "a-main-dfw", "b-main-dfw")
+        policy = await w.hub.get(policies, "city-dfw", w.hub_namespace)
         await w.project.delete(DEPLOYMENTS, "a-main-dfw", NAMESPACE)
         await until_gone(w.project, DEPLOYMENTS, "a-main-dfw", NAMESPACE)
-        assert await find(w.hub, policies, "city-dfw", w.hub_namespace) is not None
+        kept = await w.hub.get(policies, "city-dfw", w.hub_namespace)
+        assert kept.metadata.uid == policy.metadata.uid
 
         await w.project.delete(DEPLOYMENTS, "b-main-dfw", NAMESPACE)
         await until_gone(w.hub, policies, "city-dfw", w.hub_namespace)

@@ -166,6 +166,27 @@ async def test_a_projection_that_outlived_its_hub_copy_is_removed_after_a_restar
             await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
 
 
+async def test_a_projection_stays_while_only_a_late_cache_misses_its_hub_copy() -> None:
+    async with world() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_owner(w)
+        hub_client, link = w.linked("hub")
+        link.deaf = True
+        async with w.running(projector(w.projects(), w.hub_fleet(hub_client), w.env)):
+            await settle(5)  # the hub has been listed, without the copy
+            await given_hub_instance(w)
+            body = hub_instance(w)
+            body["metadata"]["namespace"] = NAMESPACE
+            shown = await w.project.create(compute.INSTANCES, body, NAMESPACE)
+            await settle(60)
+            kept = await w.project.get(compute.INSTANCES, NAME, NAMESPACE)
+            assert kept.metadata.uid == shown.metadata.uid
+
+            link.deaf = False
+            await settle(60)
+            assert (await projection(w)).metadata.owner_references
+
+
 async def test_a_projection_deleted_by_hand_is_restored() -> None:
     async with world() as w:
         await given_namespace(w.hub, w.hub_namespace)

@@ -177,6 +177,28 @@ async def test_whoever_is_back_first_is_given_its_own_back(first: str) -> None:
             assert running.statistics().errors == 0
 
 
+@pytest.mark.parametrize("plane", [HUB, PROJECT])
+async def test_what_is_to_be_swept_and_refused_is_told_as_a_failure_and_asked_for_again(
+    plane: str,
+) -> None:
+    async with world() as w:
+        await given(w)
+        client, link = w.linked(plane)
+        running = controller(w, **{"hub" if plane == HUB else "project": client})
+        async with w.running(running):
+            await granted(w)
+            link.cut = True
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            link.cut, link.forbids = False, "DELETE"
+            await settle(600)
+            assert await left_behind(w) == [FINALIZER[plane]]
+            assert running.statistics().errors > 0
+
+            link.forbids = ""
+            await until_nothing_left(w)
+
+
 async def test_a_claim_is_given_up_although_its_namespace_has_left_the_cell() -> None:
     """The claim says itself what it was made for."""
     async with world() as w:

@@ -37,6 +37,8 @@ class Lines:
     asked: dict[str, int] = field(default_factory=dict)
     trouble: Callable[[str], None] = lambda project: None
     """Raises for a project that is not to be had."""
+    slow: float = 0.0
+    """Seconds that an answer takes."""
 
     def client_for(self, project: str) -> Client:
         plane = "project/a"
@@ -75,6 +77,7 @@ class _Line:
 
     async def send(self, request: Request, *, timeout: float | None = None) -> Response:
         self.lines.asked[self.project] = self.lines.asked.get(self.project, 0) + 1
+        await asyncio.sleep(self.lines.slow)
         self.lines.trouble(self.project)
         return await self.transport.send(request, timeout=timeout)
 
@@ -258,6 +261,22 @@ async def test_a_deployment_that_comes_meanwhile_ends_the_asking(
             await asyncio.sleep(HOUR)
             assert tenants.get("a") is engaged
             assert lines.asked["a"] == before, "nobody watches here, so nobody asks"
+
+
+async def test_a_deployment_that_comes_while_the_project_is_asked_makes_the_answer_void() -> None:
+    async with _cell("a") as (lines, tenants, cell_client):
+        lines.slow = 3.0
+        async with running(*tenants.sources, tenants):
+            await asyncio.sleep(FAREWELL_SECONDS + 4)
+            assert lines.asked == {"a": 2}, "it is being asked for the second time"
+            await _deployment(cell_client, "ns-a", "web-default-dfw")
+            await has(tenants, "a")
+            engaged = tenants.get("a")
+            await asyncio.sleep(HOUR)
+            assert tenants.get("a") is engaged
+
+            await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-a")
+            await has(tenants)
 
 
 async def test_a_project_that_leaves_while_it_is_away_is_left_once_it_has_answered() -> None:

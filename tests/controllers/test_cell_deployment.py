@@ -25,6 +25,7 @@ from tests.controllers.harness import (
     find,
     given_namespace,
     let_go,
+    message,
     runs,
     said,
     set_condition,
@@ -186,6 +187,42 @@ async def test_a_bad_image_is_fixed_by_a_good_one() -> None:
             old = await deleting(w, ZERO)
             await replaced(w, ZERO, old)
             await until_names(w.cell, compute.INSTANCES, ZERO, ONE)
+
+
+async def test_a_template_no_instance_can_be_made_of_is_told_until_it_is_another() -> None:
+    """What admission would have refused, had it been asked."""
+    async with world() as w:
+        await given(w, 1)
+        large = template()
+        large["metadata"]["annotations"] = {"note": "x" * (256 * 1024)}
+        await change(w, template=large)
+        async with w.running(controller(w)):
+            told = await until(
+                w.cell,
+                DEPLOYMENTS,
+                NAME,
+                w.hub_namespace,
+                lambda it: condition(it, "ReplicasReady") == ("False", "ConfigurationError"),
+            )
+            assert message(told, "ReplicasReady") == (
+                "the cell takes no Instance of this template: metadata.annotations: Too long:"
+                " may not be more than 262144 bytes"
+            )
+            await settle(3600)
+            again = await find(w.cell, DEPLOYMENTS, NAME, w.hub_namespace)
+            assert again is not None
+            assert again.metadata.resource_version == told.metadata.resource_version
+
+            await change(w, template={"metadata": {"annotations": {"note": None}}})
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            await runs(w, ZERO)
+            await until(
+                w.cell,
+                DEPLOYMENTS,
+                NAME,
+                w.hub_namespace,
+                lambda it: condition(it, "ReplicasReady") == ("True", "ReplicasAvailable"),
+            )
 
 
 async def test_scaling_down_removes_the_highest_ordinals_one_by_one() -> None:

@@ -289,6 +289,19 @@ def test_a_policy_that_nobody_knows_is_told() -> None:
     assert said(status, "Available")[0] == "True"
 
 
+def test_a_template_the_cell_refuses_is_told_before_all_else() -> None:
+    status = decide(
+        unready(0, "SchedulingGatesPresent", "Scheduling gates present: Network"),
+        around=Surroundings(networks_ready=False, refusal="metadata.annotations: Too long"),
+    )
+
+    assert said(status, "ReplicasReady") == (
+        "False",
+        "ConfigurationError",
+        "the cell takes no Instance of this template: metadata.annotations: Too long",
+    )
+
+
 def test_a_location_once_found_stays() -> None:
     before = deployment(location=HERE)
 

@@ -31,6 +31,8 @@ class Surroundings:
     location_needed: bool = False
     """Whether not having found one is an obstacle: only where networking is on."""
     networks_ready: bool = True
+    refusal: str = ""
+    """Why the cell takes no Instance of the template; empty where it does."""
 
 
 def decide_deployment_status(
@@ -61,6 +63,9 @@ def decide_deployment_status(
     if fault := policy_fault(deployment.spec.scale_settings.instance_management_policy):
         # Nothing is created or replaced under it, so nothing else matters as much.
         complete = (conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
+    elif surroundings.refusal:
+        refused = f"the cell takes no Instance of this template: {surroundings.refusal}"
+        complete = (conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, refused)
     current = deployment.status.conditions
     for type, (status, reason, message) in (
         (compute.CONDITION_AVAILABLE, available),

@@ -95,7 +95,7 @@ class DeploymentReconciler:
         revision = _revision(deployment)
         # A cell without contact cannot know whether what it would start instead may start.
         hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
-        plan = Plan()
+        plan, refusal = Plan(), ""
         try:
             plan = self._plan(request, deployment, views, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
@@ -104,7 +104,10 @@ class DeploymentReconciler:
                 await _open_network_gates(cell, found, views)
         except (errors.ClientError, Waiting, Terminal) as error:
             failures.append(error)
-        result = await self._report(cell, deployment, views, revision, state, plan.forbidden)
+            refusal = _refusal(error)
+        result = await self._report(
+            cell, deployment, views, revision, state, plan.forbidden, refusal=refusal
+        )
         if failures:
             raise failures[0]
         if result.delay is None and hold_rolls:
@@ -179,6 +182,8 @@ class DeploymentReconciler:
         revision: str,
         state: NetworkState,
         held: Sequence[HeldBack] = (),
+        *,
+        refusal: str = "",
     ) -> Result:
         left = self._pace.left(deployment.metadata.uid)
         if left > 0:
@@ -195,6 +200,7 @@ class DeploymentReconciler:
                     location=state.location,
                     location_needed=not state.located,
                     networks_ready=state.ready,
+                    refusal=refusal,
                 ),
                 held=held,
                 now=self._env.now(),
@@ -229,6 +235,14 @@ class DeploymentReconciler:
         return await self._report(
             cell, deployment, views, _revision(deployment), networks.INTEGRATION_OFF
         )
+
+
+def _refusal(error: _Failure) -> str:
+    """What the cell has against the Instances of this template, where that is the matter."""
+    if not isinstance(error, errors.Invalid):
+        return ""
+    faults = [f"{cause.field}: {cause.message}" for cause in error.causes]
+    return ", ".join(faults) or error.message
 
 
 def _revision(deployment: Object) -> str:

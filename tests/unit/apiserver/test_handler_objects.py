@@ -217,6 +217,20 @@ async def test_a_second_create_of_a_name_is_refused() -> None:
         assert refused["details"] == {"name": "one", "group": "example.com", "kind": "widgets"}
 
 
+async def test_a_create_in_the_place_of_what_is_leaving_says_so() -> None:
+    async with widget_server() as caller:
+        body = widget("one")
+        body["metadata"]["finalizers"] = ["example.com/hold"]
+        await caller.ask("POST", WIDGETS_PATH, body)
+        await caller.ask("DELETE", f"{WIDGETS_PATH}/one")
+
+        code, refused = await caller.ask("POST", WIDGETS_PATH, widget("one"))
+
+        assert (code, refused["reason"]) == (409, "AlreadyExists")
+        says = 'object is being deleted: widgets.example.com "one" already exists'
+        assert refused["message"] == says
+
+
 @pytest.mark.parametrize(
     ("path", "body", "code", "says"),
     [

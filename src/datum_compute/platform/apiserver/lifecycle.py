@@ -86,8 +86,9 @@ class Writer:
         if metadata.get("resourceVersion") and not dry_run:
             raise status.bad_request("resourceVersion should not be set on objects to be created")
         table = self._plane.table(resource.group_resource)
-        if table.get(metadata.get("namespace", ""), name) is not None:
-            raise status.already_exists(resource, name)
+        present = table.get(metadata.get("namespace", ""), name)
+        if present is not None:
+            raise status.already_exists(resource, name, leaving=present.deleting)
         if dry_run:
             metadata.pop("resourceVersion", None)
             return Written(encode_json(obj), None, unknown=tuple(unknown))

@@ -129,8 +129,10 @@ def not_acceptable(accepted: str) -> ApiError:
     return ApiError(406, "NotAcceptable", message)
 
 
-def already_exists(resource: Resource, name: str) -> ApiError:
+def already_exists(resource: Resource, name: str, *, leaving: bool = False) -> ApiError:
     message = f'{resource.group_resource} "{name}" already exists'
+    if leaving:
+        message = f"object is being deleted: {message}"
     return ApiError(409, "AlreadyExists", message, _about(resource, name))
 
 

@@ -67,6 +67,8 @@ class Witness:
     """Instances a person deleted in a cell, by uid."""
     quota_is_kept: bool = True
     """False where a person took claims away: a grant is sticky, so more may run then."""
+    grants_are_kept: bool = True
+    """False where a budget is taken away in the moment in which somebody is given some of it."""
     grace: int = GRACE_MILLISECONDS
     """How old a view may be that something was decided on, with its way to the server."""
     changes: Counter[str] = field(default_factory=Counter)
@@ -262,9 +264,11 @@ class Witness:
         status = obj.get("status") or {}
         bucket, allocated = (project, event.after.name), status.get("allocated", 0)
         # A grant that is taken back takes nothing from those who hold some of it.
-        if allocated > max(status.get("limit", 0), self._allocated.get(bucket, 0)):
+        over = allocated > max(status.get("limit", 0), self._allocated.get(bucket, 0))
+        if over and self.grants_are_kept:
             self._break(event, f"bucket {event.after.name} is over its limit: {status}")
-        self._allocated[bucket] = allocated
+        if event.before is not None:  # one that was lost is made anew, and counted again
+            self._allocated[bucket] = allocated
         self.know_limit(project, obj["spec"]["resourceType"], status.get("limit", 0))
 
     def know_limit(self, project: str, resource_type: str, limit: int) -> None:

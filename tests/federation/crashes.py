@@ -58,7 +58,7 @@ class Scenario:
     """How many the project may have."""
     mode: Mode = FEDERATED
     keeps_quota: bool = True
-    """False where a person takes claims away: a grant is sticky, so more may run then."""
+    """False where claims or grants are taken away: what runs goes on, and may be more then."""
 
     @property
     def name(self) -> str:
@@ -281,9 +281,10 @@ class Teller:
         known = {
             each.name: copy.deepcopy(getattr(self._witness, each.name))
             for each in fields(Witness)
-            if each.name not in ("_trace", "_pending", "quota_is_kept")
+            if each.name not in ("_trace", "_pending", "quota_is_kept", "grants_are_kept")
         }
-        return Witness(**known, quota_is_kept=self._scenario.keeps_quota)
+        kept = self._scenario.keeps_quota
+        return Witness(**known, quota_is_kept=kept, grants_are_kept=kept)
 
 
 def _lives(living: Coroutine[Any, Any, object]) -> bool:
@@ -309,6 +310,7 @@ _DROPPED = frozenset(
         "resourceVersion",
         "generation",
         "observedGeneration",
+        "schedulerObservedGeneration",
         "creationTimestamp",
         "lastTransitionTime",
         "lastReconciliation",
@@ -341,6 +343,8 @@ def snapshot(store: Store) -> dict[str, Any]:
 def _plain(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, dict):
         kept = {k: _plain(v, names) for k, v in value.items() if k not in _DROPPED}
+        if isinstance(kept.get("finalizers"), list):  # in the order in which their owners came
+            kept["finalizers"].sort()
         return {key: each for key, each in kept.items() if each is not None}
     if isinstance(value, list):
         items = [_plain(each, names) for each in value]

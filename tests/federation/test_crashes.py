@@ -364,7 +364,7 @@ SCENARIOS = [
     Scenario(withdraw_a_city, deployed),
     Scenario(offer_a_city, wanted_where_nothing_is_offered),
     Scenario(open_a_project),
-    Scenario(close_a_project, deployed_in_a_project),
+    Scenario(close_a_project, deployed_in_a_project, keeps_quota=False),
     Scenario(deploy_alone, at_home, mode=ALONE),
     Scenario(roll_alone, deployed_alone, mode=ALONE),
     Scenario(destroy_alone, deployed_alone, mode=ALONE),

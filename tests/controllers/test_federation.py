@@ -325,6 +325,27 @@ async def test_a_cell_that_has_it_no_more_is_not_spoken_of() -> None:
             assert condition(found, "CellReachable") == ("", "")
 
 
+async def test_a_cell_that_refuses_a_deployment_is_told_with_its_reason() -> None:
+    async with world() as w:
+        await given_cell(w)
+        async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+            await given_deployment(w)
+            await given_binding(w, "dfw")
+            await shown(w, ("Scheduled", "True", "Scheduled"))
+            for why, says in (("it is not ours", True), ("", False)):
+                item = {"clusterName": "dfw", "applied": not why, "appliedMessage": why}
+                await w.hub.patch(
+                    karmada.RESOURCE_BINDINGS,
+                    BINDING,
+                    merge({"status": {"aggregatedStatus": [item]}}),
+                    w.hub_namespace,
+                    subresource="status",
+                )
+                await settle(1)
+                found = await shown(w, ("Scheduled", "True", "Scheduled"))
+                assert ("it is not ours" in message(found, "Scheduled")) is says
+
+
 async def test_two_cells_for_one_city_are_reported_as_ambiguous() -> None:
     async with world() as w:
         await given_cell(w)

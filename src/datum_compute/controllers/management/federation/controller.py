@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datum_compute.api import conditions, core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.controllers.management.federation import bindings
+from datum_compute.controllers.management.federation import bindings, status
 from datum_compute.controllers.management.federation.reconcile import Federator
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of, project_request
@@ -106,7 +106,7 @@ def _cells_of(binding: Object) -> Iterable[str]:
 
 def _routing_changed(old: Object | None, new: Object | None) -> bool:
     """The aggregated status of a binding changes with every report, and comes to us with
-    the hub deployment anyway."""
+    the hub deployment anyway; that a cell refuses a deployment does not."""
     if old is None or new is None:
         return True
     return _routing(old) != _routing(new)
@@ -115,7 +115,7 @@ def _routing_changed(old: Object | None, new: Object | None) -> bool:
 def _routing(binding: Object) -> tuple[object, ...]:
     view = binding.view(karmada.ResourceBinding)
     scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
-    return view.spec.clusters, scheduled, binding.metadata.deleting
+    return view.spec.clusters, scheduled, status.refusal_in(view), binding.metadata.deleting
 
 
 def _came_or_went(old: Object | None, new: Object | None) -> bool:

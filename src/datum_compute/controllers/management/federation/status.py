@@ -42,6 +42,8 @@ class Route:
     reachable: bool | None
     """None while nothing is known: no cell yet, or its Cluster has not been probed."""
     unreachable_since: datetime | None
+    refusal: str = ""
+    """Why the cell does not take the deployment as it is wanted; empty when it does."""
 
     @property
     def sole_cell(self) -> str:
@@ -55,7 +57,13 @@ def route_of(hub: Cluster, binding: Object | None) -> Route:
     cells = tuple(cluster.name for cluster in view.spec.clusters)
     scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
     reachable, since = _reachable(hub, cells)
-    return Route(True, cells, scheduled, reachable, since)
+    return Route(True, cells, scheduled, reachable, since, refusal_in(view))
+
+
+def refusal_in(binding: karmada.ResourceBinding) -> str:
+    """What Karmada was told by the first cell that did not take the deployment."""
+    told = (each.applied_message for each in binding.status.aggregated_status if not each.applied)
+    return next((message for message in told if message), "")
 
 
 def _reachable(hub: Cluster, cells: tuple[str, ...]) -> tuple[bool | None, datetime | None]:
@@ -147,6 +155,8 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
         return FALSE, compute.REASON_AMBIGUOUS_CELL, message
     if route.sole_cell:
         message = f"Cell {route.sole_cell} runs this deployment"
+        if route.refusal:
+            message = f"{message}, but does not take it as it is wanted now: {route.refusal}"
         return TRUE, compute.REASON_SCHEDULED, message
     scheduled = route.scheduled
     if scheduled is not None and scheduled.status == FALSE and scheduled.reason in _NO_CELL:

@@ -12,6 +12,8 @@ Steps, in calling order (:mod:`.reconcile`):
 3. remove the projection of a predecessor (another instance-uid under the same name), so
    that the age shown is the Instance's own;
 4. create or correct the projection, then its status (:mod:`.copy`).
+
+What can be shown nowhere until somebody acts is told once and counted (:mod:`.quarantine`).
 """
 
 from datum_compute.controllers.management.projection.controller import projector

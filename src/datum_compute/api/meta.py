@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from sys import intern
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -65,6 +66,7 @@ class View(Protocol):
     metadata: ObjectMeta
 
 
+T = TypeVar("T")
 V = TypeVar("V")
 
 
@@ -152,6 +154,19 @@ class Object:
         view: V = self._view
         return view
 
+    def share(self, known: Object | None) -> None:
+        """Hold together with others what is equal in both, for whoever keeps many objects: all
+        with the version ``known`` before it, else the words of labels and the owners with any
+        object. Nothing that can be read of it changes."""
+        mine, others = self.metadata, known.metadata if known is not None else _NO_METADATA
+        if mine.labels:
+            labels = others.labels if mine.labels == others.labels else _interned(mine.labels)
+            _set(mine, "labels", labels)
+        if mine.owner_references:
+            _set(mine, "owner_references", _first_equal(mine.owner_references))
+        if mine.finalizers:
+            _set(mine, "finalizers", _first_equal(mine.finalizers))
+
     def __repr__(self) -> str:
         key = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"<{self.kind} {key} @{self.metadata.resource_version}>"
@@ -187,6 +202,18 @@ WireObject = Mapping[str, Any]
 """What we write: plain JSON values, with :class:`msgspec.Raw` where a subtree is copied."""
 
 _NO_METADATA = ObjectMeta()
+_set = msgspec.structs.force_setattr
+
+
+def _interned(labels: dict[str, str]) -> dict[str, str]:
+    return {intern(key): intern(value) for key, value in labels.items()}
+
+
+@lru_cache(4096)  # the Instances of a deployment have the same owners and the same finalizers
+def _first_equal(values: tuple[T, ...]) -> tuple[T, ...]:
+    return values
+
+
 _NO_TEXT = msgspec.Raw(b'""')
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_metadata = msgspec.json.Decoder(ObjectMeta).decode

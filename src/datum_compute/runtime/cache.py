@@ -253,6 +253,7 @@ class Cache:
             self._sorted.pop(metadata.namespace, None)
         elif _is_same(obj, known) or (not even_older and _is_older(obj, known)):
             return
+        obj.share(known)
         objects[metadata.name] = obj
         self._tell(known, obj)
 

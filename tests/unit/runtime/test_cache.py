@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from datum_compute.api.meta import Object, ObjectMeta
@@ -62,6 +63,40 @@ def test_an_object_is_found_by_name_and_namespace() -> None:
     assert cache.get("a", "default") is cache.list()[0]
     assert cache.get("a") is None
     assert cache.get("b", "default") is None
+
+
+def _from_wire(name: str, revision: int, color: str) -> Object:
+    """With words of its own, as every event brings them."""
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "resourceVersion": str(revision),
+        "labels": {"widgets.example.com/color-of-the-widget": color, "n": name},
+        "finalizers": ["example.com/hold"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Box", "name": "box", "uid": "uid-box"}],
+    }
+    return Object.from_wire(msgspec.json.encode({"kind": "Widget", "metadata": metadata}))
+
+
+def test_objects_are_kept_with_what_they_share_held_once() -> None:
+    cache = Cache(WIDGETS)
+    cache.replace([_from_wire("a", 1, "deep-red"), _from_wire("b", 2, "deep-red")], "2")
+    first, other = cache.list()
+    changes = [_from_wire("a", 3, "deep-red"), _from_wire("a", 4, "sky-blue")]
+    for change in changes:
+        cache.apply(_event(EventType.MODIFIED, change))
+
+    same, recoloured = changes
+    assert same.metadata.labels is first.metadata.labels
+    assert same.metadata.owner_references is other.metadata.owner_references
+    assert same.metadata.finalizers is other.metadata.finalizers
+    words = [next(iter(each.metadata.labels.items())) for each in (first, other, recoloured)]
+    assert words[0][0] is words[1][0] is words[2][0]
+    assert words[0][1] is words[1][1]
+    assert recoloured.metadata == _from_wire("a", 4, "sky-blue").metadata
+    assert same.metadata == _from_wire("a", 3, "deep-red").metadata
+    assert first.metadata == _from_wire("a", 1, "deep-red").metadata
 
 
 def test_an_index_follows_every_change() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -145,7 +146,8 @@ def build_stored(
     deleting = "deletionTimestamp" in metadata
     if before is None:
         names = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
-        api_version = obj["apiVersion"]
+        api_version = intern(obj["apiVersion"])
+        labels = {intern(key): intern(value) for key, value in labels.items()}
     else:
         names = before.namespace, before.name, before.uid
         api_version = _same(obj["apiVersion"], before.api_version)

@@ -42,8 +42,6 @@ def manifests() -> dict[Path, list[Manifest]]:
                 found[_folder(process, plane) / f"{process}.yaml"] = _cluster_wide(
                     process, plane, rules
                 )
-    reviews = rights.recorded()[rights.WEBHOOKS]["project"]
-    found[BASE / "single/compute-webhooks.yaml"] = _cluster_wide(rights.WEBHOOKS, "single", reviews)
     for plane in ("project", "single"):
         found[BASE / plane / "webhooks.yaml"] = webhooks()
     found[BASE / "host/webhook-service.yaml"] = [_service()]

@@ -1,7 +1,7 @@
 """A manager that runs everything on one cluster, with an election, and the calls it makes.
 
 The planes of a local platform have no such cluster, so one is made of a plane that serves
-every kind.
+every kind. The reviews of Workloads are asked for there too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from datum_compute.api import core, crds
 from datum_compute.api.compute import v1alpha as compute
@@ -20,10 +20,12 @@ from datum_compute.assembly.manager.settings import ManagerSettings
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client, merge
+from datum_compute.client.transport import Transport
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.platform.apiserver import routing
 from datum_compute.platform.apiserver.access import Authorizer
+from datum_compute.platform.apiserver.admission import Admission
 from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.platform.network import network_controllers
 from datum_compute.providers.simulated import simulated_provider
@@ -36,12 +38,16 @@ from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Network
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from datum_compute.webhooks.projects import ClientOf, Projects
+from datum_compute.webhooks.workload import WorkloadReviews
 from tests.e2e.simulation import workload
 
 PLANE = "project/demo"
 NAMESPACE = "default"
 HOME = "compute-system"
 """The namespace the manager itself is in."""
+ROLES = {rights.SINGLE: "single", rights.WEBHOOKS: "single", rights.ELECTION: "host"}
+"""Of whom the manager has rights, and where their roles are applied; here it is one plane."""
 
 
 class _InProcess(Planes):
@@ -61,14 +67,18 @@ class _InProcess(Planes):
         return self._client_of(rights.ELECTION)
 
     def _client_of(self, user: str) -> Client:
-        inner = InProcessTransport(self._embedded.server.handle)
-        return ApiClient(
-            self._network.transport(user, PLANE, inner),
-            cluster="single",
-            prefix=routing.plane_prefix(PLANE),
-            token=self._embedded.token(user, ()),
-            user_agent=user,
-        )
+        return client_of(self._embedded, user, self._network)
+
+
+def client_of(embedded: EmbeddedServer, user: str, network: Network | None = None) -> Client:
+    inner: Transport = InProcessTransport(embedded.server.handle)
+    return ApiClient(
+        network.transport(user, PLANE, inner) if network else inner,
+        cluster="single",
+        prefix=routing.plane_prefix(PLANE),
+        token=embedded.token(user, ()),
+        user_agent=user,
+    )
 
 
 Story = Callable[["Alone"], Awaitable[None]]
@@ -78,15 +88,19 @@ async def record(story: Story) -> set[Call]:
     calls = CallRecord(Roles(), permissive=True)
     async with single_cluster(calls) as alone:
         await story(alone)
-    return calls.calls
+    return {placed(call) for call in calls.calls}
+
+
+def placed(call: Call) -> Call:
+    """The call where its role is applied."""
+    return replace(call, plane=ROLES[call.user])
 
 
 def granted() -> Roles:
     """The roles of ``deploy/base`` for a manager alone."""
     roles = Roles()
-    for process in (rights.SINGLE, rights.ELECTION):
-        for rules in rights.recorded()[process].values():
-            roles.grant(process, PLANE, rules)
+    for process, plane in ROLES.items():
+        roles.grant(process, PLANE, rights.recorded()[process][plane])
     return roles
 
 
@@ -111,9 +125,17 @@ async def single_cluster(authorizer: Authorizer) -> AsyncIterator[Alone]:
         leader_elect=True,
         leader_elect_namespace=HOME,
     )
+
+    def reviewer(_: str) -> Client:
+        return client_of(embedded, rights.WEBHOOKS)
+
     async with (
         embedded_server(
-            env, crds_for=lambda _: crds.all_crds(), cells=(), authorizer=authorizer
+            env,
+            crds_for=lambda _: crds.all_crds(),
+            cells=(),
+            authorizer=authorizer,
+            admission=_admission(reviewer),
         ) as embedded,
         Network(env) as network,
     ):
@@ -136,6 +158,12 @@ async def single_cluster(authorizer: Authorizer) -> AsyncIterator[Alone]:
                 yield Alone(client, network, restart)
             finally:
                 await tasks.stop(around, *running)
+
+
+def _admission(client_of: ClientOf) -> Admission:
+    reviews = WorkloadReviews(Projects(client_of, single="single"))
+    resources = frozenset({compute.WORKLOADS.group_resource})
+    return Admission("workloads", resources, reviews.mutate, reviews.validate)
 
 
 def _around(embedded: EmbeddedServer) -> Manager:

@@ -13,8 +13,6 @@ from tests.rights import alone, late
 from tests.rights.scenarios import SCENARIOS, Scenario
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-PLANES = {rights.SINGLE: "single", rights.ELECTION: "host"}
-"""Of managers alone: not the plane they are recorded on."""
 PURGE = ("standin-projects", "project")
 """It empties the plane of a project that goes, of every kind the plane says it serves. Which
 those are nobody knows beforehand, so its role says so of every kind, and for this only."""
@@ -36,7 +34,7 @@ def by_process(call: Call) -> Call:
     for each in rights.IN_CELLS:
         if call.user.startswith(f"{each}-"):
             process = each
-    call = replace(call, user=process, plane=PLANES.get(process, call.plane))
+    call = replace(call, user=process)
     return replace(call, group="*", resource="*") if is_of_purge(call) else call
 
 

@@ -78,6 +78,11 @@ authorization.k8s.io/subjectaccessreviews create
 networking.datumapis.com/locationbindings list
 networking.datumapis.com/networks get
 
+compute-webhooks single
+authorization.k8s.io/subjectaccessreviews create
+networking.datumapis.com/locationbindings list
+networking.datumapis.com/networks get
+
 provider cell
 compute.datumapis.com/instances get,list,watch,patch
 compute.datumapis.com/instances/status patch

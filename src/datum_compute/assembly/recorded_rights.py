@@ -14,7 +14,7 @@ core/events get,create,patch
 core/namespaces list,watch
 networking.datumapis.com/locations list,watch
 networking.datumapis.com/networkbindings get,list,watch,create,delete
-networking.datumapis.com/networkcontexts list,watch
+networking.datumapis.com/networkcontexts get,list,watch
 networking.datumapis.com/subnetclaims get,list,watch,create
 networking.datumapis.com/subnets list,watch
 
@@ -68,7 +68,7 @@ core/namespaces list,watch
 networking.datumapis.com/locationbindings list,watch
 networking.datumapis.com/locations list,watch
 networking.datumapis.com/networkbindings get,list,watch,create,delete
-networking.datumapis.com/networkcontexts list,watch
+networking.datumapis.com/networkcontexts get,list,watch
 networking.datumapis.com/networks list,watch
 networking.datumapis.com/subnetclaims get,list,watch,create
 networking.datumapis.com/subnets list,watch

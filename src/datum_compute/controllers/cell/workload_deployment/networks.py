@@ -153,7 +153,10 @@ def _unique(contexts: list[Object | None]) -> list[Object | None]:
 async def _has_subnet(cell: Cluster, context: Object, location: LocationReference) -> bool:
     claim = _find_claim(cell, context, location)
     if claim is None:
-        await _create_claim(cell, context, location)
+        # Made for a context that only the cache still has, it would be collected at once, and
+        # made again, for as long as the cache is late.
+        if await _is_alive(cell, context):
+            await _create_claim(cell, context, location)
         return False
     status = claim.view(networking.SubnetClaim).status
     if not conditions.is_true(status.conditions, READY) or status.subnet_ref is None:
@@ -175,6 +178,14 @@ def _find_claim(cell: Cluster, context: Object, location: LocationReference) -> 
         ):
             return claim
     return None
+
+
+async def _is_alive(cell: Cluster, context: Object) -> bool:
+    try:
+        found = await cell.client.get(networking.NETWORK_CONTEXTS, context.name, context.namespace)
+    except errors.NotFound:
+        return False
+    return found.metadata.uid == context.metadata.uid and not found.metadata.deleting
 
 
 async def _create_claim(cell: Cluster, context: Object, location: LocationReference) -> None:

@@ -38,7 +38,7 @@ from tests.e2e.planes import Auditor
 from tests.e2e.power import Power, bury, draw_power, live
 from tests.e2e.rules import all_rules
 from tests.e2e.settled import unsettled
-from tests.e2e.stories import Author, Step, Story, do
+from tests.e2e.stories import PAUSES, Author, Step, Story, do
 from tests.e2e.witness import EXPIRED_EVENTS, Witness
 from tests.e2e.writers import Signed, Writers
 
@@ -51,6 +51,9 @@ USERS_DO = (3, 7, 1, 1, 0, 0, 0, 1)
 """Weights of the deeds: people use what they have; accidents are the network's business."""
 CARELESS_DO = (3, 7, 1, 1, 1, 4, 2, 1)
 """In every fourth seed: people who delete and edit, on any plane, what is not theirs."""
+PATIENT_FROM = 101
+PATIENT_PAUSES = (0.0, 0.1, 3.0, 20.0, 60.0, 60.0)
+"""In the second half of all seeds: people who wait until they have what they asked for."""
 CUT_SHARE = 0.3
 """Of all seeds: those in which the power goes once, for all processes and the store."""
 
@@ -225,7 +228,8 @@ class Federation:
     def _write(self, number: int) -> Story:
         weights = CARELESS_DO if self.seed % 4 == 3 else USERS_DO
         seed = self.seed * 10 + number
-        return Author(seed, cities=CHOICES, weights=weights, lengths=LENGTHS).write()
+        pauses = PATIENT_PAUSES if self.seed >= PATIENT_FROM else PAUSES
+        return Author(seed, cities=CHOICES, weights=weights, lengths=LENGTHS, pauses=pauses).write()
 
     async def _stage(self, project: str) -> Stage:
         stage = Stage(self, replace(SETTINGS, project=project))

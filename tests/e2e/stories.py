@@ -135,13 +135,16 @@ class Author:
         cities: Sequence[tuple[str, ...]] = CITIES,
         weights: Sequence[int] = WEIGHTS,
         lengths: Sequence[int] = LENGTHS,
+        pauses: Sequence[float] = PAUSES,
     ) -> None:
-        """``weights`` are those of :data:`DEEDS`; a story has one of these ``lengths``."""
+        """``weights`` are those of :data:`DEEDS`; a story has one of these ``lengths``, and
+        one of these ``pauses`` before each step."""
         self._chance = Random(seed)
         self._story = Story(seed)
         self._cities = cities
         self._weights = weights
         self._lengths = lengths
+        self._pauses = pauses
         self._images = 0
         self._granted = 100
 
@@ -166,7 +169,7 @@ class Author:
         return story
 
     def _tell(self, deed: str, wish: Wish | None = None, **rest: int) -> None:
-        self._story.steps.append(Step(self._chance.choice(PAUSES), deed, wish, **rest))
+        self._story.steps.append(Step(self._chance.choice(self._pauses), deed, wish, **rest))
 
     def _wish(self, wish: Wish, deed: str = "apply") -> None:
         self._story.wanted[wish.name] = wish

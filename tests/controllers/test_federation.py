@@ -11,7 +11,7 @@ import pytest
 
 from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.management.federation import federator, policy_keeper
 from datum_compute.controllers.management.workload import workload_controller
@@ -26,6 +26,7 @@ from tests.controllers.harness import (
     find,
     given_namespace,
     given_project,
+    let_go,
     message,
     report,
     said,
@@ -64,7 +65,11 @@ async def given_cell(w: World, *, ready: str = "True") -> Object:
 async def given_binding(w: World, *cells: str) -> Object:
     hub_deployment = await on_hub(w)
     body = {
-        "metadata": {"name": BINDING},
+        "metadata": {
+            "name": BINDING,
+            "finalizers": [karmada.FINALIZER_BINDING],
+            "ownerReferences": [owner_reference(hub_deployment, controller=True)],
+        },
         "spec": {
             "resource": {
                 "apiVersion": DEPLOYMENTS.api_version,
@@ -429,7 +434,8 @@ async def test_deletion_drains_first_and_waits_for_copy_binding_and_works() -> N
             await settle()
             assert await find(w.project, DEPLOYMENTS, NAME, NAMESPACE) is not None
 
-            await w.hub.delete(karmada.RESOURCE_BINDINGS, BINDING, w.hub_namespace)
+            await let_go(w.hub, karmada.RESOURCE_BINDINGS, BINDING, w.hub_namespace)
+            await until_gone(w.hub, karmada.RESOURCE_BINDINGS, BINDING, w.hub_namespace)
             await settle()
             assert await find(w.project, DEPLOYMENTS, NAME, NAMESPACE) is not None
 

@@ -39,6 +39,11 @@ async def find_binding(hub: Cluster, hub_namespace: str, deployment_name: str) -
         return None
 
 
+def is_left_behind(binding: Object) -> bool:
+    """Whether its deployment went without it, as with ``--cascade=orphan``."""
+    return binding.metadata.controller() is None and not binding.metadata.deleting
+
+
 def works_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> list[Object]:
     key = f"{hub_namespace}/{binding_name(deployment_name)}"
     return hub.cache(karmada.WORKS).by_index(WORKS_BY_BINDING, key)

@@ -61,16 +61,28 @@ class Federator:
             annotations={compute.ANNOTATION_FEDERATION_NAMESPACE: hub_namespace},
         )
         self._env.fault("federation.before-hub-write")
+        cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
+        hub_deployment = await self._ensure_copy(project, hub, deployment, hub_namespace, cached)
+        route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
+        await self._mirror(project, deployment, hub_deployment, route)
+        return DONE
+
+    async def _ensure_copy(
+        self,
+        project: Cluster,
+        hub: Cluster,
+        deployment: Object,
+        hub_namespace: str,
+        cached: Object | None,
+    ) -> Object:
+        """The copy on the hub, with its namespace and the policy that routes it."""
         await placing.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
         await placing.ensure_policy(hub, hub_namespace, placing.city_of(deployment))
-        cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         hub_deployment = await placing.ensure_deployment(
             hub.client, self._copies, deployment, hub_namespace, cached
         )
         self._signals.federated(cached, hub_deployment)
-        route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
-        await self._mirror(project, deployment, hub_deployment, route)
-        return DONE
+        return hub_deployment
 
     async def _mirror(
         self,
@@ -93,13 +105,20 @@ class Federator:
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         binding = await bindings.find_binding(hub, hub_namespace, deployment.name)
         route = status.route_of(hub, binding)
+        left_behind = binding is not None and bindings.is_left_behind(binding)
         if cached is not None and not cached.metadata.deleting:
             await self._mirror(project, deployment, cached, route)
+            if left_behind:
+                return after(GONE_RETRY_SECONDS)  # it would be again
             now = self._env.now()
             if not await draining.ensure_drained(hub.client, deployment, cached, route, now):
                 return after(max(1.0, draining.seconds_left(deployment, now)))
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
             self._copies.forget(cached.metadata.uid)
+        elif cached is None and left_behind:
+            # Nobody collects it. Its template made again owns it, and goes as any other does.
+            await self._ensure_copy(project, hub, deployment, hub_namespace, None)
+            return after(GONE_RETRY_SECONDS)
         if not await draining.is_gone(hub, hub_namespace, deployment):
             return after(GONE_RETRY_SECONDS)
         await draining.ensure_policy_removed(hub, hub_namespace, placing.city_of(deployment))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import msgspec
@@ -42,6 +43,18 @@ class Lines:
             assert event is not None, found
             found.append((event["type"], event["object"]["metadata"].get("name", "")))
         return found
+
+    async def rest(self) -> list[dict[str, Any]]:
+        """All that comes before nothing comes for a while."""
+        found: list[dict[str, Any]] = []
+        try:
+            while True:
+                async with asyncio.timeout(5):
+                    event = await self.next()
+                assert event is not None, found
+                found.append(event)
+        except TimeoutError:
+            return found
 
     async def is_silent(self) -> bool:
         """Whether nothing comes for a while."""
@@ -183,6 +196,47 @@ async def test_leaving_and_entering_a_label_selector_in_a_replay() -> None:
             assert (came["type"], gone["type"]) == ("ADDED", "DELETED")
             assert gone["object"]["metadata"]["labels"] == {"on": "yes"}
             assert revision(gone["object"]) == revision(left)
+
+
+SELECTORS = (
+    "on=yes",
+    "on in (yes)",
+    "on=",
+    "on in (yes,maybe)",
+    "on!=yes",
+    "on",
+    "!on",
+    "of=web,on=yes",
+    "on=yes,of=web",
+    "on!=no,of=web",
+)
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+async def test_an_open_watch_tells_of_a_selection_what_a_replay_tells(selector: str) -> None:
+    chance = Random(selector)
+    async with widget_server() as caller:
+        start = revision(await caller.create("zero"))
+        async with watching(caller, resourceVersion=start, labelSelector=selector) as lines:
+            for _ in range(120):
+                name = chance.choice("abc")
+                values = {
+                    "on": chance.choice(("yes", "no", "maybe", "", None)),
+                    "of": chance.choice(("web", "api", None)),
+                }
+                if not await caller.exists(name):
+                    labels = {key: value for key, value in values.items() if value is not None}
+                    await caller.create(name, labels=labels)
+                elif chance.random() < 0.2:
+                    await caller.delete(name)
+                else:
+                    await caller.patch(name, {"metadata": {"labels": values}})
+            async with watching(caller, resourceVersion=start, labelSelector=selector) as replay:
+                replayed = await replay.rest()
+            told = await lines.rest()
+
+    assert told == replayed
+    assert len(told) > 5
 
 
 async def test_an_update_without_effect_is_no_event() -> None:

@@ -9,7 +9,7 @@ from datum_compute.api.selectors import FieldSelector, LabelSelector, SelectorEr
 from datum_compute.platform.apiserver import status
 from datum_compute.platform.apiserver.calls import Call
 from datum_compute.platform.apiserver.decoding import decode_json
-from datum_compute.platform.apiserver.storage_table import Stored
+from datum_compute.platform.apiserver.storage_table import Event, Stored
 
 _METADATA = ("metadata.name", "metadata.namespace")
 
@@ -22,11 +22,23 @@ class Selection:
         self._value = value
         self._labels = _labels(call.query.get("labelSelector", ""))
         self._fields = _fields(call)
+        self._key, self._label = _one_label(self._labels)
 
     @property
     def everything(self) -> bool:
         """Whether no selector narrows it (the namespace may)."""
         return self._labels is None and self._fields is None
+
+    def is_beside(self, event: Event) -> bool:
+        """Whether a change is surely not about the selection, neither before nor after. Asked
+        of each watch of a table for each change, and of fifty cells that watch for what is
+        theirs it concerns one: so by the one label that all of a selection have, if any."""
+        if not self._label:
+            return False
+        before = event.before
+        return event.after.labels.get(self._key) != self._label and (
+            before is None or before.labels.get(self._key) != self._label
+        )
 
     def matches(self, stored: Stored) -> bool:
         if self._namespace is not None and stored.namespace != self._namespace:
@@ -57,6 +69,14 @@ class _Fields:
         if value is None:
             return ""
         return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _one_label(selector: LabelSelector | None) -> tuple[str, str]:
+    """A label that everything selected has, and its value; empty when there is none."""
+    for each in selector.requirements if selector is not None else ():
+        if each.operator == "in" and len(each.values) == 1:
+            return each.key, each.values[0]
+    return "", ""
 
 
 def _labels(text: str) -> LabelSelector | None:

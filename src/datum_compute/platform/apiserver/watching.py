@@ -65,7 +65,7 @@ class Watcher:
         self._table.sinks[id(self)] = self
 
     def offer(self, event: Event, shared: dict[Any, bytes]) -> None:
-        if event.revision <= self._after:
+        if event.revision <= self._after or self._selection.is_beside(event):
             return
         kind = event_type(event, self._selection)
         if kind:

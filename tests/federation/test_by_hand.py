@@ -51,6 +51,8 @@ async def test_a_workload_goes_though_its_hub_copies_went_without_what_is_theirs
         on.stop(MANAGEMENT)
         await orphan_on_hub(on)
         await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        for obj in (await on.project.list(compute.WORKLOAD_DEPLOYMENTS)).items:
+            await on.project.delete(compute.WORKLOAD_DEPLOYMENTS, obj.name, NAMESPACE)
         await on.start(MANAGEMENT)
 
         await eventually("gone", lambda: nothing_left(on), within=60)

@@ -494,7 +494,7 @@ EVERYBODY = {
 @pytest.mark.long
 def test_every_process_there_is_writes_in_some_scenario_and_so_dies(tmp_path: Path) -> None:
     writers: set[str] = set()
-    for name in ("add_a_city", "open_a_project", "deploy_alone"):
+    for name in ("deploy", "add_a_city", "open_a_project", "deploy_alone"):
         directory = tmp_path / name
         directory.mkdir()
         killer, _ = Teller(of(name), directory).tell()

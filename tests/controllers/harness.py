@@ -93,8 +93,8 @@ class World:
     def hub_fleet(self, client: Client | None = None) -> SingleFleet:
         return SingleFleet("hub", "hub", client or self.hub, self.env)
 
-    def cell_fleet(self) -> SingleFleet:
-        return SingleFleet("cell", "single", self.cell, self.env)
+    def cell_fleet(self, client: Client | None = None) -> SingleFleet:
+        return SingleFleet("cell", "single", client or self.cell, self.env)
 
     @asynccontextmanager
     async def running(self, *controllers: Controller) -> AsyncIterator[None]:

@@ -12,6 +12,8 @@ import pytest
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import EventType, merge
+from datum_compute.client.transport import Request, Response
+from datum_compute.controllers.cell.instance import instance_controller
 from tests.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
@@ -34,7 +36,7 @@ from tests.controllers.harness import (
     until_gone,
     world,
 )
-from tests.lessons.lines import Line, client_over
+from tests.lessons.lines import Line, client_over, refusal
 
 INVALID = ("QuotaGranted", "False", "ValidationFailed")
 KINDS = ("instances", "vcpus", "memory")
@@ -213,6 +215,32 @@ async def test_buckets_that_promise_too_much_make_no_storm_of_claims(runs: bool)
                 await shows(w, GRANTED)
                 await w.project.delete(quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
             naysayer = asyncio.create_task(deny_everything(w))
+            await settle(30)
+            naysayer.cancel()
+
+            asked = [each for _, each in line.writes() if each.method == "POST"]
+            assert 2 <= len(asked) <= 40
+
+
+def stale(request: Request) -> Response | None:
+    """Nothing can be said of an Instance: what is known of it is out of date."""
+    is_report = request.method != "GET" and request.path.endswith("/status")
+    return refusal(409, "Conflict") if is_report and "/instances/" in request.path else None
+
+
+async def test_denials_that_cannot_be_written_down_make_no_storm_of_claims() -> None:
+    async with world() as w:
+        await given(w)
+        await buckets(w)
+        line = Line(w.embedded)
+        project = client_over(line, w.embedded, "project/demo")
+        cell = client_over(Line(w.embedded, stale), w.embedded, "cell/dfw")
+        instances = instance_controller(
+            w.cell_fleet(cell), w.env, hub=None, projects=w.projects(project), cluster_name="dfw"
+        )
+        async with w.running(instances):
+            naysayer = asyncio.create_task(deny_everything(w))
+            await create(w)
             await settle(30)
             naysayer.cancel()
 

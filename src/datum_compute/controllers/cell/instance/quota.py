@@ -134,9 +134,9 @@ class QuotaDesk:
         if self._is_hearsay(case, instance, claim):
             claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
         if claim is None:
+            if (left := self._retries.rest_left(instance.metadata.uid)) > 0:
+                return Answer(_as_verdict(previous), look_again=left)
             denied = _denial(previous)
-            if denied and (left := self._retries.rest_left(instance.metadata.uid)) > 0:
-                return Answer(_as_verdict(denied), look_again=left)
             if denied and not await self._retries.may_ask_again(cell, case, instance, denied):
                 return Answer(_as_verdict(denied))
             claim = await self._create(case, instance)

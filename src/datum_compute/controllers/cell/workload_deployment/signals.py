@@ -51,9 +51,8 @@ class DeploymentSignals:
         actions: Sequence[plan.Action],
     ) -> None:
         """These were carried out; ``found`` is what there was before."""
-        if not actions:
-            return
-        going = {each.metadata.uid for each in found if each.metadata.deleting}
+        removes = any(isinstance(action, plan.Delete) for action in actions)
+        going = {each.metadata.uid for each in found if each.metadata.deleting} if removes else ()
         for action in actions:
             if isinstance(action, plan.Create):
                 self._actions.labels("create").inc()

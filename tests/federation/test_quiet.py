@@ -188,10 +188,6 @@ def test_nothing_is_written_once_it_is_settled(
     assert Life(5, tmp_path / "state.db", settings=settings, witness=witness).run(story)
 
 
-HOURS = ("denied_on_one_cluster", "hub_that_is_silent", "quota_that_is_refused500")
-"""Variants of others that are looked at for a day."""
-
-
 @pytest.mark.parametrize(
     ("seconds", "standing"),
     [
@@ -200,16 +196,7 @@ HOURS = ("denied_on_one_cluster", "hub_that_is_silent", "quota_that_is_refused50
             for each in STANDINGS
             if each.name in ("two_cells_for_the_city", "quota_that_is_refused403")
         ),
-        *(
-            pytest.param(HOUR, each, id=f"hour-{each.name}", marks=LONG)
-            for each in STANDINGS
-            if each.name in HOURS
-        ),
-        *(
-            pytest.param(24 * HOUR, each, id=f"day-{each.name}", marks=LONG)
-            for each in STANDINGS
-            if each.name not in HOURS
-        ),
+        *(pytest.param(24 * HOUR, each, id=f"day-{each.name}", marks=LONG) for each in STANDINGS),
     ],
 )
 async def test_nothing_is_written_however_things_stand(seconds: float, standing: Standing) -> None:
@@ -218,14 +205,9 @@ async def test_nothing_is_written_however_things_stand(seconds: float, standing:
         await standing.seen(on)
 
 
-DAYS = ("leave_a_city", "close_a_project", "roll_alone")
-"""Ends of scenarios of crashes of whose kind no other test looks at one for a day."""
-
-
 @pytest.mark.parametrize(
     "told",
     [pytest.param(each, id=each.name, marks=LONG) for each in test_crashes.SCENARIOS],
 )
 def test_nothing_is_written_after_whatever_may_be_interrupted(told: Told, tmp_path: Path) -> None:
-    seconds = 24 * HOUR if told.name in DAYS else HOUR
-    assert Teller(told, tmp_path).written_at_rest(seconds) == []
+    assert Teller(told, tmp_path).written_at_rest(24 * HOUR) == []

@@ -14,9 +14,9 @@ from bench.report import Result, render_details, render_table, to_json
 
 MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
     "bench.apiserver": (budgets.CREATES, budgets.GETS),
-    "bench.watching": (budgets.WATCH,),
+    "bench.watch_latency": (budgets.WATCH,),
     "bench.thousand": (budgets.THOUSAND, budgets.WRITES, budgets.ORDERED),
-    "bench.reporting": (budgets.REPORT,),
+    "bench.status_latency": (budgets.REPORT,),
     "bench.commands": (budgets.HELP, budgets.LISTING),
     "bench.startup": (budgets.STARTUP,),
     "bench.under_load": (budgets.KUBECTL,),
@@ -45,9 +45,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _profile_thousand() -> int:
-    from bench import profiling, thousand
+    from bench import profiler, thousand
 
-    print(profiling.profile(lambda start, end: thousand.run_thousand(on_start=start, on_end=end)))
+    print(profiler.profile(lambda start, end: thousand.run_thousand(on_start=start, on_end=end)))
     return 0
 
 

@@ -25,7 +25,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.process import GC_THRESHOLDS
 from datum_compute.assembly.local.state import LocalSettings
-from datum_compute.cli import manifest
+from datum_compute.cli.commands.deploy import manifest
 from datum_compute.client.protocol import Client, EventType
 from datum_compute.env import SystemEnvironment
 
@@ -61,7 +61,7 @@ def run_deployment(
     with (
         tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        collector_of_the_platform(),
+        platform_gc_thresholds(),
     ):
         database = Path(directory, "state.db")
         return runner.run(_run(database, cities, per_city, on_start=on_start, on_end=on_end))
@@ -76,7 +76,7 @@ async def _run(
     on_end: Callable[[], object],
 ) -> Run:
     instances = len(cities) * per_city
-    async with plentiful_platform(database, cities) as platform:
+    async with platform_with_large_quota(database, cities) as platform:
         gc.freeze()
         project_client = platform.client(f"project/{platform.settings.project}", ADMIN)
         await _quiet(database)
@@ -93,7 +93,9 @@ async def _run(
 
 
 @contextlib.asynccontextmanager
-async def plentiful_platform(database: Path, cities: Sequence[str]) -> AsyncIterator[LocalPlatform]:
+async def platform_with_large_quota(
+    database: Path, cities: Sequence[str]
+) -> AsyncIterator[LocalPlatform]:
     """A platform whose project may have as much as it wants."""
     grant = dict.fromkeys(LocalSettings().grant, PLENTY)
     settings = LocalSettings(cities=tuple(cities), grant=grant)
@@ -160,7 +162,7 @@ def _count_writes(database: Path) -> Counter[str]:
 
 
 @contextlib.contextmanager
-def collector_of_the_platform() -> Iterator[None]:
+def platform_gc_thresholds() -> Iterator[None]:
     """The garbage collector set as a platform's own process sets it."""
     before = gc.get_threshold()
     gc.set_threshold(*GC_THRESHOLDS)

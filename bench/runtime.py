@@ -22,10 +22,10 @@ import uvloop
 
 from bench import budgets
 from bench.apiserver import COLLECTION, ensure_kind, gadget, server_process
-from bench.deployment import collector_of_the_platform
+from bench.deployment import platform_gc_thresholds
 from bench.load import Server, run_load
 from bench.report import Result
-from bench.runtime_process import GADGETS, run_readying
+from bench.runtime_process import GADGETS, run_ready_controller
 from datum_compute.api.core import CUSTOM_RESOURCE_DEFINITIONS
 from datum_compute.client.protocol import Client
 from datum_compute.env import SystemEnvironment
@@ -111,7 +111,7 @@ def _in_process() -> float:
     with (
         tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        collector_of_the_platform(),
+        platform_gc_thresholds(),
     ):
         return runner.run(_run_in_process(Path(directory, "state.db")))
 
@@ -126,7 +126,7 @@ async def _run_in_process(database: Path) -> float:
             names = iter(f"gadget-{n:05d}" for n in range(OBJECTS))
             for _ in range(FILL_CLIENTS):
                 tasks.create_task(_create_all(client, names))
-        return await run_readying(client, OBJECTS)
+        return await run_ready_controller(client, OBJECTS)
 
 
 async def _create_all(client: Client, names: Iterator[str]) -> None:

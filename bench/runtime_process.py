@@ -26,7 +26,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
 from datum_compute.assembly.local.process import GC_THRESHOLDS
 from datum_compute.client.client import ApiClient
-from datum_compute.client.http import HttpTransport
+from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import SystemEnvironment
 from datum_compute.fleets.single import SingleFleet
@@ -34,8 +34,8 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
 
 GADGETS = Resource(GROUP, VERSION, PLURAL, KIND)
 READY = merge({"status": {"phase": "Ready"}})
@@ -83,7 +83,7 @@ class Finish:
         return self._wanted / (self._end - self._start)
 
 
-def readying(clusters: Fleet, finish: Finish) -> Controller:
+def ready_controller(clusters: Fleet, finish: Finish) -> Controller:
     """A controller in the smallest form that is of use."""
 
     async def reconcile(request: Request) -> None:
@@ -102,11 +102,11 @@ def readying(clusters: Fleet, finish: Finish) -> Controller:
     return Controller("readying", clusters, reconcile, watches=watches, workers=WORKERS)
 
 
-async def run_readying(client: Client, objects: int) -> float:
+async def run_ready_controller(client: Client, objects: int) -> float:
     env = SystemEnvironment()
     finish = Finish(objects)
     manager = Manager("readying", env)
-    manager.add(readying(SingleFleet("clusters", "single", client, env), finish))
+    manager.add(ready_controller(SingleFleet("clusters", "single", client, env), finish))
     running = asyncio.create_task(manager.run())
     await finish.reached.wait()
     running.cancel()
@@ -117,7 +117,7 @@ async def run_readying(client: Client, objects: int) -> float:
 async def ours(told: dict[str, Any]) -> dict[str, float]:
     client = client_of(told)
     try:
-        return {"per_second": await run_readying(client, told["objects"])}
+        return {"per_second": await run_ready_controller(client, told["objects"])}
     finally:
         await client.close()
 

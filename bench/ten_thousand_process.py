@@ -14,11 +14,16 @@ from pathlib import Path
 import apsw
 import uvloop
 
-from bench.deployment import all_available, collector_of_the_platform, deploy, plentiful_platform
+from bench.deployment import (
+    all_available,
+    deploy,
+    platform_gc_thresholds,
+    platform_with_large_quota,
+)
 from bench.memory import resident_bytes
+from datum_compute.apiserver.server import COMPACTION_SECONDS
+from datum_compute.apiserver.storage.store import HISTORY_SECONDS
 from datum_compute.assembly.local.platform import ADMIN
-from datum_compute.platform.apiserver.server import COMPACTION_SECONDS
-from datum_compute.platform.apiserver.storage import HISTORY_SECONDS
 
 CITIES = tuple(f"C{number:02d}" for number in range(50))
 PER_CITY = 200
@@ -27,7 +32,7 @@ FORGOTTEN_SECONDS = HISTORY_SECONDS + 2 * COMPACTION_SECONDS
 
 
 async def run(database: Path) -> None:
-    async with plentiful_platform(database, CITIES) as platform:
+    async with platform_with_large_quota(database, CITIES) as platform:
         gc.freeze()
         project_client = platform.client(f"project/{platform.settings.project}", ADMIN)
         start, cpu_start = time.perf_counter(), time.process_time()
@@ -65,6 +70,6 @@ if __name__ == "__main__":
     with (
         tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        collector_of_the_platform(),
+        platform_gc_thresholds(),
     ):
         runner.run(run(Path(directory, "state.db")))

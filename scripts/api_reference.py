@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.api.declared import DeclaredCondition
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.kinds import KINDS, Kind
-from datum_compute.api.printing import COLUMNS, Column
-from datum_compute.api.structural import content_of, schema_of
-from scripts import documented
+from datum_compute.api.printer_columns import COLUMNS, PrinterColumn
+from datum_compute.api.structural_schema import content_of, schema_of
+from scripts import api_constants
 
 Shape = type[msgspec.Struct]
 Lines = Iterator[str]
@@ -73,8 +73,8 @@ class _Page:
 
     def shapes_of(self, kind: Kind) -> Lines:
         """Those of the kind's own API that are not written, and what they refer to in turn."""
-        package = documented.package_of(kind.view)
-        yield from self._write(lambda shape: documented.package_of(shape) == package)
+        package = api_constants.package_of(kind.view)
+        yield from self._write(lambda shape: api_constants.package_of(shape) == package)
 
     def shared(self) -> Lines:
         yield from self._write(lambda shape: True)
@@ -106,10 +106,10 @@ def _kind(kind: Kind, page: _Page) -> Lines:
     if kind.default_status:
         yield from ("", *_at_first(kind.default_status))
     yield from ("", "**columns of `kubectl get`**", "", *_columns(COLUMNS[resource.kind]), "")
-    yield from _conditions("conditions", kind.conditions, documented.words_of(kind))
+    yield from _conditions("conditions", kind.conditions, api_constants.vocabulary_of(kind))
     for place, conditions in kind.nested:
         title = f"conditions of `{place}`"
-        yield from _conditions(title, conditions, documented.words_of(kind))
+        yield from _conditions(title, conditions, api_constants.vocabulary_of(kind))
 
 
 def _fields(shape: Shape, page: _Page) -> Lines:
@@ -194,21 +194,21 @@ def _at_first(status: dict[str, Any]) -> Lines:
         yield _row(f"`{each['type']}`", each["status"], f"`{each['reason']}`", each["message"])
 
 
-def _columns(columns: Iterable[Column]) -> Lines:
+def _columns(columns: Iterable[PrinterColumn]) -> Lines:
     yield from _head("column", "shows", "when")
     for each in columns:
         yield _row(each.name, f"`{each.json_path}`", "`-o wide`" if each.priority else "always")
 
 
 def _conditions(
-    title: str, conditions: Iterable[DeclaredCondition], words: documented.Words
+    title: str, conditions: Iterable[DeclaredCondition], words: api_constants.Vocabulary
 ) -> Lines:
     for position, condition in enumerate(conditions):
         if position == 0:
             yield from (f"**{title}**", "")
         yield f"`{condition.type}`: {words.conditions[condition.type]}"
-        if condition.passes_on:
-            yield f"Further reasons are those of {condition.passes_on}."
+        if condition.inherits_from:
+            yield f"Further reasons are those of {condition.inherits_from}."
         yield ""
         if any(condition.reasons()):
             yield from _head("status", "reason", "meaning")
@@ -222,7 +222,7 @@ def _words() -> Lines:
     for package, title in _OTHER_WORDS.items():
         yield from (f"### {title}", "")
         yield from _head("what", "word", "meaning")
-        for each in documented.constants_of(package):
+        for each in api_constants.constants_of(package):
             what = each.name.partition("_")[0].lower()
             if what in ("label", "annotation", "finalizer", "gate", "taint"):
                 yield _row(what, f"`{each.value}`", each.meaning)

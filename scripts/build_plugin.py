@@ -40,7 +40,16 @@ RUN_FROM_THE_ZIP = (
     f"{PRODUCT}/env.py",
     *(
         f"{PRODUCT}/cli/{name}.py"
-        for name in ("__init__", "arguments", "context", "errors", "main", "plugin", "start")
+        for name in (
+            "__init__",
+            "arguments",
+            "context",
+            "errors",
+            "main",
+            "plugin",
+            "quick/__init__",
+            "quick/start",
+        )
     ),
 )
 """What help and the manifest load. Each entry of the zip costs every start a little, so no more

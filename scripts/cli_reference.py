@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 
 from datum_compute.cli import errors
-from datum_compute.cli.arguments import DEFAULT_ACTIONS, leaves, subparsers_of
+from datum_compute.cli.arguments import DEFAULT_ACTIONS, leaf_parsers, subparsers_of
 from datum_compute.cli.main import COMMANDS, build_parser
-from datum_compute.cli.output import FORMATS
+from datum_compute.cli.render.output import FORMATS
 
 SHARED = ("-h", "-o", "--no-headers")
 """Flags that are told once for all commands; those that say where to are told once too."""
@@ -43,7 +43,7 @@ def rendered() -> str:
     for name, parser in commands.items():
         parts.append(f"\n## {name}\n\n{parser.description}\n")
         parts += _default(name)
-        for leaf in leaves(parser):
+        for leaf in leaf_parsers(parser):
             parts += _command(leaf, nested=leaf is not parser)
     return "".join(parts)
 

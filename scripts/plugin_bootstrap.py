@@ -43,7 +43,7 @@ def main() -> int:
     if "--plugin-manifest" not in arguments and arguments not in FROM_THE_ZIP:
         # The zip is the first entry of the path; the same modules now come from the files.
         sys.path[0] = ensure_unpacked(archive, facts["digest"])
-    from datum_compute.cli.start import run
+    from datum_compute.cli.quick.start import run
 
     return run()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.assembly import rights
-from datum_compute.platform.apiserver.access import Rule
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH
 
 BASE = Path("deploy/base")
@@ -52,7 +52,7 @@ def _folder(process: str, plane: str) -> Path:
     return BASE / (f"{LOCAL}/{plane}" if process.startswith("standin-") else plane)
 
 
-def _cluster_wide(process: str, plane: str, rules: Iterable[Rule]) -> list[Manifest]:
+def _cluster_wide(process: str, plane: str, rules: Iterable[PolicyRule]) -> list[Manifest]:
     name = f"{process}:{plane}"
     role = {
         "apiVersion": f"{RBAC}/v1",
@@ -87,7 +87,7 @@ def _service_account(name: str) -> Manifest:
     return {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
 
 
-def _rules(rules: Iterable[Rule]) -> list[Manifest]:
+def _rules(rules: Iterable[PolicyRule]) -> list[Manifest]:
     """Resources of one group with the same verbs stand together."""
     together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for rule in rules:

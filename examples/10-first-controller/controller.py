@@ -5,10 +5,10 @@ from __future__ import annotations
 from datum_compute.api.core import CONFIG_MAPS, NAMESPACES, ConfigMap
 from datum_compute.api.meta import owner_reference
 from datum_compute.client.protocol import merge
-from datum_compute.runtime import patch
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.writes import patch
 
 LABEL = "greet"
 NAME = "greeting"

@@ -13,7 +13,7 @@ from scripts.cluster_tools import (
     ToolsError,
     ensure_tools,
 )
-from tests.cluster.control_plane import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

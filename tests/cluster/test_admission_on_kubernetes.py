@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 import yaml
 
+from datum_compute.apiserver.http.certificates import ensure_certificates
 from datum_compute.client import kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
-from datum_compute.platform.apiserver.certificates import ensure_certificates
 from datum_compute.testing.expectations import eventually
 from scripts.cluster_tools import ensure_tools
 from tests.cluster import test_controllers_on_kubernetes as alone
-from tests.cluster.control_plane import Answer, ControlPlane
 from tests.cluster.test_roles import PATHS, applied, define_kinds, manager_token
-from tests.decisions.workloads import CONTAINER, changed
-from tests.e2e.test_manager_processes import manager
-from tests.rights.manifests import documents
+from tests.processes.test_federated_managers import manager
+from tests.support.cluster.control_plane import Answer, ControlPlane
+from tests.support.decisions.workloads import CONTAINER, with_changes
+from tests.support.rights.manifests import documents
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
@@ -75,7 +75,7 @@ async def judged(cluster: ControlPlane, directory: Path) -> AsyncIterator[None]:
         )
         try:
             await alone.given_city(client)
-            await alone.Place(client, "judged").prepare()
+            await alone.ClusterNamespace(client, "judged").prepare()
             async with manager(directory, "manager", *argv):
                 port = await _port(directory / "manager.log")
                 register(cluster, port, directory / "tls" / "ca.crt")
@@ -133,7 +133,7 @@ def _workload(name: str, path: str = "", value: Any = None) -> dict[str, Any]:
     }
     if path:
         changes[path] = value
-    body: dict[str, Any] = changed(CONTAINER, changes)
+    body: dict[str, Any] = with_changes(CONTAINER, changes)
     return body
 
 

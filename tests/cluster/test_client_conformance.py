@@ -16,26 +16,26 @@ from datum_compute.api import core
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.http import HttpTransport
+from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.protocol import apply, merge, strategic_merge
 from datum_compute.client.reader import Reader
 from datum_compute.client.subresources import get_subresource
-from tests.cluster.control_plane import HOST, ControlPlane
-from tests.conformance.client.cases import Case, every_case, every_case_of
-from tests.conformance.client.reading import READ_CASES, reading
-from tests.conformance.client.world import (
+from tests.support.client_conformance.cases import Case, every_case, every_case_of
+from tests.support.client_conformance.fixture import (
+    EVENT_TIMEOUT,
     GROUP,
-    PATIENCE,
     WIDGETS,
-    Target,
-    World,
+    ConformanceFixture,
+    ConformanceTarget,
     causes,
     content,
     next_event,
     next_events,
-    open_world,
+    open_fixture,
     wait_served,
 )
+from tests.support.client_conformance.reader import READ_CASES, reader_target
+from tests.support.cluster.control_plane import HOST, ControlPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
@@ -58,7 +58,7 @@ def _base64(text: str) -> str:
 
 
 @asynccontextmanager
-async def target_of(control_plane: ControlPlane) -> AsyncIterator[Target]:
+async def target_of(control_plane: ControlPlane) -> AsyncIterator[ConformanceTarget]:
     transport = HttpTransport(control_plane.server, ca_pem=control_plane.ca_pem)
 
     def client_with(**options: Any) -> ApiClient:
@@ -70,7 +70,9 @@ async def target_of(control_plane: ControlPlane) -> AsyncIterator[Target]:
         await asyncio.to_thread(compact, control_plane._etcd_port)
 
     try:
-        yield Target(client_with(), client_with, control_plane.plain_token, forget_history)
+        yield ConformanceTarget(
+            client_with(), client_with, control_plane.plain_token, forget_history
+        )
     finally:
         await transport.close()
 
@@ -78,7 +80,7 @@ async def target_of(control_plane: ControlPlane) -> AsyncIterator[Target]:
 @every_case
 async def test_kubernetes(control_plane: ControlPlane, number: int, case: Case) -> None:
     async with target_of(control_plane) as target:
-        await case(await open_world(target, number))
+        await case(await open_fixture(target, number))
 
 
 @every_case_of(READ_CASES, first=1000)
@@ -89,7 +91,7 @@ async def test_reader_on_kubernetes(control_plane: ControlPlane, number: int, ca
         return Reader(control_plane.server, **{"token": control_plane.token, "tls": tls, **options})
 
     async with target_of(control_plane) as target:
-        await case(await open_world(reading(target, make_reader), number))
+        await case(await open_fixture(reader_target(target, make_reader), number))
 
 
 SLIDERS = Resource(GROUP, "v1", "sliders", "Slider")
@@ -127,7 +129,7 @@ SLIDER_DEFINITION: dict[str, Any] = {
 }
 
 
-async def apply_owns_fields(world: World) -> None:
+async def apply_owns_fields(world: ConformanceFixture) -> None:
     """Two managers, each with what it said and no more."""
     ours = world.target.client_with(field_manager="ours")
     theirs = world.target.client_with(field_manager="theirs")
@@ -141,7 +143,7 @@ async def apply_owns_fields(world: World) -> None:
     assert content(dropped.spec) == {"size": 3, "color": "red"}
 
 
-async def apply_conflicts_unless_forced(world: World) -> None:
+async def apply_conflicts_unless_forced(world: ConformanceFixture) -> None:
     ours = world.target.client_with(field_manager="ours")
     theirs = world.target.client_with(field_manager="theirs")
     place = world.namespace
@@ -158,7 +160,7 @@ async def apply_conflicts_unless_forced(world: World) -> None:
     assert content(taken.spec) == {"size": 4}
 
 
-async def apply_of_nothing_new_keeps_the_revision(world: World) -> None:
+async def apply_of_nothing_new_keeps_the_revision(world: ConformanceFixture) -> None:
     body = {"spec": {"size": 3}}
     first = await world.patch("one", apply(body))
 
@@ -167,7 +169,7 @@ async def apply_of_nothing_new_keeps_the_revision(world: World) -> None:
     assert again.metadata == first.metadata
 
 
-async def apply_reaches_status_and_can_be_tried(world: World) -> None:
+async def apply_reaches_status_and_can_be_tried(world: ConformanceFixture) -> None:
     await world.create("one")
 
     tried = await world.patch("one", apply({"spec": {"size": 9}}, force=True), dry_run=True)
@@ -180,7 +182,7 @@ async def apply_reaches_status_and_can_be_tried(world: World) -> None:
     assert content((await world.get("one")).spec) == {"size": 1}
 
 
-async def apply_is_validated(world: World) -> None:
+async def apply_is_validated(world: ConformanceFixture) -> None:
     with pytest.raises(errors.Invalid) as caught:
         await world.patch("one", apply({"spec": {"color": "pink"}}))
 
@@ -188,7 +190,7 @@ async def apply_is_validated(world: World) -> None:
     assert not await world.exists("one")
 
 
-async def apply_works_on_built_in_kinds(world: World) -> None:
+async def apply_works_on_built_in_kinds(world: ConformanceFixture) -> None:
     made = await world.client.patch(
         core.CONFIG_MAPS, "settings", apply({"data": {"a": "1"}}), world.namespace
     )
@@ -196,7 +198,7 @@ async def apply_works_on_built_in_kinds(world: World) -> None:
     assert content(made.data) == {"a": "1"}
 
 
-async def strategic_merges_know_their_lists(world: World) -> None:
+async def strategic_merges_know_their_lists(world: ConformanceFixture) -> None:
     body = {"metadata": {"name": "settings", "finalizers": ["example.com/a"]}}
     await world.client.create(core.CONFIG_MAPS, body, world.namespace)
     more = strategic_merge({"metadata": {"finalizers": ["example.com/b"]}})
@@ -209,7 +211,7 @@ async def strategic_merges_know_their_lists(world: World) -> None:
     assert removed.metadata.finalizers == ("example.com/b",)
 
 
-async def a_scale_is_read_and_written(world: World) -> None:
+async def a_scale_is_read_and_written(world: ConformanceFixture) -> None:
     client, place = world.client, world.namespace
     try:
         await client.create(core.CUSTOM_RESOURCE_DEFINITIONS, SLIDER_DEFINITION)
@@ -259,12 +261,12 @@ async def test_what_the_embedded_server_lacks(
 ) -> None:
     """There it is a clear no: tests/conformance/client/test_what_only_kubernetes_has.py."""
     async with target_of(control_plane) as target:
-        await case(await open_world(target, number))
+        await case(await open_fixture(target, number))
 
 
 async def test_a_watch_breaks_when_the_server_is_killed(control_plane: ControlPlane) -> None:
     async with target_of(control_plane) as target:
-        world = await open_world(target, 2000)
+        world = await open_fixture(target, 2000)
         since = await world.revision()
 
         with pytest.raises(errors.TransportFailure):
@@ -301,7 +303,7 @@ async def test_a_watch_breaks_when_the_server_is_killed(control_plane: ControlPl
 
 async def test_cancelled_calls_leave_nothing_open(control_plane: ControlPlane) -> None:
     async with target_of(control_plane) as target:
-        world = await open_world(target, 2002)
+        world = await open_fixture(target, 2002)
         since = await world.revision()
         before = await open_watches(world)
 
@@ -319,19 +321,19 @@ async def test_cancelled_calls_leave_nothing_open(control_plane: ControlPlane) -
             task.cancel()
             await asyncio.wait([task])
         tasks = [asyncio.ensure_future(read_for_ever()) for _ in range(5)]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(EVENT_TIMEOUT):
             while await open_watches(world) < before + 5:  # noqa: ASYNC110 - none tells us
                 await asyncio.sleep(0.05)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(EVENT_TIMEOUT):
             while await open_watches(world) > before:  # noqa: ASYNC110 - none tells us
                 await asyncio.sleep(0.05)
 
 
-async def open_watches(world: World) -> int:
+async def open_watches(world: ConformanceFixture) -> int:
     """How many watches of widgets the server counts."""
     text = (await world.client.raw("/metrics")).decode()
     return sum(
@@ -343,7 +345,7 @@ async def open_watches(world: World) -> int:
 
 async def test_a_watch_ends_when_the_server_goes_down(control_plane: ControlPlane) -> None:
     async with target_of(control_plane) as target:
-        world = await open_world(target, 2001)
+        world = await open_fixture(target, 2001)
         since = await world.revision()
         stopping: asyncio.Future[None]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.cluster_tools import KUBERNETES_VERSION, ensure_tools
-from tests.cluster.control_plane import PLAIN_USER, ControlPlane, ControlPlaneError
+from tests.support.cluster.control_plane import PLAIN_USER, ControlPlane, ControlPlaneError
 
 pytestmark = pytest.mark.cluster
 
@@ -63,7 +63,7 @@ def test_a_plain_user_may_do_nothing(control_plane: ControlPlane) -> None:
     assert f'User "{PLAIN_USER}"' in answer["message"]
 
 
-def test_an_unknown_token_is_nobody(control_plane: ControlPlane) -> None:
+def test_an_unknown_token_is_unauthenticated(control_plane: ControlPlane) -> None:
     status, answer = control_plane.request("GET", "/api/v1/namespaces", token="unknown")
     assert status == 401
     assert answer["reason"] == "Unauthorized"

@@ -24,16 +24,16 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import SystemEnvironment
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.platform.network import network_controllers
 from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.standins.network_services import network_controllers
 from datum_compute.testing.expectations import eventually
 from scripts.cluster_tools import ensure_tools
-from tests.cluster.control_plane import ControlPlane
 from tests.cluster.test_generated_crds import CRDS, established
-from tests.e2e.test_manager_processes import manager
+from tests.processes.test_federated_managers import manager
+from tests.support.cluster.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
@@ -51,7 +51,7 @@ def cluster() -> Iterator[ControlPlane]:
         yield running
 
 
-class Place:
+class ClusterNamespace:
     """A namespace of the real cluster with all that a workload needs there."""
 
     def __init__(self, client: Client, namespace: str) -> None:
@@ -176,7 +176,7 @@ async def given_city(client: Client) -> None:
 
 
 @contextlib.asynccontextmanager
-async def surroundings(client: Client, *, networks: bool) -> AsyncIterator[None]:
+async def standins(client: Client, *, networks: bool) -> AsyncIterator[None]:
     """Whoever runs Instances and serves networks in this cluster."""
     env = SystemEnvironment()
     fleet = SingleFleet("cell", "single", client, env)
@@ -195,7 +195,7 @@ async def surroundings(client: Client, *, networks: bool) -> AsyncIterator[None]
 @contextlib.asynccontextmanager
 async def single_cluster(
     cluster: ControlPlane, directory: Path, namespace: str, *, networks: bool
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[ClusterNamespace]:
     path = str(cluster.write_kubeconfig(directory / "kubeconfig"))
     connection = kubeconfig.load(path, env=SystemEnvironment())
     transport = kubeconfig.transport_for(connection)
@@ -203,11 +203,11 @@ async def single_cluster(
     gate = f"--feature-gates=NetworkingIntegration={str(networks).lower()}"
     groups = ("--enable-management-controllers", "--enable-cell-controllers")
     try:
-        place = Place(client, namespace)
+        place = ClusterNamespace(client, namespace)
         await given_city(client)
         await place.prepare()
         async with (
-            surroundings(client, networks=networks),
+            standins(client, networks=networks),
             manager(directory, "manager", *groups, f"--kubeconfig={path}", gate),
         ):
             yield place
@@ -248,7 +248,7 @@ async def test_a_workload_lives_and_dies_beside_a_real_api_server(
         await place.gone()
 
 
-async def _says(place: Place, reason: str) -> str:
+async def _says(place: ClusterNamespace, reason: str) -> str:
     obj = await place.client.get(compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", place.namespace)
     stated = obj.view(compute.WorkloadDeployment).status.conditions
     found = conditions.find(stated, compute.CONDITION_REPLICAS_READY)

@@ -19,9 +19,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
-from tests.conformance.client.embedded import PREFIX, https_server
-from tests.conformance.client.world import DEFINITION, GROUP
+from tests.support.client_conformance.fixture import DEFINITION, GROUP
+from tests.support.client_conformance.targets import PREFIX, https_server
+from tests.support.cluster.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -30,7 +30,7 @@ NAMES = ("one", "two", "three")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-class Ask(NamedTuple):
+class DifferentialRequest(NamedTuple):
     """One request; ``@revision`` and ``@uid`` in it stand for what the server last gave."""
 
     method: str
@@ -41,7 +41,7 @@ class Ask(NamedTuple):
     accept: str = "application/json"
 
 
-class Side:
+class ServerSide:
     """One of the two servers."""
 
     def __init__(self, server: str, prefix: str, token: str, tls: ssl.SSLContext) -> None:
@@ -56,7 +56,7 @@ class Side:
     def close(self) -> None:
         self._connection.close()
 
-    def send(self, ask: Ask) -> tuple[int, Any]:
+    def send(self, ask: DifferentialRequest) -> tuple[int, Any]:
         body = ask.body if isinstance(ask.body, bytes | None) else json.dumps(ask.body).encode()
         if body is not None:
             body = self._filled(ask.path, body.decode("latin-1")).encode("latin-1")
@@ -166,7 +166,7 @@ class Walk:
         self._widgets = f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets"
         self._config_maps = f"/api/v1/namespaces/{namespace}/configmaps"
 
-    def ask(self) -> Ask:
+    def ask(self) -> DifferentialRequest:
         make = self._chance.choices(
             [self._create, self._read, self._list, self._update, self._patch, self._delete],
             [5, 2, 2, 4, 6, 3],
@@ -284,19 +284,19 @@ class Walk:
             {"note": "\u2603 \0"},
         )
 
-    def _create(self) -> Ask:
+    def _create(self) -> DifferentialRequest:
         path = self._path()
         name = self._usual(self._pick(*NAMES), "", "Odd_Name", "x" * 254, "a.b", "-a", None)
         body: Any = self._often(self._object(path, name), b"{", b"[]", b'"a"', b"{}")
         if self._chance.random() < 0.05:
-            return Ask("POST", path, body, content_type="text/plain")
-        return Ask("POST", path, body, self._query())
+            return DifferentialRequest("POST", path, body, content_type="text/plain")
+        return DifferentialRequest("POST", path, body, self._query())
 
-    def _read(self) -> Ask:
+    def _read(self) -> DifferentialRequest:
         accept = self._often("application/json", "text/html", "*/*")
-        return Ask("GET", self._named(), accept=accept)
+        return DifferentialRequest("GET", self._named(), accept=accept)
 
-    def _list(self) -> Ask:
+    def _list(self) -> DifferentialRequest:
         query = self._usual(
             (),
             (("labelSelector", self._pick("a=b", "a", "!a", "a in (b,c)", "a!=b", "a in (")),),
@@ -308,9 +308,9 @@ class Walk:
             (("resourceVersionMatch", "Exact"), ("resourceVersion", "0")),
             (("sendInitialEvents", "true"),),
         )
-        return Ask("GET", self._path(), query=query)
+        return DifferentialRequest("GET", self._path(), query=query)
 
-    def _update(self) -> Ask:
+    def _update(self) -> DifferentialRequest:
         path = self._named()
         body = self._object(path, self._usual(path.rpartition("/")[2], "other", ""))
         query = self._query()
@@ -322,18 +322,20 @@ class Walk:
             path += self._usual("", "/status", "/scale", "/odd")
         if path.endswith("/status"):
             body["metadata"].pop("uid", None)
-        return Ask("PUT", path, body, query)
+        return DifferentialRequest("PUT", path, body, query)
 
-    def _patch(self) -> Ask:
+    def _patch(self) -> DifferentialRequest:
         path = self._named()
         query = self._usual(self._query(), (("force", "true"),))
         if path.startswith(self._widgets):
             path += self._usual("", "/status")
         if self._chance.random() < 0.5:
-            return Ask("PATCH", path, self._operations(), query, "application/json-patch+json")
+            return DifferentialRequest(
+                "PATCH", path, self._operations(), query, "application/json-patch+json"
+            )
         body = self._merge(path)
         form = self._often("application/merge-patch+json", "application/json", "text/plain")
-        return Ask("PATCH", path, body, query, form)
+        return DifferentialRequest("PATCH", path, body, query, form)
 
     def _merge(self, path: str) -> Any:
         content: dict[str, Any] = {"metadata": self._metadata()}
@@ -395,7 +397,7 @@ class Walk:
         lift = [{"op": "remove", "path": "/metadata/finalizers"}]
         return self._usual(several, lift, [], {}, b"{", [1])
 
-    def _delete(self) -> Ask:
+    def _delete(self) -> DifferentialRequest:
         body = self._usual(
             None,
             {"preconditions": {"uid": "@uid"}},
@@ -410,31 +412,33 @@ class Walk:
             b"{",
             b"[]",
         )
-        return Ask("DELETE", self._named(), body)
+        return DifferentialRequest("DELETE", self._named(), body)
 
 
 @pytest.fixture
-def sides(control_plane: ControlPlane) -> Iterator[tuple[Side, Side]]:
+def sides(control_plane: ControlPlane) -> Iterator[tuple[ServerSide, ServerSide]]:
     with https_server() as server, contextlib.ExitStack() as stack:
         address = server.address
         tls = ssl.create_default_context(cadata=address.ca_pem.decode())
-        ours = Side(address.base_url, PREFIX, address.token, tls)
-        real = Side(control_plane.server, "", control_plane.token, control_plane.ssl_context())
+        ours = ServerSide(address.base_url, PREFIX, address.token, tls)
+        real = ServerSide(
+            control_plane.server, "", control_plane.token, control_plane.ssl_context()
+        )
         for side in (ours, real):
             stack.callback(side.close)
         yield ours, real
 
 
-def prepare(side: Side, namespace: str) -> None:
+def prepare(side: ServerSide, namespace: str) -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         **DEFINITION,
     }
-    assert side.send(Ask("POST", DEFINITIONS, definition))[0] in (201, 409)
+    assert side.send(DifferentialRequest("POST", DEFINITIONS, definition))[0] in (201, 409)
     made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    assert side.send(Ask("POST", "/api/v1/namespaces", made))[0] == 201
-    served = Ask("GET", f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets")
+    assert side.send(DifferentialRequest("POST", "/api/v1/namespaces", made))[0] == 201
+    served = DifferentialRequest("GET", f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets")
     for _ in range(2000):  # the real server serves a new kind a little later
         if side.send(served)[0] == 200:
             return
@@ -442,7 +446,9 @@ def prepare(side: Side, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_walk_is_answered_alike(sides: tuple[Side, Side], seed: int) -> None:
+def test_a_random_sequence_of_requests_is_answered_alike(
+    sides: tuple[ServerSide, ServerSide], seed: int
+) -> None:
     ours, real = sides
     namespace = f"walk-{seed}"
     for side in sides:
@@ -462,12 +468,15 @@ def test_a_walk_is_answered_alike(sides: tuple[Side, Side], seed: int) -> None:
     assert {200, 201, 400, 404, 409, 415, 422} <= codes, "the walk saw too little"
 
 
-def test_a_watch_tells_the_same_story(sides: tuple[Side, Side]) -> None:
+def test_a_watch_sends_the_same_events(sides: tuple[ServerSide, ServerSide]) -> None:
     namespace = "walk-watched"
     path = f"/apis/{GROUP}/v1/namespaces/{namespace}/widgets"
     for side in sides:
         prepare(side, namespace)
-    since = [side.send(Ask("GET", path))[1]["metadata"]["resourceVersion"] for side in sides]
+    since = [
+        side.send(DifferentialRequest("GET", path))[1]["metadata"]["resourceVersion"]
+        for side in sides
+    ]
     walk = Walk(3, namespace)
     for _ in range(STEPS):
         ask = walk.ask()
@@ -477,7 +486,7 @@ def test_a_watch_tells_the_same_story(sides: tuple[Side, Side]) -> None:
     told = []
     for side, revision in zip(sides, since, strict=True):
         query = (("watch", "true"), ("resourceVersion", revision), ("timeoutSeconds", "1"))
-        _, text = side.send(Ask("GET", path, query=query))
+        _, text = side.send(DifferentialRequest("GET", path, query=query))
         told.append([plain(json.loads(line)) for line in str(text).splitlines()])
 
     assert len(told[0]) > 10, "the walk changed too little"

@@ -15,16 +15,16 @@ import msgspec
 import pytest
 import yaml
 
-from datum_compute.assembly.local.platform import in_process
+from datum_compute.apiserver.request import routes
+from datum_compute.assembly.local.platform import in_process_transport
 from datum_compute.client import kubeconfig
-from datum_compute.client.transport import Handler, Request, Response, Transport
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
 from datum_compute.env import SystemEnvironment
-from datum_compute.platform.apiserver import routing
 from scripts.cluster_tools import DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER, ensure_tools
-from tests.cluster.control_plane import ControlPlane
 from tests.cluster.test_generated_crds import CRDS, established
-from tests.e2e.test_manager_processes import Place, federation
-from tests.federation.lifecycle import Lifecycle
+from tests.processes.test_federated_managers import ManagedPlatform, federation
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.federation.lifecycle import Lifecycle
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
@@ -49,8 +49,8 @@ class Diverted:
         self._inner = inner
         self._token = token
 
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
-        path = request.path.removeprefix(routing.plane_prefix(REAL))
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        path = request.path.removeprefix(routes.plane_prefix(REAL))
         headers = {**request.headers, "authorization": f"Bearer {self._token}"}
         diverted = msgspec.structs.replace(request, path=path, headers=headers)
         return await self._inner.send(diverted, timeout=timeout)
@@ -60,7 +60,7 @@ class Diverted:
 
 
 @contextlib.asynccontextmanager
-async def partly_real(cluster: ControlPlane, directory: Path) -> AsyncIterator[Place]:
+async def partly_real(cluster: ControlPlane, directory: Path) -> AsyncIterator[ManagedPlatform]:
     path = str(cluster.write_kubeconfig(directory / "real.kubeconfig"))
     connection = kubeconfig.load(path, env=SystemEnvironment())
     real = kubeconfig.transport_for(connection)
@@ -68,7 +68,7 @@ async def partly_real(cluster: ControlPlane, directory: Path) -> AsyncIterator[P
     def carrier(handler: Handler, process: str, plane: str) -> Transport:
         if plane == REAL:
             return Diverted(real, cluster.token)
-        return in_process(handler, process, plane)
+        return in_process_transport(handler, process, plane)
 
     try:
         async with federation(directory, carrier=carrier, elsewhere={"dfw": path}) as place:
@@ -82,7 +82,7 @@ async def test_a_workload_lives_in_a_federation_with_a_real_cell(
 ) -> None:
     async with partly_real(cluster, tmp_path) as place:
         life = Lifecycle(place, within=WITHIN)
-        await life.tell()
+        await life.run()
         assert propagated(cluster), "the cell is the real cluster"
         await life.delete_the_project()
         assert propagated(cluster), "namespaces stay"

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.control_plane import ControlPlane
-from tests.unit.api.whole_objects import whole
+from tests.support.api.complete_objects import complete_object
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.cluster
 
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+CRDS = ROOT / "deploy" / "crds"
 FILES = sorted(CRDS.glob("*.yaml"))
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ESTABLISHED_SECONDS = 30.0
@@ -67,7 +68,7 @@ def test_a_crd_keeps_a_whole_object_as_it_is(control_plane: ControlPlane, file: 
         "apiVersion": f"{group}/{version['name']}",
         "kind": names["kind"],
         "metadata": {"generateName": "whole-"},
-        "spec": whole(parts["spec"]),
+        "spec": complete_object(parts["spec"]),
     }
 
     status, created = control_plane.request("POST", objects, body)
@@ -75,7 +76,7 @@ def test_a_crd_keeps_a_whole_object_as_it_is(control_plane: ControlPlane, file: 
     assert status == 201, created["message"]
     assert created["spec"] == body["spec"]
     if "status" in parts:
-        created["status"] = whole(parts["status"])
+        created["status"] = complete_object(parts["status"])
         path = f"{objects}/{created['metadata']['name']}/status"
         status, reported = control_plane.request("PUT", path, created)
         assert status == 200, reported["message"]

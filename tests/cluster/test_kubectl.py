@@ -238,7 +238,7 @@ def test_get_selects_and_sorts(kubectl: Kubectl, name: str) -> None:
     assert [row[1] for row in table(by_size)[1:]] == ["7", "8", "9"]
 
 
-def test_get_in_pieces_gets_all(kubectl: Kubectl, name: str) -> None:
+def test_get_in_chunks_returns_everything(kubectl: Kubectl, name: str) -> None:
     for number in range(5):
         kubectl.box(f"{name}-{number}", labels={"set": name})
 
@@ -434,7 +434,7 @@ def test_delete_waits_for_finalizers(kubectl: Kubectl, name: str) -> None:
     assert kubectl.fails("get", "box", name).endswith("not found")
 
 
-def test_delete_in_pretence_deletes_nothing(kubectl: Kubectl, name: str) -> None:
+def test_delete_with_dry_run_deletes_nothing(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, labels={"set": name})
     before = kubectl.object("box", name)
 
@@ -543,7 +543,7 @@ def test_resources_are_listed_with_their_short_names(kubectl: Kubectl) -> None:
     assert {"v1", "example.com/v1", "compute.datumapis.com/v1alpha"} <= set(versions)
 
 
-def test_what_is_absent_or_wrong_is_said_plainly(kubectl: Kubectl, name: str) -> None:
+def test_errors_for_missing_or_invalid_objects_are_clear(kubectl: Kubectl, name: str) -> None:
     wrong = box(name, 0, {"color": "blue"})
     misspelt = {**box(name), "spec": {"size": 1, "colour": "red"}}
     lost = box(name, namespace="nowhere")

@@ -19,18 +19,18 @@ import yaml
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.apiserver.request.roles import Roles
 from datum_compute.assembly import rights
 from datum_compute.client import kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
-from datum_compute.platform.apiserver.roles import Roles
 from datum_compute.testing.server import embedded_server
 from scripts.cluster_tools import ensure_tools
 from tests.cluster import test_controllers_on_kubernetes as alone
-from tests.cluster.control_plane import ControlPlane
 from tests.cluster.test_generated_crds import CRDS, established
-from tests.e2e.test_manager_processes import manager
-from tests.rights.manifests import BASE, documents
+from tests.processes.test_federated_managers import manager
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.rights.manifests import BASE, documents
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
@@ -234,11 +234,11 @@ async def test_a_manager_does_all_its_work_as_its_service_account(
             *(f"--kubeconfig={path}", "--feature-gates=NetworkingIntegration=true"),
         )
         try:
-            place = alone.Place(client, "restricted")
+            place = alone.ClusterNamespace(client, "restricted")
             await alone.given_city(client)
             await place.prepare()
             async with (
-                alone.surroundings(client, networks=True),
+                alone.standins(client, networks=True),
                 manager(tmp_path, "manager", *argv),
             ):
                 await place.deploy(alone.workload("acme/web:1", 2))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.test_differential import DEFINITIONS, Ask, Side, outcome
-from tests.conformance.client.embedded import PREFIX, https_server
+from tests.cluster.test_differential import DEFINITIONS, DifferentialRequest, ServerSide, outcome
+from tests.support.client_conformance.targets import PREFIX, https_server
+from tests.support.cluster.control_plane import ControlPlane
 
 pytestmark = pytest.mark.cluster
 
@@ -82,51 +82,57 @@ def scale(name: str, replicas: int, **metadata: str) -> dict[str, Any]:
 
 ONE = f"{RACKS}/one/scale"
 ASKS = [
-    Ask("POST", RACKS, rack("one", {"deep": {"slots": 2}})),
-    Ask("POST", RACKS, rack("bare", {})),
-    Ask("GET", ONE),
-    Ask("GET", f"{RACKS}/bare/scale"),
-    Ask("GET", f"{RACKS}/none/scale"),
-    Ask("PATCH", f"{RACKS}/one/status", {"status": {"slots": 1, "selector": "a=b"}}, (), MERGE),
-    Ask("GET", ONE),
-    Ask("PATCH", ONE, {"spec": {"replicas": 5}}, (), MERGE),
-    Ask("GET", f"{RACKS}/one"),
-    Ask("PATCH", ONE, {"spec": {"replicas": 5}}, (), MERGE),
-    Ask("PATCH", ONE, [{"op": "replace", "path": "/spec/replicas", "value": 4}], (), JSON_PATCH),
-    Ask("PATCH", ONE, {"spec": {"replicas": 7}}, (("dryRun", "All"),), MERGE),
-    Ask("PUT", ONE, scale("one", 3)),
-    Ask("PUT", ONE, scale("one", 0)),
-    Ask("GET", f"{RACKS}/one"),
-    Ask("PUT", ONE, scale("one", 6, resourceVersion="1")),
-    Ask("PUT", ONE, scale("one", 6, uid="6ba7b810-9dad-11d1-80b4-00c04fd430c8")),
-    Ask("PUT", ONE, scale("other", 6)),
-    Ask("PUT", ONE, scale("one", -1)),
-    Ask("PUT", ONE, scale("one", 50)),
-    Ask("PUT", f"{RACKS}/bare/scale", scale("bare", 2)),
-    Ask("GET", f"{RACKS}/bare/scale"),
-    Ask("PUT", f"{RACKS}/none/scale", scale("none", 2)),
-    Ask("GET", f"{RACKS}/one"),
+    DifferentialRequest("POST", RACKS, rack("one", {"deep": {"slots": 2}})),
+    DifferentialRequest("POST", RACKS, rack("bare", {})),
+    DifferentialRequest("GET", ONE),
+    DifferentialRequest("GET", f"{RACKS}/bare/scale"),
+    DifferentialRequest("GET", f"{RACKS}/none/scale"),
+    DifferentialRequest(
+        "PATCH", f"{RACKS}/one/status", {"status": {"slots": 1, "selector": "a=b"}}, (), MERGE
+    ),
+    DifferentialRequest("GET", ONE),
+    DifferentialRequest("PATCH", ONE, {"spec": {"replicas": 5}}, (), MERGE),
+    DifferentialRequest("GET", f"{RACKS}/one"),
+    DifferentialRequest("PATCH", ONE, {"spec": {"replicas": 5}}, (), MERGE),
+    DifferentialRequest(
+        "PATCH", ONE, [{"op": "replace", "path": "/spec/replicas", "value": 4}], (), JSON_PATCH
+    ),
+    DifferentialRequest("PATCH", ONE, {"spec": {"replicas": 7}}, (("dryRun", "All"),), MERGE),
+    DifferentialRequest("PUT", ONE, scale("one", 3)),
+    DifferentialRequest("PUT", ONE, scale("one", 0)),
+    DifferentialRequest("GET", f"{RACKS}/one"),
+    DifferentialRequest("PUT", ONE, scale("one", 6, resourceVersion="1")),
+    DifferentialRequest("PUT", ONE, scale("one", 6, uid="6ba7b810-9dad-11d1-80b4-00c04fd430c8")),
+    DifferentialRequest("PUT", ONE, scale("other", 6)),
+    DifferentialRequest("PUT", ONE, scale("one", -1)),
+    DifferentialRequest("PUT", ONE, scale("one", 50)),
+    DifferentialRequest("PUT", f"{RACKS}/bare/scale", scale("bare", 2)),
+    DifferentialRequest("GET", f"{RACKS}/bare/scale"),
+    DifferentialRequest("PUT", f"{RACKS}/none/scale", scale("none", 2)),
+    DifferentialRequest("GET", f"{RACKS}/one"),
 ]
 
 
 @pytest.fixture
-def sides(control_plane: ControlPlane) -> Iterator[tuple[Side, Side]]:
+def sides(control_plane: ControlPlane) -> Iterator[tuple[ServerSide, ServerSide]]:
     with https_server() as server, contextlib.ExitStack() as stack:
         address = server.address
         tls = ssl.create_default_context(cadata=address.ca_pem.decode())
-        ours = Side(address.base_url, PREFIX, address.token, tls)
-        real = Side(control_plane.server, "", control_plane.token, control_plane.ssl_context())
+        ours = ServerSide(address.base_url, PREFIX, address.token, tls)
+        real = ServerSide(
+            control_plane.server, "", control_plane.token, control_plane.ssl_context()
+        )
         for side in (ours, real):
             stack.callback(side.close)
-            assert side.send(Ask("POST", DEFINITIONS, DEFINITION))[0] == 201
+            assert side.send(DifferentialRequest("POST", DEFINITIONS, DEFINITION))[0] == 201
         for side in (ours, real):
             for _ in range(2000):  # the real server serves a new kind a little later
-                if side.send(Ask("GET", RACKS))[0] == 200:
+                if side.send(DifferentialRequest("GET", RACKS))[0] == 200:
                     break
         yield ours, real
 
 
-def test_scale_is_answered_alike(sides: tuple[Side, Side]) -> None:
+def test_scale_is_answered_alike(sides: tuple[ServerSide, ServerSide]) -> None:
     ours, real = sides
     differ = []
     for ask in ASKS:

@@ -27,14 +27,14 @@ from datum_compute.api.services import v1alpha1 as services
 from datum_compute.assembly.local import bootstrap
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.runtime.patch import values
+from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.e2e.stories import Wish
-from tests.federation.crashes import Crash, Scenario, Teller
-from tests.federation.stage import ALONE, NAMESPACE, Stage, deployment
+from tests.support.federation.crashes import Crash, Scenario, ScenarioRunner
+from tests.support.federation.stage import NAMESPACE, SINGLE_CLUSTER, Stage, deployment
+from tests.support.simulation.random_operations import DesiredWorkload
 
-WEB = Wish("web", "acme/web:1", 2, ("DFW",))
-API = Wish("api", "acme/api:1", 1, ("DFW",))
+WEB = DesiredWorkload("web", "acme/web:1", 2, ("DFW",))
+API = DesiredWorkload("api", "acme/api:1", 1, ("DFW",))
 
 
 # Whoever does not know whether a deed was done does it once more: each may be repeated.
@@ -54,11 +54,11 @@ async def gone(client: Client, resource: Resource, name: str, at: str = "") -> N
         pass
 
 
-async def create(on: Stage, wish: Wish = WEB) -> None:
+async def create(on: Stage, wish: DesiredWorkload = WEB) -> None:
     await made(on.project, compute.WORKLOADS, wish.to_create(), NAMESPACE)
 
 
-async def change(on: Stage, wish: Wish) -> None:
+async def change(on: Stage, wish: DesiredWorkload) -> None:
     body = merge({"spec": wish.body()["spec"]})
     await on.project.patch(compute.WORKLOADS, wish.name, body, NAMESPACE)
 
@@ -192,12 +192,12 @@ async def bring_the_network(on: Stage) -> None:
 
 
 async def lose_an_instance(on: Stage) -> None:
-    assert on.witness is not None
+    assert on.commit_checker is not None
     try:
         found = await on.cell().get(compute.INSTANCES, "web-default-dfw-1", on.hub_namespace)
     except errors.NotFound:
         return
-    on.witness.ordered.add(found.metadata.uid)
+    on.commit_checker.ordered.add(found.metadata.uid)
     await gone(on.cell(), compute.INSTANCES, found.name, found.namespace)
 
 
@@ -261,7 +261,7 @@ async def offer_a_city(on: Stage) -> None:
 # Another project.
 
 
-async def open_a_project(on: Stage) -> None:
+async def create_project(on: Stage) -> None:
     """With all that a new one has, and access that is asked for."""
     owner = {"kind": "Organization", "name": "local"}
     body = {"metadata": {"name": "acme"}, "spec": {"ownerRef": owner}}
@@ -281,7 +281,7 @@ async def open_a_project(on: Stage) -> None:
 
 
 async def deployed_in_a_project(on: Stage) -> None:
-    await open_a_project(on)
+    await create_project(on)
     acme = on.client("project/acme")
     await bootstrap.ensure_project(acme, on.env, replace(on.settings, project="acme"))
     await made(acme, compute.WORKLOADS, replace(WEB, minimum=1).to_create(), NAMESPACE)
@@ -363,15 +363,15 @@ SCENARIOS = [
     Scenario(leave_a_shared_policy, deployed_two),
     Scenario(withdraw_a_city, deployed),
     Scenario(offer_a_city, wanted_where_nothing_is_offered),
-    Scenario(open_a_project),
+    Scenario(create_project),
     Scenario(close_a_project, deployed_in_a_project, keeps_quota=False),
-    Scenario(deploy_alone, at_home, mode=ALONE),
-    Scenario(roll_alone, deployed_alone, mode=ALONE),
-    Scenario(destroy_alone, deployed_alone, mode=ALONE),
+    Scenario(deploy_alone, at_home, mode=SINGLE_CLUSTER),
+    Scenario(roll_alone, deployed_alone, mode=SINGLE_CLUSTER),
+    Scenario(destroy_alone, deployed_alone, mode=SINGLE_CLUSTER),
 ]
 QUICK = {
     "deploy": (5, 30, 70),
-    "open_a_project": (3,),
+    "create_project": (3,),
     "deploy_alone": (20,),
 }
 """Crashes that are seen with the ordinary tests."""
@@ -391,9 +391,11 @@ def difference(wanted: dict[str, Any], found: dict[str, Any]) -> str:
     return ""
 
 
-def judge(scenario: Scenario, teller: Teller, wanted: dict[str, Any], *crashes: Crash) -> None:
+def judge(
+    scenario: Scenario, teller: ScenarioRunner, wanted: dict[str, Any], *crashes: Crash
+) -> None:
     for crash in crashes:
-        killer, found = teller.tell(crash)
+        killer, found = teller.run(crash)
         assert killer.victims, f"{scenario.name} {crash}: nobody died"
         problem = difference(wanted, found)
         assert not problem, f"{scenario.name} {crash}: {killer.victims}\n{problem}"
@@ -406,8 +408,8 @@ def test_a_crash_after_any_write_changes_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     """Of any process: ours, the provider's and the stand-ins'."""
-    teller = Teller(scenario, tmp_path)
-    undisturbed, wanted = teller.tell()
+    teller = ScenarioRunner(scenario, tmp_path)
+    undisturbed, wanted = teller.run()
     assert undisturbed.writes, "there is something to interrupt"
     crashes = (Crash(write) for write in range(1, undisturbed.writes + 1))
     judge(scenario, teller, wanted, *crashes)
@@ -415,8 +417,8 @@ def test_a_crash_after_any_write_changes_nothing_in_the_end(
 
 @pytest.mark.parametrize("name", sorted(QUICK))
 def test_a_crash_after_some_writes_changes_nothing_in_the_end(name: str, tmp_path: Path) -> None:
-    teller = Teller(of(name), tmp_path)
-    _, wanted = teller.tell()
+    teller = ScenarioRunner(of(name), tmp_path)
+    _, wanted = teller.run()
     judge(of(name), teller, wanted, *(Crash(write) for write in QUICK[name]))
 
 
@@ -443,8 +445,8 @@ def sample(scenario: Scenario, writes: int) -> list[Crash]:
 def test_crashes_before_a_write_and_in_twos_change_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    teller = Teller(scenario, tmp_path)
-    undisturbed, wanted = teller.tell()
+    teller = ScenarioRunner(scenario, tmp_path)
+    undisturbed, wanted = teller.run()
     judge(scenario, teller, wanted, *sample(scenario, undisturbed.writes))
 
 
@@ -458,14 +460,14 @@ CUTS = 4
 def test_a_crash_of_all_between_two_commits_changes_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    teller = Teller(scenario, tmp_path)
-    _, wanted = teller.tell()
+    teller = ScenarioRunner(scenario, tmp_path)
+    _, wanted = teller.run()
     total = teller.count_commits()
     every = scenario is SCENARIOS[0]
     commits = range(1, total + 1, 2) if every else spread(total, CUTS)
     for number, commit in enumerate(commits):
         stored = bool(number % 2)
-        found = teller.tell_with_cut(commit, stored=stored)
+        found = teller.run_with_power_cut(commit, stored=stored)
         problem = difference(wanted, found)
         assert not problem, f"{scenario.name}: cut at {commit}, stored {stored}\n{problem}"
 
@@ -492,12 +494,12 @@ EVERYBODY = {
 
 
 @pytest.mark.long
-def test_every_process_there_is_writes_in_some_scenario_and_so_dies(tmp_path: Path) -> None:
+def test_every_process_is_killed_in_some_scenario(tmp_path: Path) -> None:
     writers: set[str] = set()
     for name in ("deploy", "add_a_city", "open_a_project", "deploy_alone"):
         directory = tmp_path / name
         directory.mkdir()
-        killer, _ = Teller(of(name), directory).tell()
+        killer, _ = ScenarioRunner(of(name), directory).run()
         writers |= set(killer.writers)
         assert set(killer.present) <= EVERYBODY
     assert writers == EVERYBODY
@@ -512,10 +514,10 @@ def main() -> None:
     parser.add_argument("--down", type=float, default=1.0, help="seconds until they come back")
     told = parser.parse_args()
     with TemporaryDirectory() as name:
-        teller = Teller(of(told.scenario), Path(name))
-        _, wanted = teller.tell()
+        teller = ScenarioRunner(of(told.scenario), Path(name))
+        _, wanted = teller.run()
         crash = Crash(told.write, sent=not told.unsent, again=told.again, down=told.down)
-        killer, found = teller.tell(crash)
+        killer, found = teller.run(crash)
         print(killer, difference(wanted, found) or "the same", sep="\n")
 
 

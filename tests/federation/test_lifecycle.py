@@ -6,29 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.simulation import Life
-from tests.e2e.test_manager_processes import federation
-from tests.e2e.witness import Witness
-from tests.federation.lifecycle import Lifecycle
+from tests.processes.test_federated_managers import federation
+from tests.support.federation.lifecycle import Lifecycle
+from tests.support.simulation.commit_checker import CommitChecker
+from tests.support.simulation.platform import PlatformRun
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_life_of_a_workload_in_process(seed: int, tmp_path: Path) -> None:
-    witness = Witness()
+    witness = CommitChecker()
 
-    async def story(life: Life) -> None:
-        await Lifecycle(life, within=60).tell()
+    async def story(life: PlatformRun) -> None:
+        await Lifecycle(life, within=60).run()
 
-    assert Life(seed, tmp_path / "state.db", witness=witness).run(story)
+    assert PlatformRun(seed, tmp_path / "state.db", commit_checker=witness).run(story)
     assert witness.broken == []
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_project_is_deleted_with_everything_in_it(seed: int, tmp_path: Path) -> None:
-    async def story(life: Life) -> None:
+    async def story(life: PlatformRun) -> None:
         await Lifecycle(life, within=120).delete_the_project()
 
-    assert Life(seed, tmp_path / "state.db").run(story)
+    assert PlatformRun(seed, tmp_path / "state.db").run(story)
 
 
 @pytest.mark.long
@@ -37,5 +37,5 @@ def test_a_project_is_deleted_with_everything_in_it(seed: int, tmp_path: Path) -
 async def test_the_life_of_a_workload_over_https(tmp_path: Path) -> None:
     async with federation(tmp_path) as place:
         life = Lifecycle(place, within=60)
-        await life.tell()
+        await life.run()
         await life.delete_the_project()

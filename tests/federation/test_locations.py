@@ -11,9 +11,9 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.testing.expectations import eventually
-from tests.controllers.harness import condition, message, until
-from tests.e2e.simulation import apply, everywhere, running_as, workload
-from tests.federation.stage import NAMESPACE, Stage, stage
+from tests.support.controllers.planes import condition, message, until
+from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.simulation.platform import apply, list_on_planes, missing_for_image, workload
 
 
 async def set_available(on: Stage, city: str, status: str) -> None:
@@ -42,8 +42,8 @@ async def test_a_city_that_is_not_bound_is_refused_and_the_bound_ones_are_listed
 async def test_a_city_that_becomes_unavailable_later_is_reported_and_keeps_what_runs() -> None:
     async with stage() as on:
         await apply(on, workload("acme/web:1", 1))
-        await eventually("deployed", lambda: running_as(on, "acme/web:1", 2))
-        uids = {obj.metadata.uid for obj in await everywhere(on, compute.INSTANCES, "cell/dfw")}
+        await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 2))
+        uids = {obj.metadata.uid for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")}
         await set_available(on, "DFW", "False")
         told = await until(
             on.project,
@@ -54,7 +54,7 @@ async def test_a_city_that_becomes_unavailable_later_is_reported_and_keeps_what_
         )
         assert condition(told, "Available")[0] == "True", "what runs there runs"
         await asyncio.sleep(600)
-        found = await everywhere(on, compute.INSTANCES, "cell/dfw")
+        found = await list_on_planes(on, compute.INSTANCES, "cell/dfw")
         assert {obj.metadata.uid for obj in found} == uids
 
         await set_available(on, "DFW", "True")

@@ -20,16 +20,16 @@ from datum_compute.providers.simulated.behaviour import (
     FAIL,
     SLEEP_AFTER_SECONDS,
 )
-from tests.e2e.simulation import NAMESPACE, Life, apply, workload
-from tests.e2e.witness import EXPIRED_EVENTS, Witness
 from tests.federation import test_crashes
-from tests.federation.crashes import Scenario as Told
-from tests.federation.crashes import Teller
-from tests.federation.stage import RESTS_AFTER
-from tests.federation.standings import STANDINGS, Standing
+from tests.support.federation.crashes import Scenario as Told
+from tests.support.federation.crashes import ScenarioRunner
+from tests.support.federation.stage import SETTLED_AFTER_SECONDS
+from tests.support.federation.steady_states import STEADY_STATES, SteadyState
+from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
+from tests.support.simulation.platform import NAMESPACE, PlatformRun, apply, workload
 
 HOUR = 3600.0
-Act = Callable[[Life], Awaitable[None]]
+Act = Callable[[PlatformRun], Awaitable[None]]
 
 
 def wish(image: str, minimum: int) -> dict[str, Any]:
@@ -42,70 +42,70 @@ def annotated(**annotations: str) -> dict[str, Any]:
     return body
 
 
-async def nothing(life: Life) -> None:
+async def nothing(life: PlatformRun) -> None:
     """A platform that was only started."""
 
 
-async def serving(life: Life) -> None:
+async def serving(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 2))
 
 
-async def denied(life: Life) -> None:
+async def denied(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 3))
 
 
-async def failing_image(life: Life) -> None:
+async def failing_image(life: PlatformRun) -> None:
     await apply(life, annotated(**{FAIL: "ImageUnavailable"}))
 
 
-async def crashing(life: Life) -> None:
+async def crashing(life: PlatformRun) -> None:
     await apply(life, annotated(**{CRASH_AFTER_SECONDS: "30"}))
 
 
-async def asleep(life: Life) -> None:
+async def asleep(life: PlatformRun) -> None:
     await apply(life, annotated(**{SLEEP_AFTER_SECONDS: "30"}))
 
 
-async def rolled(life: Life) -> None:
+async def rolled(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 2))
     await asyncio.sleep(30)
     await apply(life, wish("acme/web:2", 2))
 
 
-async def destroyed(life: Life) -> None:
+async def destroyed(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 2))
     await asyncio.sleep(30)
     await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
 
-async def cut_off(life: Life) -> None:
+async def cut_off(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 2))
     await asyncio.sleep(30)
-    life.cuts.disconnect("dfw")
+    life.partitions.disconnect("dfw")
     await apply(life, wish("acme/web:2", 3))
 
 
-async def destroyed_while_cut_off(life: Life) -> None:
+async def destroyed_while_cut_off(life: PlatformRun) -> None:
     await cut_off(life)
     await asyncio.sleep(300)
     await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
 
-async def without_network(life: Life) -> None:
+async def without_network(life: PlatformRun) -> None:
     body = wish("acme/web:1", 2)
     interface = {"network": {"name": "nowhere"}}
     body["spec"]["template"]["spec"]["networkInterfaces"] = [interface]
     await apply(life, body)
 
 
-async def network_gone(life: Life) -> None:
+async def network_gone(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 1))
     await asyncio.sleep(30)
     await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
     await apply(life, wish("acme/web:1", 2))
 
 
-async def city_unavailable(life: Life) -> None:
+async def city_unavailable(life: PlatformRun) -> None:
     await apply(life, wish("acme/web:1", 2))
     await asyncio.sleep(30)
     status = {
@@ -169,15 +169,15 @@ QUICK = (serving, denied)
 def test_nothing_is_written_once_it_is_settled(
     seconds: float, scenario: Scenario, tmp_path: Path
 ) -> None:
-    witness = Witness()
+    witness = CommitChecker()
 
     def writes() -> dict[str, int]:
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {kind: count for kind, count in witness.changes.items() if kind not in quiet}
 
-    async def story(life: Life) -> None:
+    async def story(life: PlatformRun) -> None:
         await scenario.act(life)
-        await asyncio.sleep(RESTS_AFTER)
+        await asyncio.sleep(SETTLED_AFTER_SECONDS)
         before = writes()
         await asyncio.sleep(seconds)
         assert writes() == before, witness.recent[-5:]
@@ -185,7 +185,9 @@ def test_nothing_is_written_once_it_is_settled(
     settings = LocalSettings(
         cities=("DFW",), grant={**DEFAULT_GRANT, "instances": scenario.instances}
     )
-    assert Life(5, tmp_path / "state.db", settings=settings, witness=witness).run(story)
+    assert PlatformRun(5, tmp_path / "state.db", settings=settings, commit_checker=witness).run(
+        story
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,21 +195,26 @@ def test_nothing_is_written_once_it_is_settled(
     [
         *(
             pytest.param(HOUR, each, id=f"hour-{each.name}")
-            for each in STANDINGS
+            for each in STEADY_STATES
             if each.name in ("two_cells_for_the_city", "quota_that_is_refused403")
         ),
-        *(pytest.param(24 * HOUR, each, id=f"day-{each.name}", marks=LONG) for each in STANDINGS),
+        *(
+            pytest.param(24 * HOUR, each, id=f"day-{each.name}", marks=LONG)
+            for each in STEADY_STATES
+        ),
     ],
 )
-async def test_nothing_is_written_however_things_stand(seconds: float, standing: Standing) -> None:
+async def test_nothing_is_written_in_any_steady_state(
+    seconds: float, standing: SteadyState
+) -> None:
     async with standing.stage() as on:
         assert await on.written_in(seconds) == []
-        await standing.seen(on)
+        await standing.check(on)
 
 
 @pytest.mark.parametrize(
     "told",
     [pytest.param(each, id=each.name, marks=LONG) for each in test_crashes.SCENARIOS],
 )
-def test_nothing_is_written_after_whatever_may_be_interrupted(told: Told, tmp_path: Path) -> None:
-    assert Teller(told, tmp_path).written_at_rest(24 * HOUR) == []
+def test_nothing_is_written_after_any_scenario(told: Told, tmp_path: Path) -> None:
+    assert ScenarioRunner(told, tmp_path).written_at_rest(24 * HOUR) == []

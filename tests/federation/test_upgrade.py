@@ -14,27 +14,33 @@ from datum_compute.api.meta import owner_reference
 from datum_compute.client import errors
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.decisions.copies import is_subset
-from datum_compute.runtime.patch import values
+from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.controllers.harness import (
-    World,
+from tests.decisions.instances import test_template_hash
+from tests.support.controllers.planes import (
+    ControllerPlanes,
+    controller_planes,
     counters,
     deployment,
     given_namespace,
-    runs,
+    report_serving,
     settle,
-    world,
 )
-from tests.decisions import test_template_hash
-from tests.e2e.simulation import Life, apply, everywhere, running_as, workload
-from tests.e2e.witness import EXPIRED_EVENTS, Witness
-from tests.federation.stage import stage
+from tests.support.federation.stage import stage
+from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
+from tests.support.simulation.platform import (
+    PlatformRun,
+    apply,
+    list_on_planes,
+    missing_for_image,
+    workload,
+)
 
 GOLDEN: list[dict[str, Any]] = test_template_hash.GOLDEN
 
 
 def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
-    witness = Witness()
+    witness = CommitChecker()
     before: dict[str, int] = {}
     uids: set[str] = set()
 
@@ -42,23 +48,23 @@ def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {kind: count for kind, count in witness.changes.items() if kind not in quiet}
 
-    async def deployed(life: Life) -> None:
+    async def deployed(life: PlatformRun) -> None:
         await apply(life, workload("acme/web:1", 2))
-        await eventually("deployed", lambda: running_as(life, "acme/web:1", 4))
+        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 4))
         await asyncio.sleep(120)
         before.update(writes())
-        found = await everywhere(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        found = await list_on_planes(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
         uids.update(obj.metadata.uid for obj in found)
 
-    async def started_again(life: Life) -> None:
+    async def started_again(life: PlatformRun) -> None:
         await asyncio.sleep(600)
-        assert await running_as(life, "acme/web:1", 4) == ""
-        found = await everywhere(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        assert await missing_for_image(life, "acme/web:1", 4) == ""
+        found = await list_on_planes(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
         assert {obj.metadata.uid for obj in found} == uids
 
-    assert Life(1, tmp_path / "state.db", witness=witness).run(deployed)
+    assert PlatformRun(1, tmp_path / "state.db", commit_checker=witness).run(deployed)
     for number in (1, 2):
-        life = Life(1 + number, tmp_path / "state.db", number=number, witness=witness)
+        life = PlatformRun(1 + number, tmp_path / "state.db", number=number, commit_checker=witness)
         assert life.run(started_again)
     assert writes() == before
 
@@ -67,13 +73,13 @@ def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
 async def test_managers_are_replaced_one_by_one_or_together_and_nothing_rolls(part: str) -> None:
     async with stage() as on:
         await apply(on, workload("acme/web:1", 2))
-        await eventually("deployed", lambda: running_as(on, "acme/web:1", 4))
+        await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 4))
         await asyncio.sleep(60)
-        found = await everywhere(on, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        found = await list_on_planes(on, compute.INSTANCES, "cell/dfw", "cell/lhr")
         before = on.writes()
         await on.restart(*(on.controllers if part == "all" else [part]))
         await asyncio.sleep(600)
-        same = await everywhere(on, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        same = await list_on_planes(on, compute.INSTANCES, "cell/dfw", "cell/lhr")
 
         assert {obj.metadata.uid for obj in same} == {obj.metadata.uid for obj in found}
         assert on.writes() == before
@@ -86,7 +92,9 @@ class NotKept(Exception):
     """The API drops part of this template, so no Instance of it can be on record."""
 
 
-async def given_old(w: World, name: str, template: dict[str, Any], template_hash: str) -> str:
+async def given_old(
+    w: ControllerPlanes, name: str, template: dict[str, Any], template_hash: str
+) -> str:
     """A deployment with an Instance that serves, under the hash it got at the time; with the
     labels of that time alone. Its uid."""
     body = deployment(name)
@@ -108,11 +116,11 @@ async def given_old(w: World, name: str, template: dict[str, Any], template_hash
         },
     }
     made = await w.cell.create(compute.INSTANCES, instance, w.hub_namespace)
-    await runs(w, made.name)
+    await report_serving(w, made.name)
     return made.metadata.uid
 
 
-async def given_record(w: World) -> dict[str, str]:
+async def given_record(w: ControllerPlanes) -> dict[str, str]:
     """An Instance of each template on record that the API takes: name of its deployment, uid."""
     await given_namespace(w.cell, w.hub_namespace)
     kept: dict[str, str] = {}
@@ -126,7 +134,7 @@ async def given_record(w: World) -> dict[str, str]:
 
 
 async def test_instances_of_every_template_on_record_stay() -> None:
-    async with world() as w:
+    async with controller_planes() as w:
         kept = await given_record(w)
         assert len(kept) >= len(GOLDEN) // 2, f"the API takes only {sorted(kept)}"
         stranger = await given_old(w, "stranger", GOLDEN[0]["template"], "0" * 16)

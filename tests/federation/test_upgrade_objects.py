@@ -17,15 +17,21 @@ from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.storage.store import PlaneStore
+from datum_compute.apiserver.storage.table import StoreEvent, Table
 from datum_compute.client.protocol import json_patch, merge
-from datum_compute.platform.apiserver.storage import PlaneStore
-from datum_compute.platform.apiserver.storage_table import Event, Table
-from datum_compute.runtime.patch import values
+from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.e2e.simulation import apply, cells, everywhere, running_as, workload
-from tests.federation.crashes import snapshot
-from tests.federation.stage import Stage, stage
 from tests.federation.test_crashes import difference
+from tests.support.federation.crashes import snapshot
+from tests.support.federation.stage import Stage, stage
+from tests.support.simulation.platform import (
+    apply,
+    cell_planes,
+    list_on_planes,
+    missing_for_image,
+    workload,
+)
 
 PROJECT = "project/demo"
 PLANES = (PROJECT, "hub", "cell/dfw", "cell/lhr")
@@ -35,20 +41,20 @@ Older = Callable[[Stage], Awaitable[None]]
 
 
 async def each(on: Stage, resource: Resource, *planes: str) -> list[tuple[str, Object]]:
-    return [(plane, obj) for plane in planes for obj in await everywhere(on, resource, plane)]
+    return [(plane, obj) for plane in planes for obj in await list_on_planes(on, resource, plane)]
 
 
 async def without_labels(on: Stage) -> None:
     """Those an Instance has had from the beginning alone: whose it is, and its number."""
     kept = (compute.LABEL_WORKLOAD_DEPLOYMENT_UID, compute.LABEL_INSTANCE_INDEX)
-    for plane, obj in await each(on, compute.INSTANCES, *cells(on)):
+    for plane, obj in await each(on, compute.INSTANCES, *cell_planes(on)):
         await strip(on, plane, compute.INSTANCES, obj, "labels", keep=kept)
 
 
 async def without_numbers(on: Stage) -> None:
     """The number is in the name as well."""
     kept = (compute.LABEL_WORKLOAD_DEPLOYMENT_UID,)
-    for plane, obj in await each(on, compute.INSTANCES, *cells(on)):
+    for plane, obj in await each(on, compute.INSTANCES, *cell_planes(on)):
         await strip(on, plane, compute.INSTANCES, obj, "labels", keep=kept)
 
 
@@ -121,12 +127,12 @@ OLDER: list[Older] = [
 
 async def deployed(on: Stage) -> None:
     await apply(on, workload(IMAGE, 2))
-    await eventually("deployed", lambda: running_as(on, IMAGE, 4))
+    await eventually("deployed", lambda: missing_for_image(on, IMAGE, 4))
     await asyncio.sleep(120)
 
 
 async def uids(on: Stage) -> dict[str, str]:
-    found = await everywhere(on, compute.INSTANCES, *cells(on))
+    found = await list_on_planes(on, compute.INSTANCES, *cell_planes(on))
     return {obj.name: obj.metadata.uid for obj in found}
 
 
@@ -134,7 +140,7 @@ def note_unready(on: Stage) -> list[str]:
     """Instances in cells that were unready at any moment from now on."""
     noted: list[str] = []
 
-    def changed(plane: PlaneStore, table: Table, event: Event) -> None:
+    def changed(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
         cell = plane.name.startswith("cell/")
         if cell and table.resource == compute.INSTANCES.group_resource:
             obj = Object.from_wire(event.after.raw)
@@ -225,8 +231,10 @@ async def test_planes_that_drop_a_field_they_do_not_know_are_left_alone() -> Non
     async with stage() as on:
         await given_schema(on, PLANES[1:], op="remove", field="env")
         await apply(on, with_container(env=[{"name": "A", "value": "1"}]))
-        await eventually("deployed", lambda: running_as(on, IMAGE, 4))
-        assert not any("env" in one for one in await containers(on, compute.INSTANCES, *cells(on)))
+        await eventually("deployed", lambda: missing_for_image(on, IMAGE, 4))
+        assert not any(
+            "env" in one for one in await containers(on, compute.INSTANCES, *cell_planes(on))
+        )
         assert await on.written_in(3600.0, after=120) == []
         running, before = await uids(on), on.writes()
         await on.restart(*on.controllers)
@@ -245,7 +253,7 @@ async def test_a_field_of_a_newer_release_is_carried_and_kept() -> None:
     async with stage() as on:
         await given_schema(on, PLANES, op="add", field="novelty", value={"type": "string"})
         await apply(on, with_container(novelty="shiny"))
-        await eventually("deployed", lambda: running_as(on, IMAGE, 4))
+        await eventually("deployed", lambda: missing_for_image(on, IMAGE, 4))
         for resource in (compute.WORKLOAD_DEPLOYMENTS, compute.INSTANCES):
             found = await containers(on, resource, *PLANES)
             assert found

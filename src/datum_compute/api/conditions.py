@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from datum_compute.api.kinds import KINDS, Kind, PlaneType
-from datum_compute.api.printing import COLUMNS
-from datum_compute.api.structural import schema_of
+from datum_compute.api.printer_columns import COLUMNS
+from datum_compute.api.structural_schema import schema_of
 
 __all__ = ["PARENT_CONTEXTS", "PlaneType", "all_crds", "crds_for"]
 

@@ -57,7 +57,7 @@ class Fault(Enum):
     INTERNAL = ("Internal error", "InternalError")
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         return self.value[0]
 
     @property
@@ -85,7 +85,7 @@ class FieldError:
     @property
     def message(self) -> str:
         """The fault without its path, as a ``Status`` cause carries it."""
-        text = self.kind.words
+        text = self.kind.summary
         if self.kind not in _WITHOUT_VALUE:
             text = f"{text}: {_quoted(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text

@@ -13,7 +13,7 @@ import msgspec
 
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.declared import DeclaredCondition
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager

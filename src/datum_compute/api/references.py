@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 
 class LocationReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from datum_compute.runtime.log_context import ContextFilter
 
-Form = Literal["text", "json"]
+LogFormat = Literal["text", "json"]
 
 
 class TextFormatter(logging.Formatter):
@@ -63,7 +63,7 @@ def _value(value: Any) -> str:
     return text if text and plain else json.dumps(text, ensure_ascii=False)
 
 
-def log_to_stderr(level: int = logging.INFO, form: Form = "text") -> None:
+def log_to_stderr(level: int = logging.INFO, form: LogFormat = "text") -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     handler.addFilter(ContextFilter())

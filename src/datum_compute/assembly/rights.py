@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.assembly.recorded_rights import RECORDED
-from datum_compute.platform.apiserver.access import Rule
 
 MANAGEMENT = "compute-management"
 CELL = "compute-cell"
@@ -27,14 +27,14 @@ IN_CELLS = (CELL, PROVIDER)
 CORE = "core"
 """How a line names the group without a name."""
 
-Rights = Mapping[str, tuple[Rule, ...]]
+Rights = Mapping[str, tuple[PolicyRule, ...]]
 """By type of plane."""
 
 
 @cache
 def recorded() -> Mapping[str, Rights]:
     """The rights of each process."""
-    found: dict[str, dict[str, tuple[Rule, ...]]] = {}
+    found: dict[str, dict[str, tuple[PolicyRule, ...]]] = {}
     for section in RECORDED.strip().split("\n\n"):
         head, *rest = section.splitlines()
         process, plane = head.split()
@@ -42,10 +42,10 @@ def recorded() -> Mapping[str, Rights]:
     return found
 
 
-def _rule(line: str) -> Rule:
+def _rule(line: str) -> PolicyRule:
     what, verbs = line.split()
     group, _, resource = what.partition("/")
-    return Rule("" if group == CORE else group, resource, tuple(verbs.split(",")))
+    return PolicyRule("" if group == CORE else group, resource, tuple(verbs.split(",")))
 
 
 def of_user(user: str) -> Rights:

@@ -2,6 +2,6 @@
 
 import sys
 
-from datum_compute.cli.start import run
+from datum_compute.cli.quick.start import run
 
 sys.exit(run())

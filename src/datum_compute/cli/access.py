@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from enum import Enum
 
 from datum_compute.api.typed import Any, NamedTuple
-from datum_compute.cli import words
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.cli.output import age
-from datum_compute.cli.resources import SERVICE_ENTITLEMENTS
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import age
+from datum_compute.cli.tables import SERVICE_ENTITLEMENTS
 from datum_compute.client import errors
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ POLL_SECONDS = 1.0
 REQUEST = "datumctl-compute access request"
 
 
-class State(Enum):
+class AccessState(Enum):
     ACTIVE = "active"
     NOT_REQUESTED = "not requested"
     PENDING = "pending"
@@ -45,23 +45,23 @@ class State(Enum):
 
     @property
     def usable(self) -> bool:
-        return self in (State.ACTIVE, State.UNGOVERNED)
+        return self in (AccessState.ACTIVE, AccessState.UNGOVERNED)
 
 
 EXITS = {
-    State.ACTIVE: Exit.DONE,
-    State.UNGOVERNED: Exit.DONE,
-    State.NOT_REQUESTED: Exit.ACCESS_NOT_REQUESTED,
-    State.PENDING: Exit.ACCESS_PENDING,
-    State.DENIED: Exit.ACCESS_DENIED,
-    State.REVOKED: Exit.ACCESS_DENIED,
-    State.SUSPENDED: Exit.ACCESS_DENIED,
-    State.NOT_OFFERED: Exit.UNAVAILABLE,
+    AccessState.ACTIVE: Exit.DONE,
+    AccessState.UNGOVERNED: Exit.DONE,
+    AccessState.NOT_REQUESTED: Exit.ACCESS_NOT_REQUESTED,
+    AccessState.PENDING: Exit.ACCESS_PENDING,
+    AccessState.DENIED: Exit.ACCESS_DENIED,
+    AccessState.REVOKED: Exit.ACCESS_DENIED,
+    AccessState.SUSPENDED: Exit.ACCESS_DENIED,
+    AccessState.NOT_OFFERED: Exit.UNAVAILABLE,
 }
 
 
 class Access(NamedTuple):
-    state: State
+    state: AccessState
     entitlement: Json | None = None
 
     @property
@@ -70,58 +70,58 @@ class Access(NamedTuple):
         return str(metadata.get("creationTimestamp", ""))
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """What the provider says about it."""
         if self.entitlement is None:
             return ""
-        return str(words.condition(self.entitlement, "Ready").get("message", ""))
+        return str(states.condition(self.entitlement, "Ready").get("message", ""))
 
 
 def access_of(entitlement: Json) -> Access:
     status = entitlement.get("status") or {}
     phase = status.get("phase", "")
-    ready = words.condition(entitlement, "Ready")
-    if words.is_true(entitlement, "Suspended"):
-        return Access(State.SUSPENDED, entitlement)
+    ready = states.condition(entitlement, "Ready")
+    if states.is_true(entitlement, "Suspended"):
+        return Access(AccessState.SUSPENDED, entitlement)
     if phase == "Rejected" or ready.get("reason") == "EntitlementRejected":
         revoked = bool(status.get("entitledAt"))
-        return Access(State.REVOKED if revoked else State.DENIED, entitlement)
+        return Access(AccessState.REVOKED if revoked else AccessState.DENIED, entitlement)
     if entitlement["metadata"].get("deletionTimestamp"):
-        return Access(State.REVOKED, entitlement)
+        return Access(AccessState.REVOKED, entitlement)
     if ready.get("status") == "True" or (not ready and phase == "Active"):
-        return Access(State.ACTIVE, entitlement)
+        return Access(AccessState.ACTIVE, entitlement)
     if ready.get("reason") == "ServiceNotPublished":
-        return Access(State.NOT_OFFERED, entitlement)
-    return Access(State.PENDING, entitlement)
+        return Access(AccessState.NOT_OFFERED, entitlement)
+    return Access(AccessState.PENDING, entitlement)
 
 
-def look(context: Context) -> Access:
+def read_access(context: Context) -> Access:
     try:
         return access_of(context.reader.get(SERVICE_ENTITLEMENTS, ENTITLEMENT))
     except errors.NotFound:
-        return Access(State.NOT_REQUESTED)
+        return Access(AccessState.NOT_REQUESTED)
     except errors.NotServed:
         from datum_compute.cli.projects import check_project
 
         check_project(context)
-        return Access(State.UNGOVERNED)
+        return Access(AccessState.UNGOVERNED)
     except (errors.Forbidden, errors.Unsupported):
-        return Access(State.UNGOVERNED)
+        return Access(AccessState.UNGOVERNED)
 
 
 def check_access(context: Context) -> None:
     """Go on only where compute is enabled; on a terminal offer to ask for it."""
-    access = look(context)
+    access = read_access(context)
     if access.state.usable:
         return
-    if access.state is State.NOT_REQUESTED and context.streams.interactive:
+    if access.state is AccessState.NOT_REQUESTED and context.streams.interactive:
         _offer(context)
         return
-    raise refusal(context, access)
+    raise access_error(context, access)
 
 
 def _offer(context: Context) -> None:
-    from datum_compute.cli.waiting import with_client
+    from datum_compute.cli.session import with_client
 
     project = context.target.project
     context.say(f'Compute is not enabled for project "{project}".')
@@ -132,11 +132,11 @@ def _offer(context: Context) -> None:
         raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")
 
     async def ask(client: ApiClient) -> Access:
-        await request(client, "")
-        return await settled(client, ACTIVATION_SECONDS)
+        await request_access(client, "")
+        return await wait_decided(client, ACTIVATION_SECONDS)
 
     access = with_client(context, ask)
-    if access.state is State.PENDING:
+    if access.state is AccessState.PENDING:
         raise CommandError(
             "Requested. Activation usually takes a few minutes.",
             exit_code=Exit.ACCESS_PENDING,
@@ -146,11 +146,11 @@ def _offer(context: Context) -> None:
             calm=True,
         )
     if not access.state.usable:
-        raise refusal(context, access)
+        raise access_error(context, access)
     context.say("Compute is enabled.\n")
 
 
-async def request(client: ApiClient, message: str) -> bool:
+async def request_access(client: ApiClient, message: str) -> bool:
     """Ask for access; False where somebody has asked already, which is as good."""
     spec: dict[str, Any] = {"serviceRef": {"name": SERVICE}}
     if message:
@@ -168,31 +168,31 @@ async def request(client: ApiClient, message: str) -> bool:
     return True
 
 
-async def settled(client: ApiClient, seconds: float) -> Access:
+async def wait_decided(client: ApiClient, seconds: float) -> Access:
     """How the request stands once it is answered, or when the time is up."""
     import asyncio
 
-    from datum_compute.cli.rollout import plain
+    from datum_compute.cli.rollout.wait import to_dict
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while True:
         try:
-            found = plain(await client.get(SERVICE_ENTITLEMENTS, ENTITLEMENT))
+            found = to_dict(await client.get(SERVICE_ENTITLEMENTS, ENTITLEMENT))
             access = access_of(found)
         except errors.NotFound:
-            return Access(State.NOT_REQUESTED)
-        answered = access.state is not State.PENDING and (found.get("status") or {}) != {}
+            return Access(AccessState.NOT_REQUESTED)
+        answered = access.state is not AccessState.PENDING and (found.get("status") or {}) != {}
         if answered or loop.time() + POLL_SECONDS > deadline:
             return access
         await asyncio.sleep(POLL_SECONDS)
 
 
-def refusal(context: Context, access: Access) -> CommandError:
+def access_error(context: Context, access: Access) -> CommandError:
     """Why a command cannot run, each state in its own words."""
     project, state = context.target.project, access.state
-    said = f": {access.said}" if access.said else ""
-    if state is State.PENDING:
+    said = f": {access.message}" if access.message else ""
+    if state is AccessState.PENDING:
         since = age(access.requested, context.env.now())
         return CommandError(
             f"Access to compute was requested {since} ago and is being activated. "
@@ -204,20 +204,22 @@ def refusal(context: Context, access: Access) -> CommandError:
             calm=True,
         )
     texts = {
-        State.NOT_REQUESTED: f'compute is not enabled for project "{project}"',
-        State.DENIED: f'access to compute was denied for project "{project}"{said}',
-        State.REVOKED: f'access to compute was revoked for project "{project}"{said}',
-        State.SUSPENDED: f'project "{project}" is suspended, and with it its access to compute',
-        State.NOT_OFFERED: f'compute is not offered to project "{project}" on this platform',
+        AccessState.NOT_REQUESTED: f'compute is not enabled for project "{project}"',
+        AccessState.DENIED: f'access to compute was denied for project "{project}"{said}',
+        AccessState.REVOKED: f'access to compute was revoked for project "{project}"{said}',
+        AccessState.SUSPENDED: (
+            f'project "{project}" is suspended, and with it its access to compute'
+        ),
+        AccessState.NOT_OFFERED: f'compute is not offered to project "{project}" on this platform',
     }
     codes = {
-        State.NOT_REQUESTED: "AccessNotRequested",
-        State.NOT_OFFERED: "ServiceUnavailable",
-        State.DENIED: "AccessDenied",
+        AccessState.NOT_REQUESTED: "AccessNotRequested",
+        AccessState.NOT_OFFERED: "ServiceUnavailable",
+        AccessState.DENIED: "AccessDenied",
     }
     return CommandError(
         texts[state],
         exit_code=EXITS[state],
         code=codes.get(state, "AccessRevoked"),
-        hint=REQUEST if state is State.NOT_REQUESTED else "",
+        hint=REQUEST if state is AccessState.NOT_REQUESTED else "",
     )

@@ -34,14 +34,14 @@ WIDTH = 78
 
 class _Formatter(argparse.HelpFormatter):
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrapped(text, width)
+        return wrap_text(text, width)
 
 
-class Flowing(_Formatter):
+class FilledHelpFormatter(_Formatter):
     """Help in which all texts are filled."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(indent + line for line in wrapped(text, width - len(indent)))
+        return "\n".join(indent + line for line in wrap_text(text, width - len(indent)))
 
 
 class Formatter(_Formatter, argparse.RawDescriptionHelpFormatter):
@@ -60,7 +60,7 @@ class Formatter(_Formatter, argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, indent_increment, max_help_position, width or WIDTH)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """As textwrap does it; that is loaded only for what takes more than counting."""
     words = text.split()
     line = " ".join(words)
@@ -79,7 +79,7 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-AHEAD = frozenset(
+LEADING_FLAGS = frozenset(
     {
         "--project",
         "--server",
@@ -160,10 +160,10 @@ def _in_words(message: str) -> str:
     return message.removeprefix("argument ")
 
 
-def with_flags_behind(argv: Sequence[str]) -> list[str]:
+def move_leading_flags(argv: Sequence[str]) -> list[str]:
     """The words with the command first: flags of where and how may also stand before it."""
     words, ahead = list(argv), []
-    while words and words[0].partition("=")[0] in AHEAD:
+    while words and words[0].partition("=")[0] in LEADING_FLAGS:
         count = 1 if "=" in words[0] else 2
         ahead += words[:count]
         del words[:count]
@@ -173,7 +173,7 @@ def with_flags_behind(argv: Sequence[str]) -> list[str]:
     return [*words[:end], *ahead, *words[end:]]
 
 
-def with_default_action(argv: Sequence[str], command: str | None) -> list[str]:
+def insert_default_action(argv: Sequence[str], command: str | None) -> list[str]:
     """The words with the action put in that a person may leave out."""
     words = list(argv)
     if command not in DEFAULT_ACTIONS:
@@ -186,13 +186,13 @@ def with_default_action(argv: Sequence[str], command: str | None) -> list[str]:
     return words
 
 
-def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def leaf_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """The parsers that end a command: the parser itself, or those of its actions."""
     nested = subparsers_of(parser)
     if not nested:
         yield parser
     for each in nested.values():
-        yield from leaves(each)
+        yield from leaf_parsers(each)
 
 
 def subparsers_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from datum_compute.cli.errors import PROGRAM, CommandError, Exit, called, usage
+from datum_compute.cli.errors import PROGRAM, CommandError, Exit, usage, with_program_name
 
 TYPE_CHECKING = False  # the real one costs help a tenth of its time
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Context:
 
     def say(self, text: str = "") -> None:
         """Talk: progress, reasons, next steps. Never data."""
-        print(called(text, self.program), file=self.streams.stderr, flush=True)
+        print(with_program_name(text, self.program), file=self.streams.stderr, flush=True)
 
     def show(self, text: str) -> None:
         """Data, and nothing but data."""

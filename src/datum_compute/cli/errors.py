@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PROGRAM = "datumctl-compute"
 
 
-def called(text: str, program: str) -> str:
+def with_program_name(text: str, program: str) -> str:
     """``text`` with the commands in it as this person would have to type them."""
     return text if program == PROGRAM else text.replace(f"{PROGRAM} ", f"{program} ")
 
@@ -93,13 +93,13 @@ def not_found(what: str, name: str, project: str, hint: str) -> CommandError:
 
 def from_client(failure: ClientError) -> CommandError:
     """What a failed call means to a person; never a raw status dump."""
-    from datum_compute.cli import failures
+    from datum_compute.cli.explain import client_errors
 
-    return failures.told(failure)
+    return client_errors.to_command_error(failure)
 
 
 def render(error: CommandError, stream: TextIO, *, as_json: bool, program: str = PROGRAM) -> None:
-    hint = called(error.hint, program)
+    hint = with_program_name(error.hint, program)
     if as_json:
         import json
 

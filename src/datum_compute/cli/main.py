@@ -10,13 +10,13 @@ import sys
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.arguments import (
     WIDTH,
-    Flowing,
+    FilledHelpFormatter,
     Parser,
     add_target_flags,
-    leaves,
+    insert_default_action,
+    leaf_parsers,
+    move_leading_flags,
     set_width,
-    with_default_action,
-    with_flags_behind,
 )
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
@@ -72,7 +72,7 @@ def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentPa
         prog=errors.PROGRAM,
         description="Run images in many cities, and see how they are.",
         epilog="Start here:  datumctl-compute local up --detach",
-        formatter_class=lambda prog: Flowing(prog, max_help_position=18, width=width),
+        formatter_class=lambda prog: FilledHelpFormatter(prog, max_help_position=18, width=width),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -86,7 +86,7 @@ def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentPa
         )
         if name == command:
             _module(name).configure(sub)
-            for leaf in leaves(sub):
+            for leaf in leaf_parsers(sub):
                 add_target_flags(leaf)
             set_width(sub, width)
     return parser
@@ -157,14 +157,14 @@ def _dispatch(
     argv: Sequence[str], env: Environment, streams: Streams, program: str, reach: Reach
 ) -> int:
     if argv and argv[0] == COMPLETE:
-        from datum_compute.cli.completing import complete
+        from datum_compute.cli.completion import complete
 
         return complete(argv[1:], env, streams, reach)
-    argv = with_flags_behind(argv)
+    argv = move_leading_flags(argv)
     first = next((word for word in argv if not word.startswith("-")), None)
     command = first if first in COMMANDS else None
     parser = build_parser(command, _columns(env, streams.stdout))
-    args = parser.parse_args(with_default_action(argv, command))
+    args = parser.parse_args(insert_default_action(argv, command))
     if args.version:
         args = build_parser("version").parse_args(["version"])
     if args.command is None:

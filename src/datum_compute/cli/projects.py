@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit
-from datum_compute.cli.resources import PROJECTS
+from datum_compute.cli.tables import PROJECTS
 from datum_compute.client import errors
 
 MOST_NAMED = 10

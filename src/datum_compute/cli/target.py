@@ -5,13 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 
 from datum_compute.api.typed import NamedTuple
-from datum_compute.assembly.local import presence
+from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
-from datum_compute.client import address, kubeconfig
-from datum_compute.client.credentials import TokenSource
+from datum_compute.client import kubeconfig
+from datum_compute.client.auth.credentials import TokenSource
+from datum_compute.client.http import server_url
 from datum_compute.client.kubeconfig import Connection
-from datum_compute.client.retry import RetryPolicy, retries_for
+from datum_compute.client.retry import RetryPolicy, build_retry_policy
 from datum_compute.env import Environment
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-
 USER_AGENT = "datumctl-compute"
 
 
-class Target(NamedTuple):
+class ProjectTarget(NamedTuple):
     """A project's control plane and the credential to talk to it with."""
 
     project: str
@@ -70,7 +71,7 @@ def _unusable_certificates(error: kubeconfig.KubeconfigError) -> CommandError:
     return usage(str(error), "--certificate-authority FILE")
 
 
-def find_target(env: Environment, args: Namespace) -> Target:
+def find_target(env: Environment, args: Namespace) -> ProjectTarget:
     if args.project is not None and not names.is_project(args.project):
         raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
     if args.token and not args.token.isprintable():
@@ -83,10 +84,10 @@ def find_target(env: Environment, args: Namespace) -> Target:
         found = _through_proxy(env, _from_plugin(env, args))
     else:
         found = _from_local_platform(env, args)
-    return found._replace(retries=retries_for(env))
+    return found._replace(retries=build_retry_policy(env))
 
 
-def _through_proxy(env: Environment, target: Target) -> Target:
+def _through_proxy(env: Environment, target: ProjectTarget) -> ProjectTarget:
     connection = target.connection
     try:
         proxy = kubeconfig.proxy_for(connection.origin, env)
@@ -95,7 +96,7 @@ def _through_proxy(env: Environment, target: Target) -> Target:
     return target._replace(connection=connection._replace(proxy=proxy))
 
 
-def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Target:
+def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> ProjectTarget:
     connection = Connection(
         name=project,
         origin=origin,
@@ -103,10 +104,10 @@ def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Tar
         ca_pem=ca_pem,
         token=token,
     )
-    return Target(project, connection)
+    return ProjectTarget(project, connection)
 
 
-def _from_kubeconfig(env: Environment, args: Namespace) -> Target:
+def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
     try:
         # The file is the person's own, and so is a credential program it names.
         connection = kubeconfig.load(args.kubeconfig, args.context or "", env=env, allow_exec=True)
@@ -114,10 +115,10 @@ def _from_kubeconfig(env: Environment, args: Namespace) -> Target:
         raise usage(f"--kubeconfig: {error}") from error
     if args.project and not connection.prefix:
         connection = connection._replace(prefix=PROJECT_PATH.format(args.project))
-    return Target(args.project or connection.name, connection)
+    return ProjectTarget(args.project or connection.name, connection)
 
 
-def _from_flags(args: Namespace) -> Target:
+def _from_flags(args: Namespace) -> ProjectTarget:
     for flag in ("project", "token"):
         if not getattr(args, flag):
             raise usage(f"--server needs --{flag}", f"--{flag} {flag.upper()}")
@@ -135,7 +136,7 @@ def _from_flags(args: Namespace) -> Target:
 def _origin(given_as: str, server: str) -> str:
     """Scheme, host and port of a server; anything more would be dropped without a word."""
     try:
-        found = address.split(server if "://" in server else f"https://{server}")
+        found = server_url.parse(server if "://" in server else f"https://{server}")
         usable = found.is_server and not found.path.strip("/")
     except ValueError:  # the port is no number
         usable = False
@@ -144,11 +145,13 @@ def _origin(given_as: str, server: str) -> str:
     return found.origin
 
 
-def _from_plugin(env: Environment, args: Namespace) -> Target:
+def _from_plugin(env: Environment, args: Namespace) -> ProjectTarget:
     project = args.project or env.variable("DATUM_PROJECT") or ""
     if not project:
         raise usage("no project is chosen", "--project NAME, or choose one with datumctl")
-    from datum_compute.cli.helper import HelperCredential  # a local platform needs no helper
+    from datum_compute.cli.credential_helper import (
+        HelperCredential,  # a local platform needs no helper
+    )
 
     token = args.token or HelperCredential(env)
     origin = _origin("DATUM_API_HOST", env.variable("DATUM_API_HOST") or "")
@@ -166,15 +169,15 @@ def local_state(env: Environment, args: Namespace) -> StateDirectory:
 def _local_directory(env: Environment, args: Namespace) -> str:
     if args.data_dir == "":
         raise usage("--data-dir: expected a directory")
-    return str(args.data_dir or presence.default_directory(env))
+    return str(args.data_dir or state_reader.default_directory(env))
 
 
-def _from_local_platform(env: Environment, args: Namespace) -> Target:
-    there = presence.Presence(_local_directory(env, args))
+def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
+    there = state_reader.StateReader(_local_directory(env, args))
     try:
         running, token = there.running(), there.token()
         ca_pem = there.ca_pem() if running else b""
-    except presence.Unusable as error:
+    except state_reader.StateUnusable as error:
         raise usage(str(error), "--data-dir DIR") from error
     if running is None or token is None:
         raise CommandError(

@@ -24,11 +24,11 @@ from datum_compute import __version__
 from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.credentials import Identity, TokenSource, credential_of
-from datum_compute.client.decoding import FAULTS, Decoder, Report
+from datum_compute.client.auth.credentials import ClientIdentity, TokenSource, credential_of
+from datum_compute.client.call import ClientCall
+from datum_compute.client.decoder import DECODE_ERRORS, Decoder, UnreadableHandler
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
-from datum_compute.client.target import Target
-from datum_compute.client.transport import Request, Response, Transport, close_stream
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
 
 USER_AGENT = f"datum-compute/{__version__}"
 
@@ -59,7 +59,7 @@ class ApiClient:
         field_validation: FieldValidation = "",
         request_timeout: float = REQUEST_TIMEOUT,
         on_warning: Callable[[str], None] | None = None,
-        on_unreadable: Report | None = None,
+        on_unreadable: UnreadableHandler | None = None,
     ) -> None:
         self._transport = transport
         self._cluster = cluster
@@ -80,7 +80,7 @@ class ApiClient:
         await self._transport.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        target = Target("get", resource, namespace, name)
+        target = ClientCall("get", resource, namespace, name)
         target.check(named=True)
         return self._object(target, await self._call("GET", target))
 
@@ -95,7 +95,7 @@ class ApiClient:
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList:
-        target = Target("list", resource, namespace)
+        target = ClientCall("list", resource, namespace)
         target.check(named=False)
         query = _query(
             labelSelector=label_selector,
@@ -106,7 +106,7 @@ class ApiClient:
         response = await self._call("GET", target, query, patient=True)
         try:
             return self._decoder.page(resource.group_resource, response.body)
-        except FAULTS as error:
+        except DECODE_ERRORS as error:
             raise self._malformed(target, response.body, error) from error
 
     @asynccontextmanager
@@ -121,7 +121,7 @@ class ApiClient:
         bookmarks: bool = True,
         timeout_seconds: int = 0,
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        target = Target("watch", resource, namespace)
+        target = ClientCall("watch", resource, namespace)
         target.check(named=False)
         query = _query(
             watch="true",
@@ -146,7 +146,7 @@ class ApiClient:
     ) -> Object:
         name, own_namespace = _key_of(body)
         namespace = namespace or (own_namespace if resource.namespaced else "")
-        target = Target("create", resource, namespace, name)
+        target = ClientCall("create", resource, namespace, name)
         target.check(named=False)
         # The collection's path; the name in the target is for messages.
         path = resource.path(namespace)
@@ -163,7 +163,7 @@ class ApiClient:
         else:
             name, namespace = _key_of(body)
             encoded = _typed(resource, body)
-        target = Target("update", resource, namespace, name, subresource)
+        target = ClientCall("update", resource, namespace, name, subresource)
         target.check(named=True)
         return self._object(
             target, await self._call("PUT", target, self._write_query(False), encoded)
@@ -179,7 +179,7 @@ class ApiClient:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        target = Target("patch", resource, namespace, name, subresource)
+        target = ClientCall("patch", resource, namespace, name, subresource)
         target.check(named=True)
         query = self._write_query(dry_run)
         body = patch.body
@@ -209,7 +209,7 @@ class ApiClient:
         resource_version: str = "",
         propagation: Propagation = "Background",
     ) -> None:
-        target = Target("delete", resource, namespace, name)
+        target = ClientCall("delete", resource, namespace, name)
         target.check(named=True)
         options: dict[str, Any] = {
             "apiVersion": "v1",
@@ -225,7 +225,7 @@ class ApiClient:
         path, _, query = path.partition("?")
         pairs = tuple(parse_qsl(query, keep_blank_values=True))
         headers = {"accept": "application/json, */*"}
-        request = Request("GET", self._prefix + path, pairs, headers)
+        request = HttpRequest("GET", self._prefix + path, pairs, headers)
         what = f"get {path} on {self._cluster}"
         response = await self._send(request, lambda: what, patient=True)
         return response.body
@@ -233,57 +233,61 @@ class ApiClient:
     async def _call(
         self,
         method: str,
-        target: Target,
+        target: ClientCall,
         query: tuple[tuple[str, str], ...] = (),
         body: Any = None,
         *,
         path: str = "",
         content_type: str = "application/json",
         patient: bool = False,
-    ) -> Response:
+    ) -> HttpResponse:
         headers = {"accept": "application/json"}
         encoded = b""
         if body is not None:
             headers["content-type"] = content_type
             encoded = msgspec.json.encode(body)
-        request = Request(method, self._prefix + (path or target.path), query, headers, encoded)
+        request = HttpRequest(method, self._prefix + (path or target.path), query, headers, encoded)
         # In words only when something goes wrong: most calls go well.
         return await self._send(request, lambda: target.describe(self._cluster), patient=patient)
 
     async def _send(
-        self, request: Request, describe: Callable[[], str], *, patient: bool
-    ) -> Response:
+        self, request: HttpRequest, describe: Callable[[], str], *, patient: bool
+    ) -> HttpResponse:
         identity = await self._identity(describe)
         response = await self._carry(request, identity, describe, patient)
         if response.status == 401:
             # Refused before anything was done. What we know of ourselves may have changed.
-            self._credential.renounce(identity)
+            self._credential.invalidate(identity)
             renewed = await self._identity(describe)
             if renewed != identity:
                 await close_stream(response.stream)
                 response = await self._carry(request, renewed, describe, patient)
         return await self._accepted(response, describe)
 
-    async def _identity(self, describe: Callable[[], str]) -> Identity:
+    async def _identity(self, describe: Callable[[], str]) -> ClientIdentity:
         try:
-            return self._credential.at_hand() or await self._credential.fetch()
+            return self._credential.cached() or await self._credential.fetch()
         except errors.CredentialFailed as failure:
             raise errors.CredentialFailed(f"{describe()}: {failure}") from failure
 
     async def _carry(
-        self, request: Request, identity: Identity, describe: Callable[[], str], patient: bool
-    ) -> Response:
+        self,
+        request: HttpRequest,
+        identity: ClientIdentity,
+        describe: Callable[[], str],
+        patient: bool,
+    ) -> HttpResponse:
         headers = {**request.headers, "user-agent": self._user_agent}
         if identity.token:
             headers["authorization"] = f"Bearer {identity.token}"
-        sent = Request(request.method, request.path, request.query, headers, request.body)
+        sent = HttpRequest(request.method, request.path, request.query, headers, request.body)
         timeout = self._timeout * 2 if patient else self._timeout
         try:
             return await self._transport.send(sent, timeout=timeout)
         except errors.TransportFailure as failure:
             raise type(failure)(f"{describe()}: {failure}") from failure
 
-    async def _accepted(self, response: Response, describe: Callable[[], str]) -> Response:
+    async def _accepted(self, response: HttpResponse, describe: Callable[[], str]) -> HttpResponse:
         if self._on_warning and "warning" in response.headers:
             for text in _warnings(response.headers["warning"]):
                 self._on_warning(text)
@@ -298,7 +302,7 @@ class ApiClient:
         raise errors.error_for(response.status, body, what=describe(), retry_after=retry_after)
 
     async def _events(
-        self, target: Target, chunks: AsyncIterator[bytes], deadline: float | None
+        self, target: ClientCall, chunks: AsyncIterator[bytes], deadline: float | None
     ) -> AsyncGenerator[WatchEvent, None]:
         what = target.describe(self._cluster)
         try:
@@ -311,16 +315,16 @@ class ApiClient:
             raise type(failure)(f"{what}: {failure}") from failure
         except errors.Unauthorized:
             # The credential ran out under the watch; whoever opens the next must look again.
-            if (identity := self._credential.at_hand()) is not None:
-                self._credential.renounce(identity)
+            if (identity := self._credential.cached()) is not None:
+                self._credential.invalidate(identity)
             raise
 
-    def _event(self, target: Target, line: bytes, what: str) -> WatchEvent | None:
+    def _event(self, target: ClientCall, line: bytes, what: str) -> WatchEvent | None:
         """The event of a line; None when it tells of an object that cannot be read."""
         try:
             event = _decode_event(line)
             kind = EventType(event.type) if event.type != "ERROR" else None
-        except (*FAULTS, ValueError) as error:
+        except (*DECODE_ERRORS, ValueError) as error:
             raise _malformed(what, line, error) from error
         if kind is None:
             raise errors.error_for_event(bytes(event.object), what=what)
@@ -329,17 +333,17 @@ class ApiClient:
             if kind is EventType.BOOKMARK:
                 return WatchEvent(kind, self._decoder.embedded(resource, event.object))
             return WatchEvent(kind, self._decoder.member(resource, event.object))
-        except FAULTS as error:
+        except DECODE_ERRORS as error:
             self._decoder.tell(resource, f"{kind.value} event", str(error), skipped=True)
             return None
 
-    def _object(self, target: Target, response: Response) -> Object:
+    def _object(self, target: ClientCall, response: HttpResponse) -> Object:
         try:
             return self._decoder.single(target.resource.group_resource, response.body)
-        except FAULTS as error:
+        except DECODE_ERRORS as error:
             raise self._malformed(target, response.body, error) from error
 
-    def _malformed(self, target: Target, body: bytes, error: Exception) -> errors.Malformed:
+    def _malformed(self, target: ClientCall, body: bytes, error: Exception) -> errors.Malformed:
         return _malformed(target.describe(self._cluster), body, error)
 
     def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
@@ -430,7 +434,7 @@ def _overdue() -> errors.TimedOut:
 
 
 @asynccontextmanager
-async def _chunks_of(response: Response) -> AsyncIterator[AsyncIterator[bytes]]:
+async def _chunks_of(response: HttpResponse) -> AsyncIterator[AsyncIterator[bytes]]:
     try:
         yield response.stream if response.stream is not None else _single(response.body)
     finally:
@@ -457,7 +461,7 @@ def _typed(resource: Resource, body: WireObject) -> WireObject:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
 
 
-def _applied(target: Target, body: WireObject) -> WireObject:
+def _applied(target: ClientCall, body: WireObject) -> WireObject:
     """The body with its kind and name: what is applied may have to be created from it."""
     metadata = body.get("metadata")
     given = metadata if isinstance(metadata, Mapping) else {}

@@ -65,7 +65,7 @@ class Malformed(ClientError):
     """The answer was not an API object. The message holds its first bytes."""
 
 
-class Cause(NamedTuple):
+class StatusCause(NamedTuple):
     """One fault of several in a refused request."""
 
     field: str
@@ -82,7 +82,7 @@ class StatusError(ClientError):
         reason: str,
         message: str,
         *,
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[StatusCause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
@@ -165,7 +165,9 @@ def error_for(code: int, body: bytes, *, what: str, retry_after: str = "") -> Cl
         reason,
         message,
         causes=_causes(details),
-        retry_after=seconds(retry_after) or seconds(details.get("retryAfterSeconds")) or None,
+        retry_after=parse_retry_after(retry_after)
+        or parse_retry_after(details.get("retryAfterSeconds"))
+        or None,
     )
 
 
@@ -195,16 +197,16 @@ def _details(status: dict[str, Any] | None) -> dict[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _causes(details: dict[str, Any]) -> tuple[Cause, ...]:
+def _causes(details: dict[str, Any]) -> tuple[StatusCause, ...]:
     causes = details.get("causes")
     return tuple(
-        Cause(_text(cause, "field"), _text(cause, "reason"), _text(cause, "message"))
+        StatusCause(_text(cause, "field"), _text(cause, "reason"), _text(cause, "message"))
         for cause in (causes if isinstance(causes, list) else ())
         if isinstance(cause, dict)
     )
 
 
-def seconds(value: Any) -> float:  # a header's text, or whatever the JSON held
+def parse_retry_after(value: Any) -> float:  # a header's text, or whatever the JSON held
     """What a ``Retry-After`` asks for, or 0."""
     try:
         return max(0.0, float(value))

@@ -11,7 +11,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from datum_compute.client import errors
-from datum_compute.client.transport import Handler, Request, Response, ServerGone, close_stream
+from datum_compute.client.transport import (
+    Handler,
+    HttpRequest,
+    HttpResponse,
+    ServerGone,
+    close_stream,
+)
 
 
 class InProcessTransport:
@@ -22,7 +28,7 @@ class InProcessTransport:
         self._handler = handler
         self._closed = False
 
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         if self._closed:
             raise errors.ConnectFailed("the transport is closed")
         try:
@@ -36,15 +42,17 @@ class InProcessTransport:
                 raise  # the handler's own, not our deadline
             raise errors.TimedOut(f"no answer within {timeout:g} s") from error
         if response.stream is None:
-            return Response(response.status, dict(response.headers), bytes(response.body))
-        return Response(response.status, dict(response.headers), stream=_Chunks(response.stream))
+            return HttpResponse(response.status, dict(response.headers), bytes(response.body))
+        return HttpResponse(
+            response.status, dict(response.headers), stream=_Chunks(response.stream)
+        )
 
     async def close(self) -> None:
         self._closed = True
 
 
-def _carried(request: Request) -> Request:
-    return Request(
+def _carried(request: HttpRequest) -> HttpRequest:
+    return HttpRequest(
         request.method,
         request.path,
         tuple(request.query),

@@ -16,9 +16,9 @@ import os
 from collections.abc import Callable
 
 from datum_compute.api.typed import Any, NamedTuple
-from datum_compute.client import address
-from datum_compute.client.credentials import TokenFile, TokenSource
+from datum_compute.client.auth.credentials import TokenFile, TokenSource
 from datum_compute.client.errors import CredentialFailed
+from datum_compute.client.http import server_url
 from datum_compute.env import Environment
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from datum_compute.client.client import ApiClient
-    from datum_compute.client.http import HttpTransport
+    from datum_compute.client.http.transport import HttpTransport
     from datum_compute.client.reader import Reader
     from datum_compute.client.retry import RetryPolicy
     from datum_compute.client.transport import Transport
@@ -58,7 +58,7 @@ class Connection(NamedTuple):
     key_pem: bytes = b""
 
     def tls(self) -> ssl.SSLContext:
-        from datum_compute.client.tls import client_context
+        from datum_compute.client.http.tls import client_context
 
         try:
             return client_context(
@@ -124,7 +124,7 @@ def in_cluster(env: Environment, directory: str | Path = SERVICE_ACCOUNT) -> Con
 
 def proxy_for(origin: str, env: Environment) -> str:
     """The proxy the environment names for a server, or an empty text."""
-    from datum_compute.client.proxy import proxy_from_environment
+    from datum_compute.client.http.proxy import proxy_from_environment
 
     try:
         return proxy_from_environment(origin, env.variable)
@@ -134,7 +134,7 @@ def proxy_for(origin: str, env: Environment) -> str:
 
 def transport_for(connection: Connection) -> HttpTransport:
     """The transport of a connection. Credentials other than certificates are the client's."""
-    from datum_compute.client.http import HttpTransport
+    from datum_compute.client.http.transport import HttpTransport
 
     tls = _tls_of(connection)
     transport = HttpTransport(
@@ -158,7 +158,7 @@ def client_for(
     the command line: controllers have their own backoff. ``options`` are those of
     :class:`~datum_compute.client.client.ApiClient`."""
     from datum_compute.client.client import ApiClient
-    from datum_compute.client.retrying import RetryingTransport
+    from datum_compute.client.retry_transport import RetryingTransport
 
     transport: Transport = transport_for(connection)
     if retries is not None:
@@ -306,7 +306,7 @@ class _Kubeconfig:
     def _server(self, cluster: dict[str, Any], name: str) -> tuple[str, str]:
         server = str(cluster.get("server") or "")
         try:
-            found = address.split(server)
+            found = server_url.parse(server)
             usable = found.is_server
         except ValueError:
             usable = False
@@ -317,7 +317,7 @@ class _Kubeconfig:
     def _proxy(self, cluster: dict[str, Any], origin: str) -> str:
         if not cluster.get("proxy-url"):
             return proxy_for(origin, self._env) if self._env is not None else ""
-        from datum_compute.client.proxy import checked_proxy
+        from datum_compute.client.http.proxy import checked_proxy
 
         try:
             return checked_proxy(str(cluster["proxy-url"]))
@@ -336,13 +336,13 @@ class _Kubeconfig:
             return ""
         from pathlib import Path
 
-        from datum_compute.client import exec_plugin
-        from datum_compute.client.exec_credential import ExecCredential
+        from datum_compute.client.auth import exec_plugin
+        from datum_compute.client.auth.exec_credential import ExecCredential
 
         if self._env is None:
             raise ValueError("allow_exec needs env")
         try:
-            plugin = exec_plugin.plugin_from(
+            plugin = exec_plugin.parse_exec_plugin(
                 user["exec"],
                 where=f"{self._file}: user {name!r}",
                 directory=Path(self._file).parent,
@@ -397,7 +397,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
     else:
         from datum_compute.client import plain_yaml
 
-        content = plain_yaml.parsed(text) or _parsed_yaml(text, file)
+        content = plain_yaml.parse_plain_yaml(text) or _parsed_yaml(text, file)
     if not isinstance(content, dict):
         raise KubeconfigError(f"{file}: not a kubeconfig")
     return content

@@ -25,11 +25,11 @@ class _Unusual(Exception):
     """More than is read here."""
 
 
-Line = tuple[int, str]
+YamlLine = tuple[int, str]
 """How far it is indented, and what it says."""
 
 
-def parsed(text: str) -> dict[str, Any] | None:
+def parse_plain_yaml(text: str) -> dict[str, Any] | None:
     """The mapping ``text`` stands for; None where it takes a library to tell."""
     try:
         lines = _lines(text)
@@ -39,7 +39,7 @@ def parsed(text: str) -> dict[str, Any] | None:
     return value if end == len(lines) and isinstance(value, dict) else None
 
 
-def _lines(text: str) -> list[Line]:
+def _lines(text: str) -> list[YamlLine]:
     if not text.isascii() or "\t" in text or "\r" in text or "\0" in text:
         raise _Unusual
     found = []
@@ -50,7 +50,7 @@ def _lines(text: str) -> list[Line]:
     return found
 
 
-def _block(lines: list[Line], at: int, least: int) -> tuple[Any, int]:
+def _block(lines: list[YamlLine], at: int, least: int) -> tuple[Any, int]:
     """The mapping or list that begins at a line, and the line after it."""
     if at == len(lines) or lines[at][0] < least:
         return None, at
@@ -59,7 +59,7 @@ def _block(lines: list[Line], at: int, least: int) -> tuple[Any, int]:
     return _mapping(lines, at)
 
 
-def _mapping(lines: list[Line], at: int) -> tuple[dict[str, Any], int]:
+def _mapping(lines: list[YamlLine], at: int) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
     indent = lines[at][0]
     while at < len(lines) and lines[at][0] == indent and not lines[at][1].startswith("- "):
@@ -81,7 +81,7 @@ def _mapping(lines: list[Line], at: int) -> tuple[dict[str, Any], int]:
     return found, at
 
 
-def _list(lines: list[Line], at: int) -> tuple[list[Any], int]:
+def _list(lines: list[YamlLine], at: int) -> tuple[list[Any], int]:
     found: list[Any] = []
     indent = lines[at][0]
     while at < len(lines) and lines[at][0] == indent and lines[at][1].startswith("- "):

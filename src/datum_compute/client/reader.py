@@ -11,11 +11,11 @@ import json
 
 from datum_compute import __version__
 from datum_compute.client import errors
-from datum_compute.client.address import split
-from datum_compute.client.credentials import credential_of, is_token
-from datum_compute.client.http1 import BadAnswer, HttpConnection
-from datum_compute.client.retry import Outcome
-from datum_compute.client.target import Target
+from datum_compute.client.auth.credentials import credential_of, is_token
+from datum_compute.client.call import ClientCall
+from datum_compute.client.http.http1 import HttpConnection, MalformedResponse
+from datum_compute.client.http.server_url import parse
+from datum_compute.client.retry import AttemptOutcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from datum_compute.api.scheme import Resource
-    from datum_compute.client.credentials import Identity, TokenSource
+    from datum_compute.client.auth.credentials import ClientIdentity, TokenSource
     from datum_compute.client.retry import RetryPolicy
 
     Items = list[dict[str, Any]]
@@ -82,7 +82,7 @@ class Reader:
         return self._cluster
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any]:
-        target = Target("get", resource, namespace, name)
+        target = ClientCall("get", resource, namespace, name)
         target.check(named=True)
         what = target.describe(self._cluster)
         found = _decoded(self._get(target.path, {}, what), what)
@@ -99,7 +99,7 @@ class Reader:
         field_selector: str = "",
     ) -> Items:
         """All pages. When the server drops the snapshot on the way, one full list instead."""
-        target = Target("list", resource, namespace)
+        target = ClientCall("list", resource, namespace)
         target.check(named=False)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         items: Items = []
@@ -127,7 +127,7 @@ class Reader:
             self._connection.close()
             self._connection = None
 
-    def _page(self, target: Target, query: dict[str, str]) -> tuple[Items, str]:
+    def _page(self, target: ClientCall, query: dict[str, str]) -> tuple[Items, str]:
         what = target.describe(self._cluster)
         page = _decoded(self._get(target.path, query, what), what)
         items = page.get("items", 0)
@@ -164,7 +164,7 @@ class Reader:
         status, retry_after, body = self._answer(url, self._headers(accept, identity, what), what)
         if status == 401:
             # What we know of ourselves may have changed.
-            self._credential.renounce(identity)
+            self._credential.invalidate(identity)
             renewed = self._identity(what)
             if renewed != identity:
                 status, retry_after, body = self._answer(
@@ -180,15 +180,15 @@ class Reader:
         """What the server says in the end."""
         if self._retries is None:
             return self._send(url, headers, what)
-        self._retries.began()
+        self._retries.record_call()
         tried = 0
         while True:
             tried += 1
             try:
                 status, retry_after, body = self._send(url, headers, what)
-                outcome = Outcome(status=status, retry_after=retry_after)
+                outcome = AttemptOutcome(status=status, retry_after=retry_after)
             except errors.TransportFailure as failure:
-                outcome = Outcome(failure)
+                outcome = AttemptOutcome(failure)
             delay = self._retries.delay(outcome, tried, is_read=True)
             if delay is None:
                 if outcome.failure is not None:
@@ -205,7 +205,7 @@ class Reader:
         except TimeoutError as error:
             self.close()
             raise errors.TimedOut(f"{what}: no answer within {self._timeout:g} s") from error
-        except (OSError, BadAnswer) as error:
+        except (OSError, MalformedResponse) as error:
             self.close()
             text = str(error) or type(error).__name__
             raise errors.Disconnected(f"{what}: {self._server}: {text}") from error
@@ -217,17 +217,17 @@ class Reader:
         connection = self._new_connection()
         try:
             connection.connect()
-        except (OSError, BadAnswer) as error:
+        except (OSError, MalformedResponse) as error:
             text = str(error) or type(error).__name__
             raise errors.ConnectFailed(f"{what}: {self._server}: {text}") from error
         self._connection = connection
         return connection
 
     def _new_connection(self) -> HttpConnection:
-        server = split(self._server)
+        server = parse(self._server)
         tls = self._tls
         if tls is None and server.scheme == "https":
-            from datum_compute.client.tls import client_context
+            from datum_compute.client.http.tls import client_context
 
             tls = client_context()
         if not self._proxy:
@@ -238,9 +238,9 @@ class Reader:
                 tls=tls if server.scheme == "https" else None,
                 server_hostname=self._server_hostname or server.host,
             )
-        from datum_compute.client.proxy import proxy_authorization
+        from datum_compute.client.http.proxy import proxy_authorization
 
-        proxy = split(self._proxy)
+        proxy = parse(self._proxy)
         if server.scheme != "https":
             return HttpConnection(proxy.host, proxy.port, timeout=self._timeout)
         host = f"[{server.host}]" if ":" in server.host else server.host
@@ -259,15 +259,15 @@ class Reader:
         """Without TLS every request is the proxy's to read, and names the server in full."""
         return bool(self._proxy) and not self._server.startswith("https:")
 
-    def _identity(self, what: str) -> Identity:
+    def _identity(self, what: str) -> ClientIdentity:
         try:
-            return self._credential.at_hand() or self._credential.fetch_now()
+            return self._credential.cached() or self._credential.fetch_blocking()
         except errors.CredentialFailed as failure:
             raise errors.CredentialFailed(f"{what}: {failure}") from failure
 
-    def _headers(self, accept: str, identity: Identity, what: str) -> dict[str, str]:
+    def _headers(self, accept: str, identity: ClientIdentity, what: str) -> dict[str, str]:
         headers = {
-            "Host": split(self._server).authority,
+            "Host": parse(self._server).authority,
             "Accept": accept,
             "Accept-Encoding": "identity",
             "User-Agent": self._user_agent,
@@ -279,7 +279,7 @@ class Reader:
                 )
             headers["Authorization"] = f"Bearer {identity.token}"
         if self._is_proxied_in_plain:
-            from datum_compute.client.proxy import proxy_authorization
+            from datum_compute.client.http.proxy import proxy_authorization
 
             headers |= proxy_authorization(self._proxy)
         return headers

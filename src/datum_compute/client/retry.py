@@ -32,7 +32,7 @@ TRIES = 4
 """Of one call, the first included: with the delays below, most of a second in all."""
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
-PATIENCE = 10.0
+MAX_RETRY_AFTER = 10.0
 """Seconds of ``Retry-After`` that are waited for. A guess: a person watches."""
 
 
@@ -56,7 +56,7 @@ class RetryBudget:
         return True
 
 
-class Outcome(NamedTuple):
+class AttemptOutcome(NamedTuple):
     """How one try of a call went wrong: by a failure, or by an answer's code."""
 
     failure: errors.TransportFailure | None = None
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
     retry_after: str = ""
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """A random stream of the ``Environment``."""
 
     def uniform(self, a: float, b: float) -> float: ...
@@ -74,28 +74,28 @@ class RetryPolicy:
     """One for each client, or for several that share a budget."""
 
     def __init__(
-        self, random: Chance, budget: RetryBudget | None = None, *, tries: int = TRIES
+        self, random: RandomSource, budget: RetryBudget | None = None, *, tries: int = TRIES
     ) -> None:
         self._random = random
         self._budget = budget or RetryBudget()
         self._tries = tries
 
-    def began(self) -> None:
+    def record_call(self) -> None:
         """A call is made for the first time."""
         self._budget.deposit()
 
-    def delay(self, outcome: Outcome, tried: int, *, is_read: bool) -> float | None:
+    def delay(self, outcome: AttemptOutcome, tried: int, *, is_read: bool) -> float | None:
         """Seconds until another try is worth it, or None. ``tried`` counts those made."""
         if tried >= self._tries or not _may_help(outcome, is_read=is_read):
             return None
-        asked = errors.seconds(outcome.retry_after)
-        if asked > PATIENCE or not self._budget.withdraw():
+        asked = errors.parse_retry_after(outcome.retry_after)
+        if asked > MAX_RETRY_AFTER or not self._budget.withdraw():
             return None
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (tried - 1))
         return asked + self._random.uniform(longest / 2, longest)
 
 
-def retries_for(env: Environment) -> RetryPolicy:
+def build_retry_policy(env: Environment) -> RetryPolicy:
     return RetryPolicy(_Stream(env))
 
 
@@ -109,7 +109,7 @@ class _Stream:
         return self._env.random("client.retry").uniform(a, b)
 
 
-def _may_help(outcome: Outcome, *, is_read: bool) -> bool:
+def _may_help(outcome: AttemptOutcome, *, is_read: bool) -> bool:
     failure = outcome.failure
     if failure is None:
         return outcome.status == 429 or (is_read and 500 <= outcome.status < 600)

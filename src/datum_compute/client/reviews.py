@@ -30,13 +30,13 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 )
 
 
-class User(msgspec.Struct, frozen=True):
+class ReviewedUser(msgspec.Struct, frozen=True):
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ResourceAttributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What somebody would do: a verb on a resource."""
 
     verb: str
@@ -54,7 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         namespace: str = "",
         name: str = "",
         subresource: str = "",
-    ) -> Asked:
+    ) -> ResourceAttributes:
         return cls(
             verb=verb,
             group=resource.group,
@@ -66,25 +66,25 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Identity(msgspec.Struct):
-    user_info: User = msgspec.field(name="userInfo")
+    user_info: ReviewedUser = msgspec.field(name="userInfo")
 
 
 class _Verdict(msgspec.Struct):
     allowed: bool
 
 
-async def who_am_i(client: Client) -> User:
+async def who_am_i(client: Client) -> ReviewedUser:
     answer = await client.create(SELF_SUBJECT_REVIEWS, {})
     return _status(client, answer, _Identity).user_info
 
 
-async def may_i(client: Client, asked: Asked) -> bool:
+async def may_i(client: Client, asked: ResourceAttributes) -> bool:
     body = {"spec": {"resourceAttributes": msgspec.to_builtins(asked)}}
     answer = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, body)
     return _status(client, answer, _Verdict).allowed
 
 
-async def may_they(client: Client, user: User, asked: Asked) -> bool:
+async def may_they(client: Client, user: ReviewedUser, asked: ResourceAttributes) -> bool:
     """Needs the right to ask about others."""
     spec: dict[str, Any] = {
         "user": user.username,

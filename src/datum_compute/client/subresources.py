@@ -10,15 +10,15 @@ import msgspec
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.call import ClientCall
 from datum_compute.client.protocol import Client
-from datum_compute.client.target import Target
 
 
 async def get_subresource(
     client: Client, resource: Resource, name: str, namespace: str = "", *, subresource: str
 ) -> Object:
     """For ``status`` the whole object comes back, for ``scale`` a Scale."""
-    target = Target("get", resource, namespace, name, subresource)
+    target = ClientCall("get", resource, namespace, name, subresource)
     target.check(named=True)
     body = await client.raw(target.path)
     try:

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 
-class Request(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """Made twice for every call, so a struct: it costs a fraction of a frozen dataclass."""
 
     method: str
@@ -25,13 +25,13 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Keys in lower case."""
     body: bytes = b""
-    consent: Callable[[], None] | None = None
+    before_send: Callable[[], None] | None = None
     """Asked in the step in which the request leaves the process; raises to hold it back.
     A transport that waits for something first, as one over sockets does for a connection,
     must ask; what it raises is passed on as it is."""
 
 
-class Response(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Keys in lower case. Several warnings are joined with ``, `` as HTTP allows."""
@@ -50,7 +50,7 @@ async def close_stream(stream: AsyncIterator[object] | None) -> None:
 
 
 class Transport(Protocol):
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         """Carry one request. ``timeout`` bounds the time to the response's head and, when
         it is not a stream, to its last byte.
 
@@ -62,7 +62,7 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """A server's side of the seam."""
 
 

@@ -14,7 +14,7 @@ import msgspec
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Conditions
-from datum_compute.runtime.metrics import Histogram
+from datum_compute.runtime.metrics.registry import Histogram
 
 
 class _Status(msgspec.Struct):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions import names
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request

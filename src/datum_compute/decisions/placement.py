@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.decisions import names
 from datum_compute.decisions.restarts import later_restart
 
 _Identity = tuple[str, str]

@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from datum_compute.api import conditions, quantities
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
-from datum_compute.decisions import names
 
 RESOURCE_INSTANCES = "compute.datumapis.com/instances"
 RESOURCE_VCPUS = "compute.datumapis.com/vcpus"
@@ -41,7 +41,7 @@ class Size:
         return requests
 
 
-CATALOG = {compute.INSTANCE_TYPE_D1_STANDARD_2: Size(1000, 2048)}
+INSTANCE_SIZES = {compute.INSTANCE_TYPE_D1_STANDARD_2: Size(1000, 2048)}
 """Sizes by instance type."""
 
 
@@ -60,7 +60,7 @@ def decide_size(spec: compute.InstanceSpec) -> Size:
     requested = _size(spec.runtime.resources.requests)
     if requested is not None:
         return requested
-    return CATALOG.get(spec.runtime.resources.instance_type, Size())
+    return INSTANCE_SIZES.get(spec.runtime.resources.instance_type, Size())
 
 
 def _size(amounts: dict[str, int | str]) -> Size | None:
@@ -120,7 +120,7 @@ def keeps_claim(*, ordinal: int | None, desired: int, size: Size, wanted: Size) 
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class QuotaDecision:
     """What QuotaGranted is to say."""
 
     status: str
@@ -128,17 +128,17 @@ class Verdict:
     message: str
 
 
-DISABLED = Verdict(
+DISABLED = QuotaDecision(
     conditions.TRUE, compute.REASON_QUOTA_DISABLED, "Quota is not enforced in this cell"
 )
-PENDING = Verdict(
+PENDING = QuotaDecision(
     conditions.UNKNOWN, compute.REASON_PENDING_EVALUATION, "Waiting for quota evaluation"
 )
 
 _DENIED = (compute.REASON_QUOTA_EXCEEDED, compute.REASON_VALIDATION_FAILED)
 
 
-def decide_verdict(claim: quota.ResourceClaim | None, previous: Condition | None) -> Verdict:
+def decide_quota(claim: quota.ResourceClaim | None, previous: Condition | None) -> QuotaDecision:
     """What a claim, or its absence, means for an Instance that has ``previous``."""
     if previous is not None and previous.status == conditions.TRUE:
         return _same(previous)
@@ -147,17 +147,17 @@ def decide_verdict(claim: quota.ResourceClaim | None, previous: Condition | None
         # A denied claim that was released is still a no, until a new claim is answered.
         return _same(previous) if previous is not None and _was_denied(previous) else PENDING
     if granted.status == conditions.TRUE:
-        return Verdict(conditions.TRUE, compute.REASON_QUOTA_AVAILABLE, granted.message)
+        return QuotaDecision(conditions.TRUE, compute.REASON_QUOTA_AVAILABLE, granted.message)
     if granted.reason == quota.REASON_PENDING_EVALUATION:
         if previous is not None and _was_denied(previous):
             return _same(previous)
-        return Verdict(conditions.UNKNOWN, compute.REASON_QUOTA_NO_BUDGET, granted.message)
+        return QuotaDecision(conditions.UNKNOWN, compute.REASON_QUOTA_NO_BUDGET, granted.message)
     if granted.reason == compute.REASON_VALIDATION_FAILED:
-        return Verdict(conditions.FALSE, compute.REASON_VALIDATION_FAILED, granted.message)
-    return Verdict(conditions.FALSE, compute.REASON_QUOTA_EXCEEDED, granted.message)
+        return QuotaDecision(conditions.FALSE, compute.REASON_VALIDATION_FAILED, granted.message)
+    return QuotaDecision(conditions.FALSE, compute.REASON_QUOTA_EXCEEDED, granted.message)
 
 
-def is_denied(verdict: Verdict | Condition) -> bool:
+def is_denied(verdict: QuotaDecision | Condition) -> bool:
     """Whether quota said no, as opposed to nobody having answered."""
     return verdict.status == conditions.FALSE and verdict.reason in _DENIED
 
@@ -166,8 +166,8 @@ def _was_denied(previous: Condition) -> bool:
     return is_denied(previous)
 
 
-def _same(previous: Condition) -> Verdict:
-    return Verdict(previous.status, previous.reason, previous.message)
+def _same(previous: Condition) -> QuotaDecision:
+    return QuotaDecision(previous.status, previous.reason, previous.message)
 
 
 def create_failure_reason(status_code: int | None, *, namespace: str) -> str:
@@ -216,7 +216,7 @@ def has_room_for_denied(
     )
 
 
-def is_invalid(claim: quota.ResourceClaim) -> bool:
+def is_claim_invalid(claim: quota.ResourceClaim) -> bool:
     """Whether a claim was turned down for what it says, whatever the budget."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
     return granted is not None and granted.reason == compute.REASON_VALIDATION_FAILED
@@ -231,7 +231,7 @@ def has_room(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: s
 Budget = tuple[tuple[object, ...], ...]
 
 
-def budget_behind(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> Budget:
+def budget_for(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> Budget:
     """What stands behind a claim of this size, to be compared: the limits and the grants that
     feed them. What others hold of it is left out."""
     wanted = size.requests()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datum_compute.api.compute import v1alpha as compute
 
 
-def undelivered(spec: compute.InstanceSpec) -> str:
+def describe_undelivered_data(spec: compute.InstanceSpec) -> str:
     """The sentence that says what is missing; empty when nothing is."""
     needed = list(dict.fromkeys(_needed(spec)))
     if not needed:

@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.compute import constants
+from datum_compute.api.compute.reasons import explain
 from datum_compute.api.typed import Any, NamedTuple
-from datum_compute.decisions.reasons import explain
 
 TERMINAL_REASONS = frozenset(
     {
-        words.REASON_IMAGE_UNAVAILABLE,
-        words.REASON_INSTANCE_CRASHING,
-        words.REASON_CONFIGURATION_ERROR,
+        constants.REASON_IMAGE_UNAVAILABLE,
+        constants.REASON_INSTANCE_CRASHING,
+        constants.REASON_CONFIGURATION_ERROR,
     }
 )
 """Waiting cannot help: somebody must change the workload."""
 
-BLOCKING_REASONS = frozenset(
+REASONS_FAILING_AFTER_GRACE = frozenset(
     {
-        words.REASON_QUOTA_EXCEEDED,
-        words.REASON_VALIDATION_FAILED,
-        words.REASON_NO_MATCHING_LOCATION,
-        words.REASON_NO_CELL_FOR_CITY,
-        words.REASON_AMBIGUOUS_CELL,
+        constants.REASON_QUOTA_EXCEEDED,
+        constants.REASON_VALIDATION_FAILED,
+        constants.REASON_NO_MATCHING_LOCATION,
+        constants.REASON_NO_CELL_FOR_CITY,
+        constants.REASON_AMBIGUOUS_CELL,
     }
 )
 """Quota or placement: whoever waits gives up after a grace, because both can pass by
@@ -49,7 +49,7 @@ class Phase(StrEnum):
     DONE = "Done"
 
 
-class Blocker(NamedTuple):
+class BlockingReason(NamedTuple):
     """Why a deployment is not there yet, in its own words."""
 
     reason: str
@@ -62,12 +62,12 @@ class Blocker(NamedTuple):
         return self.reason in TERMINAL_REASONS
 
     @property
-    def hopeless(self) -> bool:
+    def fails_after_grace(self) -> bool:
         """Whether to give up on it after a grace."""
-        return self.reason in BLOCKING_REASONS
+        return self.reason in REASONS_FAILING_AFTER_GRACE
 
     @property
-    def stands(self) -> bool:
+    def needs_action(self) -> bool:
         """Whether it is more than ordinary waiting: somebody must act."""
         return explain(self.reason).blocks
 
@@ -87,9 +87,9 @@ class Row(NamedTuple):
     """Whether the report is on the newest spec."""
     first: bool = False
     """Whether there was never another template, so that nothing here can be of an old one."""
-    leaving: bool = False
+    removing: bool = False
     """Not part of the workload any more, shown until it is gone."""
-    blocker: Blocker | None = None
+    blocking_reason: BlockingReason | None = None
 
     @property
     def old(self) -> int:
@@ -98,7 +98,7 @@ class Row(NamedTuple):
 
     @property
     def done(self) -> bool:
-        if self.leaving or not self.deployment or not self.reported:
+        if self.removing or not self.deployment or not self.reported:
             return False
         complete = self.updated >= self.target and self.ready >= self.target
         return complete and self.replicas <= self.target
@@ -107,9 +107,9 @@ class Row(NamedTuple):
         """``stalled`` says that nothing moved for :data:`BLOCKED_AFTER_SECONDS`."""
         if self.done:
             return Phase.DONE
-        if stalled or (self.blocker is not None and self.blocker.stands):
+        if stalled or (self.blocking_reason is not None and self.blocking_reason.needs_action):
             return Phase.BLOCKED
-        moving = self.replicas or self.updated or self.ready or self.leaving
+        moving = self.replicas or self.updated or self.ready or self.removing
         return Phase.UPDATING if moving else Phase.PENDING
 
 
@@ -142,7 +142,9 @@ def decide_rollout(
     rows = [
         _row(key, city, found[key], None if settled else target, first)
         if key in found
-        else Row(key[0], city, target=target, blocker=_missing_blocker(workload, key[0], city))
+        else Row(
+            key[0], city, target=target, blocking_reason=_missing_blocker(workload, key[0], city)
+        )
         for key, (city, target) in expected.items()
     ]
     rows += [_leaving_row(deployment) for deployment in leaving]
@@ -164,21 +166,23 @@ def _key(deployment: Mapping[str, Any]) -> tuple[str, str]:
     return spec.get("placementName", ""), spec.get("cityCode", "").lower()
 
 
-def _missing_blocker(workload: Mapping[str, Any], placement: str, city: str) -> Blocker | None:
+def _missing_blocker(
+    workload: Mapping[str, Any], placement: str, city: str
+) -> BlockingReason | None:
     """Why a city has no deployment, by what the workload's controller says about it."""
     if not _observed(workload):
         return None  # it has not come to it yet
     status = workload.get("status") or {}
     said = [each for each in status.get("placements") or () if each.get("name") == placement]
-    conditions = [_find(each, words.CONDITION_AVAILABLE) for each in (*said, status)]
+    conditions = [_find(each, constants.CONDITION_AVAILABLE) for each in (*said, status)]
     unserved = UNSERVED.format(city=city)
     for condition in conditions:
         if unserved in str(condition.get("message", "")):
             since = str(condition.get("lastTransitionTime", ""))
-            return Blocker(words.REASON_NO_MATCHING_LOCATION, unserved, since)
+            return BlockingReason(constants.REASON_NO_MATCHING_LOCATION, unserved, since)
     blockers = [_blocker(each) for each in conditions if each.get("status") == "False"]
     # That somebody must act says more than that nothing is available yet.
-    return next((each for each in blockers if each.stands), next(iter(blockers), None))
+    return next((each for each in blockers if each.needs_action), next(iter(blockers), None))
 
 
 def _row(
@@ -205,7 +209,7 @@ def _row(
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
         first=first and _generation(deployment) == 1,
-        blocker=blocker_of(status.get("conditions") or (), reported=reported),
+        blocking_reason=find_blocking_reason(status.get("conditions") or (), reported=reported),
     )
 
 
@@ -217,28 +221,30 @@ def _leaving_row(deployment: Mapping[str, Any]) -> Row:
         deployment=str(_at(deployment, "metadata", "name")),
         replicas=int(status.get("replicas") or 0),
         ready=int(status.get("readyReplicas") or 0),
-        leaving=True,
+        removing=True,
     )
 
 
-def blocker_of(conditions: Sequence[Mapping[str, Any]], *, reported: bool = True) -> Blocker | None:
+def find_blocking_reason(
+    conditions: Sequence[Mapping[str, Any]], *, reported: bool = True
+) -> BlockingReason | None:
     """What stands in the way of a deployment, by its own conditions.
 
     A cell that has not seen the newest spec (not ``reported``) speaks of Instances of the
     one before: what ails those is what the new spec may well cure.
     """
     by_type = {condition.get("type"): condition for condition in conditions}
-    for type in (words.CONDITION_SCHEDULED, words.CONDITION_CELL_REACHABLE):
+    for type in (constants.CONDITION_SCHEDULED, constants.CONDITION_CELL_REACHABLE):
         if by_type.get(type, {}).get("status") == "False":
             return _blocker(by_type[type])
-    replicas = by_type.get(words.CONDITION_REPLICAS_READY)
+    replicas = by_type.get(constants.CONDITION_REPLICAS_READY)
     if reported and replicas is not None and replicas.get("status") != "True":
         return _blocker(replicas)
     return None
 
 
-def _blocker(condition: Mapping[str, Any]) -> Blocker:
-    return Blocker(
+def _blocker(condition: Mapping[str, Any]) -> BlockingReason:
+    return BlockingReason(
         str(condition.get("reason", "")),
         str(condition.get("message", "")),
         str(condition.get("lastTransitionTime", "")),

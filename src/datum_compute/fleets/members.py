@@ -19,8 +19,8 @@ from datum_compute.api import conditions, karmada
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
-from datum_compute.fleets.wanted import Changes, follow
-from datum_compute.runtime.cache import Cache
+from datum_compute.fleets.engagement import ChangedNames, sync_engagements
+from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
@@ -42,12 +42,12 @@ class MemberFleet(Fleet):
         self._client_for = client_for
 
     async def discover(self, tasks: TaskGroup) -> None:
-        changes = Changes()
+        changes = ChangedNames()
         members = _Members(changes, self)
         unlisten = self._hub.listen(members.hub_engaged, members.hub_disengaged)
         try:
             await self._wait_known()
-            await follow(self, changes, members.wanted, self._client_for)
+            await sync_engagements(self, changes, members.wanted, self._client_for)
         finally:
             unlisten()
             members.stop()
@@ -63,7 +63,7 @@ class MemberFleet(Fleet):
 class _Members:
     """What the hub says about its members."""
 
-    def __init__(self, changes: Changes, fleet: Fleet) -> None:
+    def __init__(self, changes: ChangedNames, fleet: Fleet) -> None:
         self._changes = changes
         self._fleet = fleet
         self._caches: dict[str, Cache] = {}

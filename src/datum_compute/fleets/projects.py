@@ -18,7 +18,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
-from datum_compute.fleets.wanted import Changes, follow
+from datum_compute.fleets.engagement import ChangedNames, sync_engagements
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
@@ -42,7 +42,7 @@ class ProjectFleet(Fleet):
         root = Cluster("root", self._root_client, self.env, tasks)
         projects = root.cache(resourcemanager.PROJECTS)
         await projects.wait_synced()
-        changes = Changes()
+        changes = ChangedNames()
 
         def changed(old: Object | None, new: Object | None) -> None:
             project = new or old
@@ -57,7 +57,7 @@ class ProjectFleet(Fleet):
             return uid if uid == engaged_uid or _is_ready(project) else ""
 
         projects.subscribe(changed)
-        await follow(self, changes, wanted, self._client_for)
+        await sync_engagements(self, changes, wanted, self._client_for)
 
 
 def _is_ready(project: Object) -> bool:

@@ -22,7 +22,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.providers.protocol import TellsLines
+from datum_compute.providers.protocol import LogSource
 
 STEP_SECONDS = 0.25
 FOREIGN_FINALIZER = "conformance.compute.datumapis.com/hold"
@@ -34,12 +34,12 @@ FAILURES = (
 )
 
 
-class Failed(AssertionError):
+class ConformanceFailure(AssertionError):
     """The provider does not keep the contract; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ConformanceCell:
     """A cell with one provider at work in it."""
 
     cell_client: Client
@@ -51,11 +51,11 @@ class Bench:
     image: str = "registry.example/app:1"
     broken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For each failure reason the provider can produce on demand, the annotations that do."""
-    patience: float = 60.0
+    timeout_seconds: float = 60.0
     """Seconds within which an Instance is to be up or gone."""
-    quiet: float = 5.0
+    settle_seconds: float = 5.0
     """Seconds of watching where nothing is to happen."""
-    lines: Callable[[], TellsLines] | None = None
+    lines: Callable[[], LogSource] | None = None
     """Who tells what Instances print, of a provider that can; its image prints something."""
 
     @property
@@ -63,22 +63,22 @@ class Bench:
         return compute.provider_finalizer(self.provider)
 
 
-Check = Callable[[Bench], Awaitable[None]]
+Check = Callable[[ConformanceCell], Awaitable[None]]
 
 
-async def a_gated_instance_is_left_alone(bench: Bench) -> None:
+async def a_gated_instance_is_left_alone(bench: ConformanceCell) -> None:
     await create(bench, "gated-0", gates=[compute.GATE_QUOTA])
-    await asyncio.sleep(bench.quiet)
+    await asyncio.sleep(bench.settle_seconds)
     found = await read(bench, "gated-0")
 
     _expect(bench.finalizer not in found.metadata.finalizers, "finalizer on a gated Instance")
     _expect(_status(found, compute.CONDITION_PROGRAMMED) == conditions.UNKNOWN, "Programmed set")
 
 
-async def the_last_gate_starts_it(bench: Bench) -> None:
+async def the_last_gate_starts_it(bench: ConformanceCell) -> None:
     await create(bench, "started-0", gates=[compute.GATE_NETWORK, compute.GATE_QUOTA])
     await _set_gates(bench, "started-0", [compute.GATE_QUOTA])
-    await asyncio.sleep(bench.quiet)
+    await asyncio.sleep(bench.settle_seconds)
     held = await read(bench, "started-0")
     await _set_gates(bench, "started-0", [])
 
@@ -86,7 +86,9 @@ async def the_last_gate_starts_it(bench: Bench) -> None:
     await wait_available(bench, "started-0")
 
 
-async def a_running_instance_reports_both_conditions_and_its_template(bench: Bench) -> None:
+async def a_running_instance_reports_both_conditions_and_its_template(
+    bench: ConformanceCell,
+) -> None:
     await create(bench, "running-0", template_hash="abc123")
     found = await wait_available(bench, "running-0")
 
@@ -96,7 +98,7 @@ async def a_running_instance_reports_both_conditions_and_its_template(bench: Ben
     _expect(observed == "abc123", f"observedTemplateHash is {observed!r}")
 
 
-async def ready_and_the_conditions_of_others_are_not_touched(bench: Bench) -> None:
+async def ready_and_the_conditions_of_others_are_not_touched(bench: ConformanceCell) -> None:
     await create(bench, "others-0", gates=[compute.GATE_QUOTA])
     ours = conditions.with_condition(
         (await read(bench, "others-0")).view(compute.Instance).status.conditions,
@@ -118,27 +120,29 @@ async def ready_and_the_conditions_of_others_are_not_touched(bench: Bench) -> No
     _expect(granted == conditions.TRUE, f"QuotaGranted became {granted}")
 
 
-async def nothing_is_written_while_nothing_changes(bench: Bench) -> None:
+async def nothing_is_written_while_nothing_changes(bench: ConformanceCell) -> None:
     await create(bench, "idle-0")
     before = await wait_available(bench, "idle-0")
-    await asyncio.sleep(bench.quiet)
+    await asyncio.sleep(bench.settle_seconds)
     after = await read(bench, "idle-0")
 
     same = before.metadata.resource_version == after.metadata.resource_version
     _expect(same, "an idle Instance was written")
 
 
-async def a_restart_of_the_provider_disturbs_nothing(bench: Bench) -> None:
+async def a_restart_of_the_provider_disturbs_nothing(bench: ConformanceCell) -> None:
     await create(bench, "kept-0")
     before = await wait_available(bench, "kept-0")
     await bench.restart()
-    await asyncio.sleep(bench.quiet)
+    await asyncio.sleep(bench.settle_seconds)
     after = await read(bench, "kept-0")
 
     _expect(bytes(before.status) == bytes(after.status), "status changed over a restart")
 
 
-async def a_deleted_instance_goes_and_only_our_finalizer_is_released(bench: Bench) -> None:
+async def a_deleted_instance_goes_and_only_our_finalizer_is_released(
+    bench: ConformanceCell,
+) -> None:
     await create(bench, "deleted-0", finalizers=[FOREIGN_FINALIZER])
     await wait_available(bench, "deleted-0")
     await bench.cell_client.delete(compute.INSTANCES, "deleted-0", bench.namespace)
@@ -154,14 +158,14 @@ async def a_deleted_instance_goes_and_only_our_finalizer_is_released(bench: Benc
     await wait_gone(bench, "deleted-0")
 
 
-async def an_instance_deleted_behind_a_gate_goes(bench: Bench) -> None:
+async def an_instance_deleted_behind_a_gate_goes(bench: ConformanceCell) -> None:
     await create(bench, "unborn-0", gates=[compute.GATE_QUOTA])
     await bench.cell_client.delete(compute.INSTANCES, "unborn-0", bench.namespace)
 
     await wait_gone(bench, "unborn-0")
 
 
-async def an_instance_deleted_while_the_provider_was_away_goes(bench: Bench) -> None:
+async def an_instance_deleted_while_the_provider_was_away_goes(bench: ConformanceCell) -> None:
     await create(bench, "away-0")
     await wait_available(bench, "away-0")
     await asyncio.gather(
@@ -172,7 +176,7 @@ async def an_instance_deleted_while_the_provider_was_away_goes(bench: Bench) -> 
     await wait_gone(bench, "away-0")
 
 
-async def a_successor_of_the_same_name_runs_its_own_template(bench: Bench) -> None:
+async def a_successor_of_the_same_name_runs_its_own_template(bench: ConformanceCell) -> None:
     await create(bench, "reused-0", template_hash="first")
     await wait_available(bench, "reused-0")
     await bench.cell_client.delete(compute.INSTANCES, "reused-0", bench.namespace)
@@ -183,7 +187,7 @@ async def a_successor_of_the_same_name_runs_its_own_template(bench: Bench) -> No
     _expect(found.view(compute.Instance).observed_template_hash == "second", "old template runs")
 
 
-async def a_failure_is_told_with_a_declared_reason(bench: Bench) -> None:
+async def a_failure_is_reported_with_a_declared_reason(bench: ConformanceCell) -> None:
     for number, (reason, how) in enumerate(sorted(bench.broken.items())):
         name = f"broken-{number}"
         _expect(reason in FAILURES, f"{reason} is not among {', '.join(FAILURES)}")
@@ -193,7 +197,7 @@ async def a_failure_is_told_with_a_declared_reason(bench: Bench) -> None:
         _expect(observed == "tried", f"observedTemplateHash of a failed one is {observed!r}")
 
 
-async def an_instance_whose_configuration_is_not_there_says_so(bench: Bench) -> None:
+async def missing_configuration_is_reported(bench: ConformanceCell) -> None:
     body = build_instance(bench, "needy-0")
     body["spec"]["volumes"] = [{"name": "tls", "secret": {"secretName": "tls-keys"}}]
     await bench.cell_client.create(compute.INSTANCES, body, bench.namespace)
@@ -205,7 +209,7 @@ async def an_instance_whose_configuration_is_not_there_says_so(bench: Bench) -> 
     _expect('Secret "tls-keys"' in message, f"what is missing is not named: {message!r}")
 
 
-async def an_instance_tells_its_lines(bench: Bench) -> None:
+async def instance_logs_can_be_read(bench: ConformanceCell) -> None:
     if bench.lines is None:
         return
     source = bench.lines()
@@ -230,7 +234,7 @@ async def an_instance_tells_its_lines(bench: Bench) -> None:
     _expect(not others, "lines of an Instance that does not exist")
 
 
-async def following_its_lines_ends_with_the_instance(bench: Bench) -> None:
+async def followed_logs_end_with_the_instance(bench: ConformanceCell) -> None:
     if bench.lines is None:
         return
     await create(bench, "followed-0", gates=[compute.GATE_QUOTA])
@@ -245,10 +249,10 @@ async def following_its_lines_ends_with_the_instance(bench: Bench) -> None:
 
     living = asyncio.create_task(live())
     try:
-        async with asyncio.timeout(2 * bench.patience):
+        async with asyncio.timeout(2 * bench.timeout_seconds):
             found = [line async for line in lines]
     except TimeoutError:
-        raise Failed("the lines of an Instance that is gone go on") from None
+        raise ConformanceFailure("the lines of an Instance that is gone go on") from None
     finally:
         await living
     _expect(bool(found), "an Instance that was awaited told nothing")
@@ -265,10 +269,10 @@ CHECKS: Sequence[Check] = (
     an_instance_deleted_behind_a_gate_goes,
     an_instance_deleted_while_the_provider_was_away_goes,
     a_successor_of_the_same_name_runs_its_own_template,
-    a_failure_is_told_with_a_declared_reason,
-    an_instance_whose_configuration_is_not_there_says_so,
-    an_instance_tells_its_lines,
-    following_its_lines_ends_with_the_instance,
+    a_failure_is_reported_with_a_declared_reason,
+    missing_configuration_is_reported,
+    instance_logs_can_be_read,
+    followed_logs_end_with_the_instance,
 )
 
 
@@ -278,7 +282,7 @@ def title(check: Check) -> str:
 
 
 def build_instance(
-    bench: Bench,
+    bench: ConformanceCell,
     name: str,
     *,
     gates: Sequence[str] = (),
@@ -309,16 +313,16 @@ def build_instance(
     }
 
 
-async def create(bench: Bench, name: str, **details: Any) -> Object:
+async def create(bench: ConformanceCell, name: str, **details: Any) -> Object:
     body = build_instance(bench, name, **details)
     return await bench.cell_client.create(compute.INSTANCES, body, bench.namespace)
 
 
-async def read(bench: Bench, name: str) -> Object:
+async def read(bench: ConformanceCell, name: str) -> Object:
     return await bench.cell_client.get(compute.INSTANCES, name, bench.namespace)
 
 
-async def wait_available(bench: Bench, name: str) -> Object:
+async def wait_available(bench: ConformanceCell, name: str) -> Object:
     async def available() -> bool:
         return _status(await read(bench, name), compute.CONDITION_AVAILABLE) == conditions.TRUE
 
@@ -326,7 +330,7 @@ async def wait_available(bench: Bench, name: str) -> Object:
     return await read(bench, name)
 
 
-async def wait_gone(bench: Bench, name: str) -> None:
+async def wait_gone(bench: ConformanceCell, name: str) -> None:
     async def gone() -> bool:
         try:
             await read(bench, name)
@@ -337,14 +341,14 @@ async def wait_gone(bench: Bench, name: str) -> None:
     await wait(bench, gone, f"{name} is not gone")
 
 
-async def wait(bench: Bench, holds: Callable[[], Awaitable[bool]], missing: str) -> None:
-    deadline = asyncio.get_running_loop().time() + bench.patience
+async def wait(bench: ConformanceCell, holds: Callable[[], Awaitable[bool]], missing: str) -> None:
+    deadline = asyncio.get_running_loop().time() + bench.timeout_seconds
     while not await holds():
         _expect(asyncio.get_running_loop().time() < deadline, missing)
         await asyncio.sleep(STEP_SECONDS)
 
 
-async def _wait_failure(bench: Bench, name: str, reason: str) -> None:
+async def _wait_failure(bench: ConformanceCell, name: str, reason: str) -> None:
     async def told() -> bool:
         found = (await read(bench, name)).view(compute.Instance).status.conditions
         available = conditions.find(found, compute.CONDITION_AVAILABLE)
@@ -356,7 +360,7 @@ async def _wait_failure(bench: Bench, name: str, reason: str) -> None:
     await wait(bench, told, f"{name} does not say {reason}")
 
 
-async def _set_gates(bench: Bench, name: str, gates: Sequence[str]) -> None:
+async def _set_gates(bench: ConformanceCell, name: str, gates: Sequence[str]) -> None:
     body = {"spec": {"controller": {"schedulingGates": [{"name": gate} for gate in gates]}}}
     await bench.cell_client.patch(compute.INSTANCES, name, merge(body), bench.namespace)
 
@@ -368,4 +372,4 @@ def _status(obj: Object, kind: str) -> str:
 
 def _expect(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise Failed(otherwise)
+        raise ConformanceFailure(otherwise)

@@ -23,7 +23,7 @@ from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ConditionState:
     """One of the two conditions a provider owns. Reasons come from the declared set."""
 
     status: str
@@ -40,21 +40,21 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class InstanceReport:
     """How an Instance is doing, as far as its provider can tell."""
 
-    programmed: State
+    programmed: ConditionState
     """True once the Instance as written has been handed to the runtime."""
-    available: State
+    available: ConditionState
     """Ready to serve, also when scaled to zero."""
     interfaces: tuple[Addresses, ...] = ()
     """In the order of the spec's interfaces."""
-    look_again: float | None = None
+    requeue_after: float | None = None
     """Seconds after which the state may have changed without an event; None for never."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class InstanceTarget:
     """The Instance a call is about, and the cluster it lives in."""
 
     cluster: str
@@ -72,7 +72,7 @@ class Provider(Protocol):
         """One DNS label; the finalizer is derived from it."""
         ...
 
-    async def ensure(self, subject: Subject) -> Report:
+    async def ensure(self, subject: InstanceTarget) -> InstanceReport:
         """Have this Instance running, and say how it is doing.
 
         Called for every ungated Instance that is not being deleted, after the finalizer is
@@ -83,7 +83,7 @@ class Provider(Protocol):
         """
         ...
 
-    async def remove(self, subject: Subject) -> None:
+    async def remove(self, subject: InstanceTarget) -> None:
         """Tear down whatever of this Instance exists; nothing is fine too.
 
         Returning promises that nothing of it is left. While a teardown is under way, raise
@@ -92,7 +92,7 @@ class Provider(Protocol):
         ...
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line that an Instance printed."""
 
     at: datetime
@@ -101,7 +101,7 @@ class Line(NamedTuple):
     """Without its end."""
 
 
-class TellsLines(Protocol):
+class LogSource(Protocol):
     """The part of the contract a provider may leave out."""
 
     def lines(
@@ -111,7 +111,7 @@ class TellsLines(Protocol):
         tail: int | None = None,
         since: datetime | None = None,
         follow: bool = False,
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[LogLine]:
         """What the Instance of this uid printed, oldest first, as far as it is kept.
 
         Of what lies at or after ``since`` only the last ``tail`` lines, where these are given.
@@ -122,11 +122,13 @@ class TellsLines(Protocol):
         ...
 
 
-PROGRAMMED = State(TRUE, compute.REASON_PROGRAMMED, "Instance has been programmed")
-AVAILABLE = State(TRUE, compute.REASON_AVAILABLE, "Instance is available")
-PROGRAMMING = State(UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, "Instance is being programmed")
-PROVISIONING = State(UNKNOWN, compute.REASON_PROVISIONING, "Instance is being provisioned")
+PROGRAMMED = ConditionState(TRUE, compute.REASON_PROGRAMMED, "Instance has been programmed")
+AVAILABLE = ConditionState(TRUE, compute.REASON_AVAILABLE, "Instance is available")
+PROGRAMMING = ConditionState(
+    UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, "Instance is being programmed"
+)
+PROVISIONING = ConditionState(UNKNOWN, compute.REASON_PROVISIONING, "Instance is being provisioned")
 
 
-def failed(reason: str, message: str) -> State:
-    return State(FALSE, reason, message)
+def failed(reason: str, message: str) -> ConditionState:
+    return ConditionState(FALSE, reason, message)

@@ -8,10 +8,10 @@ from typing import Any
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
-from datum_compute.runtime.cache import Cache
-from datum_compute.runtime.own_writes import RememberingClient
-from datum_compute.runtime.reflector import Reflector
+from datum_compute.runtime.cache.cache import Cache
+from datum_compute.runtime.cache.reflector import Reflector
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.writes.own_writes import RecordingClient
 
 
 class Cluster:
@@ -20,7 +20,7 @@ class Cluster:
     def __init__(self, name: str, client: Client, env: Environment, tasks: TaskGroup) -> None:
         self.name = name
         """What the fleet calls it, and what requests carry."""
-        self.client: Client = RememberingClient(client, self._caches_of)
+        self.client: Client = RecordingClient(client, self._caches_of)
         self._client = client
         self._env = env
         self._tasks = tasks

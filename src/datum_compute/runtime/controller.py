@@ -22,17 +22,17 @@ from datum_compute.env import Environment
 from datum_compute.runtime import log_context
 from datum_compute.runtime.backoff import RECONCILE
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.intake import Intake, fleets_of
-from datum_compute.runtime.leadership import Deposed
-from datum_compute.runtime.metering import ControllerMeter, MeteredQueue
-from datum_compute.runtime.metrics import Registry
-from datum_compute.runtime.own_writes import Echoes, Recording, Write
-from datum_compute.runtime.queue import Queue, QueueClosed, QueueStatistics
+from datum_compute.runtime.leadership import NotLeader
+from datum_compute.runtime.metrics.controller_metrics import ControllerMeter, MeteredQueue
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting
 from datum_compute.runtime.tasks import TaskGroup
-from datum_compute.runtime.turns import Turns
-from datum_compute.runtime.watch_source import Read, Source, Watch
+from datum_compute.runtime.watches.intake import Intake, fleets_of
+from datum_compute.runtime.watches.watch_source import Read, Source, Watch
+from datum_compute.runtime.workqueue.queue import Queue, QueueClosed, QueueStatistics
+from datum_compute.runtime.workqueue.start_limiter import StartLimiter
+from datum_compute.runtime.writes.own_writes import OwnWriteFilter, Write, WriteRecording
 
 __all__ = ["Controller", "ControllerStatistics", "Read", "Reconcile", "Watch"]
 
@@ -98,7 +98,7 @@ class Controller:
         self._workers = workers
         self._all_workers = 2 * workers if workers > 1 else 1
         self._sources: tuple[Source, ...] = (*watches, *reads)
-        self._echoes = Echoes(watch.resource for watch in watches if not watch.own_writes)
+        self._echoes = OwnWriteFilter(watch.resource for watch in watches if not watch.own_writes)
         self._intake = Intake(
             name, fleet, self._sources, self._add, self._forget_cluster, self._echoes
         )
@@ -121,15 +121,15 @@ class Controller:
         self,
         env: Environment,
         *,
-        metrics: Registry | None = None,
+        metrics: MetricsRegistry | None = None,
         elected: Callable[[], Awaitable[None]] | None = None,
-        turns: Turns | None = None,
+        start_limiter: StartLimiter | None = None,
     ) -> None:
         """Until cancelled or closed. Fleets are run by the manager. Watches are followed at
         once, so that a replica that is not ``elected`` yet has nothing to catch up on.
         ``turns`` are shared with the others on this loop."""
         random = env.random(f"runtime.controller.{self.name}")
-        queue = self._queue = self._new_queue(random.random, metrics, turns)
+        queue = self._queue = self._new_queue(random.random, metrics, start_limiter)
         try:
             async with TaskGroup(f"controller {self.name}") as tasks:
                 self._intake.start()
@@ -179,7 +179,10 @@ class Controller:
         )
 
     def _new_queue(
-        self, chance: Callable[[], float], metrics: Registry | None, turns: Turns | None
+        self,
+        chance: Callable[[], float],
+        metrics: MetricsRegistry | None,
+        turns: StartLimiter | None,
     ) -> Queue[Request]:
         lane = attrgetter("cluster")
         turn = partial(turns.take, self) if turns is not None else None
@@ -233,7 +236,7 @@ class Controller:
         started = asyncio.get_running_loop().time()
         scope = log_context.enter(self.name, request, number)
         try:
-            with Recording(self._echoes) as writes:
+            with WriteRecording(self._echoes) as writes:
                 try:
                     outcome = await self._reconcile(request) or DONE
                 except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
@@ -268,7 +271,7 @@ class Controller:
                 self._counts["terminal"] += 1
                 queue.forget(request)
                 self._complain(request, number, outcome)
-            case Deposed():
+            case NotLeader():
                 # Another process has the key now, and this one is about to end.
                 self._log(logging.INFO, "not leading", request, number, reason=str(outcome))
             case errors.Conflict():
@@ -302,7 +305,7 @@ class Controller:
         first = unseen.writes[0]
         if unseen.awaited is not first:
             unseen.awaited = first
-            first.cache.when_seen(first.sighting, partial(self._resume, request, unseen))
+            first.cache.when_seen(first.expectation, partial(self._resume, request, unseen))
 
     def _resume(self, request: Request, unseen: _Unseen) -> None:
         if self._unseen.get(request) is unseen:

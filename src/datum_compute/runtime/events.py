@@ -26,9 +26,9 @@ from datum_compute.api.conditions import wire_time
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.decisions.notices import Notice
+from datum_compute.decisions.status_events import EventContent
 from datum_compute.env import Environment
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -49,29 +49,31 @@ V = TypeVar("V")
 class EventRecorder:
     """Records on behalf of one component."""
 
-    def __init__(self, component: str, env: Environment, metrics: Registry | None = None) -> None:
+    def __init__(
+        self, component: str, env: Environment, metrics: MetricsRegistry | None = None
+    ) -> None:
         self._component = component
         self._env = env
         self._counts: _Recent[str, int] = _Recent()
         self._spam: _Recent[str, _Bucket] = _Recent()
         self._similar: _Recent[tuple[str, str, str], _Similar] = _Recent()
-        self._outcomes = (metrics or Registry()).counter(
+        self._outcomes = (metrics or MetricsRegistry()).counter(
             "compute_events_total",
             "Events by what became of them.",
             *("component", "outcome"),
         )
 
-    async def record(self, client: Client, obj: Object, *notices: Notice) -> None:
+    async def record(self, client: Client, obj: Object, *notices: EventContent) -> None:
         """Say each of these about ``obj``, on its own plane."""
         for notice in notices:
             await self._record(client, obj, notice)
 
-    async def record_once(self, client: Client, obj: Object, notice: Notice) -> None:
+    async def record_once(self, client: Client, obj: Object, notice: EventContent) -> None:
         """Say this unless it has been said: for what cannot happen twice to one object."""
         await self._record(client, obj, notice, once=True)
 
     async def _record(
-        self, client: Client, obj: Object, notice: Notice, *, once: bool = False
+        self, client: Client, obj: Object, notice: EventContent, *, once: bool = False
     ) -> None:
         now = asyncio.get_running_loop().time()
         notice, key = self._merged(obj, notice, now)
@@ -94,7 +96,7 @@ class EventRecorder:
                     return
 
     async def _write(
-        self, client: Client, obj: Object, notice: Notice, name: str, *, once: bool
+        self, client: Client, obj: Object, notice: EventContent, name: str, *, once: bool
     ) -> None:
         namespace = obj.namespace or "default"
         count = self._counts.get(name)
@@ -124,16 +126,16 @@ class EventRecorder:
             return
         self._said(name, count + 1, "repeated")
 
-    def _merged(self, obj: Object, notice: Notice, now: float) -> tuple[Notice, str]:
+    def _merged(self, obj: Object, notice: EventContent, now: float) -> tuple[EventContent, str]:
         """The notice as it is to be said, and what makes it the same as another."""
         kind = (obj.metadata.uid, notice.type, notice.reason)
         similar = self._similar.get_or(kind, _Similar)
         if similar.add(notice.message, now):
             text = f"(combined from similar events): {notice.message}"
-            return Notice(notice.type, notice.reason, text), f"{notice.type}\0{notice.reason}"
+            return EventContent(notice.type, notice.reason, text), f"{notice.type}\0{notice.reason}"
         return notice, f"{notice.type}\0{notice.reason}\0{notice.message}"
 
-    def _body(self, obj: Object, notice: Notice, name: str, namespace: str) -> dict[str, Any]:
+    def _body(self, obj: Object, notice: EventContent, name: str, namespace: str) -> dict[str, Any]:
         now = wire_time(self._env.now())
         involved = {
             "apiVersion": obj.api_version,

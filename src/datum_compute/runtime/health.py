@@ -14,18 +14,18 @@ MAX_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     name: str
     missing: Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HealthReport:
     healthy: bool
     text: str
 
 
-def report(path: str, checks: Sequence[Check], *, verbose: bool) -> Report:
+def report(path: str, checks: Sequence[HealthCheck], *, verbose: bool) -> HealthReport:
     """One word when all is well and nobody asked for more; else a line for each check."""
     lines: list[str] = []
     failed = False
@@ -40,6 +40,6 @@ def report(path: str, checks: Sequence[Check], *, verbose: bool) -> Report:
         if len(missing) > MAX_TOLD:
             lines.append(f"    and {len(missing) - MAX_TOLD} more")
     if not failed and not verbose:
-        return Report(True, "ok")
+        return HealthReport(True, "ok")
     lines.append(f"{path} check {'failed' if failed else 'passed'}")
-    return Report(not failed, "".join(f"{line}\n" for line in lines))
+    return HealthReport(not failed, "".join(f"{line}\n" for line in lines))

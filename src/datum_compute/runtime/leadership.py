@@ -35,9 +35,9 @@ from datum_compute.api import core
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.client.transport import Request, Response, Transport
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
 from datum_compute.env import Environment
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class LeadershipLost(Exception):
     """The Lease could not be renewed in time, or somebody else holds it."""
 
 
-class Deposed(Exception):
+class NotLeader(Exception):
     """A write was not sent, because this process does not lead.
 
     Not a client error: no plane failed, and nobody may draw conclusions as if one had.
@@ -109,7 +109,7 @@ class Leadership:
     async def wait_elected(self) -> None:
         await self._elected.wait()
 
-    def track(self, registry: Registry) -> Callable[[], None]:
+    def track(self, registry: MetricsRegistry) -> Callable[[], None]:
         family = registry.gauge(
             "leader_election_master_status", "Whether this process leads.", "name"
         )
@@ -268,16 +268,16 @@ class FencedTransport:
         self._transport = transport
         self._held = held
 
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         if _is_effect(request):
-            consent = partial(self._consent, request)
-            consent()
-            request = msgspec.structs.replace(request, consent=consent)
+            before_send = partial(self._check_leads, request)
+            before_send()
+            request = msgspec.structs.replace(request, before_send=before_send)
         return await self._transport.send(request, timeout=timeout)
 
-    def _consent(self, request: Request) -> None:
+    def _check_leads(self, request: HttpRequest) -> None:
         if not self._held():
-            raise Deposed(
+            raise NotLeader(
                 f"{request.method} {request.path} was not sent: this process leads no more"
             )
 
@@ -285,7 +285,7 @@ class FencedTransport:
         await self._transport.close()
 
 
-def _is_effect(request: Request) -> bool:
+def _is_effect(request: HttpRequest) -> bool:
     if request.method in _READS:
         return False
     return not any(path in request.path for path in _QUESTIONS)

@@ -15,10 +15,10 @@ from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, ControllerStatistics
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.leadership import Leadership
-from datum_compute.runtime.metering import FleetMeter
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.controller_metrics import FleetMeter
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.tasks import TaskGroup
-from datum_compute.runtime.turns import Turns
+from datum_compute.runtime.workqueue.start_limiter import StartLimiter
 
 
 class Manager:
@@ -33,9 +33,9 @@ class Manager:
         name: str,
         env: Environment,
         *,
-        metrics: Registry | None = None,
+        metrics: MetricsRegistry | None = None,
         leadership: Leadership | None = None,
-        turns: Turns | None = None,
+        start_limiter: StartLimiter | None = None,
     ) -> None:
         """Without ``leadership`` it acts as soon as it is ready; with it, clients of the
         fleets are expected to be fenced by it. Managers that share a loop with a server
@@ -43,7 +43,7 @@ class Manager:
         self.name = name
         self.leadership = leadership
         self.metrics = metrics
-        self._turns = turns
+        self._turns = start_limiter
         self._env = env
         self._controllers: list[Controller] = []
         self._measured: list[Callable[[], None]] = []
@@ -94,7 +94,7 @@ class Manager:
                 self._measured.append(self.leadership.track(self.metrics))
         for controller in self._controllers:
             work = controller.run(
-                self._env, metrics=self.metrics, elected=elected, turns=self._turns
+                self._env, metrics=self.metrics, elected=elected, start_limiter=self._turns
             )
             tasks.start(work, name=f"{self.name} {controller.name}")
 

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from datum_compute.platform.apiserver.access import MASTERS, Attributes, Authorizer, Rule, User
+from datum_compute.apiserver.request.access import (
+    MASTERS,
+    Attributes,
+    Authorizer,
+    PolicyRule,
+    RequestUser,
+)
 
 
 @dataclass(frozen=True, order=True)
-class Call:
+class RecordedCall:
     """One thing somebody does: the plane by its type, the resource with its subresource. A
     path that is no resource stands in its place."""
 
@@ -24,17 +30,17 @@ class Call:
 
 
 @dataclass
-class CallRecord:
+class RecordingAuthorizer:
     """An authorizer that notes what it is asked. Masters are not noted: they are people. Nor is
     what everybody may read, such as discovery."""
 
     inner: Authorizer
     permissive: bool = False
     """Say yes to everybody: what would be done if nothing were forbidden?"""
-    calls: set[Call] = field(default_factory=set)
-    denied: set[Call] = field(default_factory=set)
+    calls: set[RecordedCall] = field(default_factory=set)
+    denied: set[RecordedCall] = field(default_factory=set)
 
-    def allows(self, user: User, attributes: Attributes) -> bool:
+    def allows(self, user: RequestUser, attributes: Attributes) -> bool:
         allowed = self.inner.allows(user, attributes)
         if MASTERS in user.groups:
             return allowed
@@ -42,15 +48,15 @@ class CallRecord:
         if attributes.subresource:
             resource = f"{resource}/{attributes.subresource}"
         plane = attributes.plane.partition("/")[0]
-        call = Call(user.name, plane, attributes.group, resource, attributes.verb)
+        call = RecordedCall(user.name, plane, attributes.group, resource, attributes.verb)
         if attributes.on_resource:
             self.calls.add(call)
         if not allowed:
             self.denied.add(call)
         return allowed or self.permissive
 
-    def rules(self, user: User, plane: str) -> tuple[Rule, ...]:
+    def rules(self, user: RequestUser, plane: str) -> tuple[PolicyRule, ...]:
         return self.inner.rules(user, plane)
 
-    def paths(self, user: User) -> tuple[str, ...]:
+    def paths(self, user: RequestUser) -> tuple[str, ...]:
         return self.inner.paths(user)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-PATIENCE = 300.0
+TIMEOUT_SECONDS = 300.0
 """Seconds within which a platform is to settle; on virtual time they cost nothing."""
 
-LOOK_EVERY = 0.25
+POLL_SECONDS = 0.25
 
 
 async def eventually(
     what: str,
     look: Callable[[], Awaitable[str]],
     *,
-    within: float = PATIENCE,
-    every: float = LOOK_EVERY,
+    within: float = TIMEOUT_SECONDS,
+    every: float = POLL_SECONDS,
 ) -> None:
     """Look until nothing is missing. ``look`` answers what still is, or an empty text."""
     missing = "nothing was looked at"

@@ -24,11 +24,16 @@ from types import TracebackType
 from typing import Any
 
 from datum_compute.client import errors
-from datum_compute.client.transport import Request, Response, Transport, close_stream
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
 from datum_compute.env import Environment
 from datum_compute.runtime.tasks import TaskGroup, stop_tasks
+from datum_compute.testing.network_faults import (
+    LATE_SECONDS,
+    NO_FAULTS,
+    SLOW_SECONDS,
+    NetworkFaults,
+)
 from datum_compute.testing.trace import Trace
-from datum_compute.testing.weather import CALM, LATE_SECONDS, SLOW_SECONDS, Weather
 
 GIVE_UP_SECONDS = 120.0
 """How long a caller without a deadline waits for an answer that was lost; TCP takes longer."""
@@ -38,7 +43,7 @@ DOUBLED = frozenset({"PUT", "PATCH", "DELETE"})
 twice only as a stray."""
 
 
-_Answer = Response | errors.TransportFailure
+_Answer = HttpResponse | errors.TransportFailure
 """A failure travels as a value: nobody complains when its caller is gone."""
 
 
@@ -68,15 +73,15 @@ class Partition:
         )
 
 
-class Network:
+class SimulatedNetwork:
     """``async with Network(env) as network:`` owns what is under way."""
 
     def __init__(
-        self, env: Environment, trace: Trace | None = None, weather: Weather = CALM
+        self, env: Environment, trace: Trace | None = None, faults: NetworkFaults = NO_FAULTS
     ) -> None:
         self.env = env
         self.trace = trace or Trace()
-        self.weather = weather
+        self.faults = faults
         """May be changed at any time; holds for what is sent from then on."""
         self.lags: dict[tuple[str, str], float] = {}
         """Seconds by which all watches of a kind (by its plural) of a process are behind, on
@@ -89,7 +94,7 @@ class Network:
         self._under_way: dict[asyncio.Task[Any], None] = {}
         self._tasks = TaskGroup("network")
 
-    async def __aenter__(self) -> Network:
+    async def __aenter__(self) -> SimulatedNetwork:
         await self._tasks.__aenter__()
         return self
 
@@ -164,7 +169,7 @@ class Network:
 
     # Carrying.
 
-    async def send(self, link: _Link, request: Request, timeout: float | None) -> Response:
+    async def send(self, link: _Link, request: HttpRequest, timeout: float | None) -> HttpResponse:
         if not self.is_alive(link.process, link.life):
             raise errors.ConnectFailed("the process is dead")
         self._requests += 1
@@ -183,9 +188,9 @@ class Network:
         return found
 
     async def _carry(
-        self, link: _Link, request: Request, number: int, answer: asyncio.Future[_Answer]
+        self, link: _Link, request: HttpRequest, number: int, answer: asyncio.Future[_Answer]
     ) -> None:
-        weather, chance = self.weather, link.chance
+        weather, chance = self.faults, link.chance
         fate = chance.random()
         await self._travel(link, weather)
         cut = self.is_cut(link.process, link.plane)
@@ -221,10 +226,10 @@ class Network:
         if response.stream is not None:
             stream = _Stream(self, link, request, response.stream)
             self._streams[stream] = None
-            response = Response(response.status, response.headers, stream=stream)
+            response = HttpResponse(response.status, response.headers, stream=stream)
         answer.set_result(response)
 
-    async def _stray(self, link: _Link, request: Request, number: int, seconds: float) -> None:
+    async def _stray(self, link: _Link, request: HttpRequest, number: int, seconds: float) -> None:
         """Deliver once more what has been delivered; whoever sent it may be dead by then."""
         await asyncio.sleep(seconds)
         if self.is_cut(link.process, link.plane) is None:
@@ -234,8 +239,8 @@ class Network:
             await close_stream(response.stream if response is not None else None)
 
     async def _deliver(
-        self, link: _Link, request: Request, number: int, answer: asyncio.Future[_Answer]
-    ) -> Response | None:
+        self, link: _Link, request: HttpRequest, number: int, answer: asyncio.Future[_Answer]
+    ) -> HttpResponse | None:
         try:
             response = await link.inner.send(request)
         except errors.TransportFailure as failure:
@@ -245,7 +250,7 @@ class Network:
         self._note("reply", number, response.status)
         return response
 
-    async def _travel(self, link: _Link, weather: Weather) -> None:
+    async def _travel(self, link: _Link, weather: NetworkFaults) -> None:
         seconds = link.chance.uniform(0.0, weather.delay) if weather.delay else 0.0
         if weather.slow and link.chance.random() < weather.slow:
             seconds += link.chance.uniform(0.0, SLOW_SECONDS)
@@ -293,7 +298,7 @@ class _Link:
     """One process's way to one plane, for one life of the process."""
 
     def __init__(
-        self, network: Network, process: str, plane: str, inner: Transport, life: int
+        self, network: SimulatedNetwork, process: str, plane: str, inner: Transport, life: int
     ) -> None:
         self.process = process
         self.plane = plane
@@ -302,7 +307,7 @@ class _Link:
         self.chance = network.env.random(f"network {process} {plane}")
         self._network = network
 
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         return await self._network.send(self, request, timeout)
 
     async def close(self) -> None:
@@ -317,13 +322,17 @@ class _Stream:
     """
 
     def __init__(
-        self, network: Network, link: _Link, request: Request, inner: AsyncIterator[bytes]
+        self,
+        network: SimulatedNetwork,
+        link: _Link,
+        request: HttpRequest,
+        inner: AsyncIterator[bytes],
     ) -> None:
         self.link = link
         self._network = network
         self._path = request.path
         self._inner = inner
-        self._lag = link.chance.uniform(0.0, network.weather.lag) if network.weather.lag else 0.0
+        self._lag = link.chance.uniform(0.0, network.faults.lag) if network.faults.lag else 0.0
         self._arrived: deque[tuple[float, bytes]] = deque()
         self._latest = 0.0
         self._ended = False
@@ -368,7 +377,7 @@ class _Stream:
             self._waker.set_result(None)
 
     def _after_message(self) -> None:
-        share = self._network.weather.break_stream
+        share = self._network.faults.break_stream
         if share and self.link.chance.random() < share:
             self._network.trace.note("break", self.link.process, self._path)
             self.break_off("the connection broke")

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from datum_compute.env import Environment
 from datum_compute.runtime.tasks import TaskGroup
-from datum_compute.testing.network import Network
+from datum_compute.testing.network import SimulatedNetwork
 
 
 class Program(Protocol):
@@ -24,12 +24,14 @@ class Program(Protocol):
     async def wait_ready(self) -> None: ...
 
 
-Build = Callable[[Environment], Program]
+ProgramFactory = Callable[[Environment], Program]
 """Makes a program with its clients; called once for every life."""
 
 
 class Process:
-    def __init__(self, name: str, build: Build, env: Environment, network: Network) -> None:
+    def __init__(
+        self, name: str, build: ProgramFactory, env: Environment, network: SimulatedNetwork
+    ) -> None:
         self.name = name
         self.lives = 0
         self._build = build

@@ -21,15 +21,15 @@ from typing import Any
 
 from datum_compute.api import crds
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.apiserver.http.listener import serve
+from datum_compute.apiserver.request import access, routes
+from datum_compute.apiserver.request.admission import Admission
+from datum_compute.apiserver.server import ApiServer
+from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.env import Environment
-from datum_compute.platform.apiserver import access, routing
-from datum_compute.platform.apiserver.admission import Admission
-from datum_compute.platform.apiserver.logs import Logs
-from datum_compute.platform.apiserver.serve import serve
-from datum_compute.platform.apiserver.server import ApiServer
-from datum_compute.platform.apiserver.storage import Store
 from datum_compute.testing.environment import SimulatedEnvironment
 
 ADMIN = "admin"
@@ -40,7 +40,7 @@ CrdsFor = Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a served server is, and how to get in as the administrator."""
 
     base_url: str
@@ -63,7 +63,7 @@ class EmbeddedServer:
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=plane.rpartition("/")[2],
-            prefix=routing.plane_prefix(plane),
+            prefix=routes.plane_prefix(plane),
             token=self.token(user),
             user_agent=user,
         )
@@ -84,12 +84,12 @@ class EmbeddedServer:
         )
 
     @asynccontextmanager
-    async def serve_https(self, port: int = 0) -> AsyncIterator[Address]:
+    async def serve_https(self, port: int = 0) -> AsyncIterator[ServerAddress]:
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
             async with serve(self.server, self.env, directory=directory, ports=[port]) as found:
                 ca_pem = (directory / "ca.crt").read_bytes()
-                yield Address(f"https://127.0.0.1:{found}", ca_pem, self.token())
+                yield ServerAddress(f"https://127.0.0.1:{found}", ca_pem, self.token())
 
 
 @asynccontextmanager
@@ -102,7 +102,7 @@ async def embedded_server(
     projects: Sequence[str] = (PROJECT,),
     authorizer: access.Authorizer | None = None,
     admission: Admission | Sequence[Admission] | None = None,
-    logs: Logs | None = None,
+    logs: LogSubresource | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
 

@@ -12,8 +12,8 @@ import hashlib
 from collections import Counter, deque
 from typing import Any
 
-from datum_compute.platform.apiserver.storage import PlaneStore, Store
-from datum_compute.platform.apiserver.storage_table import Event, Table
+from datum_compute.apiserver.storage.store import PlaneStore, Store
+from datum_compute.apiserver.storage.table import StoreEvent, Table
 from datum_compute.testing.environment import SimulatedEnvironment
 
 KEPT_LINES = 200
@@ -42,7 +42,7 @@ class Trace:
         """Note every change of the store when it is on disk, in the order of the log."""
         pending: list[str] = []
 
-        def changed(plane: PlaneStore, table: Table, event: Event) -> None:
+        def changed(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
             kind = "delete" if event.deleted else "update" if event.before else "create"
             after = event.after
             where = f"{plane.name} {table.resource} {after.namespace}/{after.name}"

@@ -28,7 +28,7 @@ ClientOf = Callable[[str], Client | None]
 """From a project's name to a client of its plane; None while there is none."""
 
 
-class Unknown(Exception):
+class OfferUnavailable(Exception):
     """What it takes to judge could not be found out; the message says what and why."""
 
 
@@ -47,7 +47,7 @@ def named_project(user: UserInfo) -> str:
     return names[0]
 
 
-class Projects:
+class OfferReader:
     """Where offers come from."""
 
     def __init__(self, client_of: ClientOf, *, single: str = "") -> None:
@@ -63,7 +63,7 @@ class Projects:
         project = self._single or named_project(user)
         client = self._client_of(project)
         if client is None:
-            raise Unknown(f'project "{project}" is not known here yet')
+            raise OfferUnavailable(f'project "{project}" is not known here yet')
         try:
             async with asyncio.timeout(READ_SECONDS):
                 return Offer(
@@ -72,9 +72,9 @@ class Projects:
                     denied=await _denied(client, user, namespace, needs.networks),
                 )
         except TimeoutError as error:
-            raise Unknown(f'project "{project}" did not answer in time') from error
+            raise OfferUnavailable(f'project "{project}" did not answer in time') from error
         except errors.ClientError as error:
-            raise Unknown(f'project "{project}" could not be read: {error}') from error
+            raise OfferUnavailable(f'project "{project}" could not be read: {error}') from error
 
 
 async def _cities(project_client: Client) -> tuple[str, ...]:

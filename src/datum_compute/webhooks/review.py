@@ -69,7 +69,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewResponse:
     """What is said to a request; a patch only by whoever may change the object."""
 
     refusal: Refusal | None = None
@@ -117,7 +117,7 @@ def check_resource(request: ReviewRequest, resource: Resource) -> None:
         raise BadReview(f'reviews of {resource.group_resource} are answered here, not of "{found}"')
 
 
-def to_wire(uid: str, answer: Answer) -> dict[str, Any]:
+def to_wire(uid: str, answer: ReviewResponse) -> dict[str, Any]:
     response: dict[str, Any] = {"uid": uid, "allowed": answer.refusal is None}
     if answer.refusal is not None:
         response["status"] = _status(answer.refusal)

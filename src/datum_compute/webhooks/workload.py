@@ -12,10 +12,10 @@ import logging
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions.admission import decide_defaults, decide_needs, decide_verdict
+from datum_compute.decisions.admission import decide_admission, decide_defaults, decide_needs
 from datum_compute.webhooks import review
-from datum_compute.webhooks.projects import NoProject, Projects, Unknown
-from datum_compute.webhooks.review import Answer, Refusal, ReviewRequest
+from datum_compute.webhooks.projects import NoProject, OfferReader, OfferUnavailable
+from datum_compute.webhooks.review import Refusal, ReviewRequest, ReviewResponse
 
 MUTATE_PATH = "/mutate-compute-datumapis-com-v1alpha-workload"
 VALIDATE_PATH = "/validate-compute-datumapis-com-v1alpha-workload"
@@ -26,7 +26,7 @@ _JUDGED = ("CREATE", "UPDATE")
 
 
 class WorkloadReviews:
-    def __init__(self, projects: Projects) -> None:
+    def __init__(self, projects: OfferReader) -> None:
         self._projects = projects
 
     async def mutate(self, values: Any) -> dict[str, Any]:
@@ -36,17 +36,17 @@ class WorkloadReviews:
             {"op": "add", "path": _pointer(default.path), "value": default.value}
             for default in (decide_defaults(request.object) if _is_judged(request) else ())
         )
-        return review.to_wire(request.uid, Answer(patch=patch))
+        return review.to_wire(request.uid, ReviewResponse(patch=patch))
 
     async def validate(self, values: Any) -> dict[str, Any]:
         """Raises :class:`~datum_compute.webhooks.review.BadReview`."""
         request = _request(values)
-        answer = await self._judge(request) if _is_judged(request) else Answer()
+        answer = await self._judge(request) if _is_judged(request) else ReviewResponse()
         if answer.refusal is not None:
             _log(request, answer.refusal)
         return review.to_wire(request.uid, answer)
 
-    async def _judge(self, request: ReviewRequest) -> Answer:
+    async def _judge(self, request: ReviewRequest) -> ReviewResponse:
         old = request.old_object if request.operation == "UPDATE" else None
         workload = _in_namespace(request.object, request.namespace)
         old = _in_namespace(old, request.namespace)
@@ -54,16 +54,16 @@ class WorkloadReviews:
         try:
             offer = await self._projects.offer(request.user_info, request.namespace, needs)
         except NoProject as error:
-            return Answer(Refusal(403, "Forbidden", str(error)))
-        except Unknown as error:
-            return Answer(
+            return ReviewResponse(Refusal(403, "Forbidden", str(error)))
+        except OfferUnavailable as error:
+            return ReviewResponse(
                 review.unavailable(f"the workload cannot be judged now: {error}; try again")
             )
-        verdict = decide_verdict(workload, offer=offer, old=old)
+        verdict = decide_admission(workload, offer=offer, old=old)
         if verdict.errors:
             refusal = review.invalid(compute.WORKLOADS, _name(request), verdict.errors)
-            return Answer(refusal, verdict.warnings)
-        return Answer(warnings=verdict.warnings)
+            return ReviewResponse(refusal, verdict.warnings)
+        return ReviewResponse(warnings=verdict.warnings)
 
 
 def _request(values: Any) -> ReviewRequest:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.client.embedded import HttpsServer, https_server
+from tests.support.client_conformance.targets import HttpsServer, https_server
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.client.cases import Case, every_case
-from tests.conformance.client.embedded import HttpsServer
-from tests.conformance.client.world import open_world
+from tests.support.client_conformance.cases import Case, every_case
+from tests.support.client_conformance.fixture import open_fixture
+from tests.support.client_conformance.targets import HttpsServer
 
 pytestmark = pytest.mark.realtime
 
@@ -14,4 +14,4 @@ pytestmark = pytest.mark.realtime
 @every_case
 async def test_over_https(https: HttpsServer, number: int, case: Case) -> None:
     async with https.target() as target:
-        await case(await open_world(target, number))
+        await case(await open_fixture(target, number))

@@ -13,15 +13,22 @@ import pytest
 
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.http import HttpTransport
+from datum_compute.client.http.transport import HttpTransport
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.conformance.client.world import PATIENCE, WIDGETS, Target, World, next_event, open_world
+from tests.support.client_conformance.fixture import (
+    EVENT_TIMEOUT,
+    WIDGETS,
+    ConformanceFixture,
+    ConformanceTarget,
+    next_event,
+    open_fixture,
+)
 
 
 @dataclass(frozen=True)
 class Scene:
     embedded: EmbeddedServer
-    world: World
+    world: ConformanceFixture
     slack: int
     """Turns of the loop that a call takes, roughly."""
 
@@ -30,7 +37,7 @@ class Scene:
         return sum(len(table.sinks) for table in tables.values())
 
     async def settle(self, done: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(EVENT_TIMEOUT):
             while not done():  # noqa: ASYNC110 - the other side tells nobody
                 await asyncio.sleep(0.01)
 
@@ -49,7 +56,7 @@ async def nothing() -> None: ...
 async def in_process() -> AsyncIterator[Scene]:
     async with embedded_server(crds_for=lambda _: [], cells=(), projects=()) as embedded:
         client = embedded.client("hub")
-        world = await open_world(Target(client, lambda: client, "", nothing), 1)
+        world = await open_fixture(ConformanceTarget(client, lambda: client, "", nothing), 1)
         yield Scene(embedded, world, slack=12)
 
 
@@ -62,7 +69,7 @@ async def over_https() -> AsyncIterator[tuple[Scene, HttpTransport]]:
         transport = HttpTransport(address.base_url, ca_pem=address.ca_pem)
         client = ApiClient(transport, cluster="hub", prefix="/clusters/hub", token=address.token)
         try:
-            world = await open_world(Target(client, lambda: client, "", nothing), 1)
+            world = await open_fixture(ConformanceTarget(client, lambda: client, "", nothing), 1)
             yield Scene(embedded, world, slack=60), transport
         finally:
             await transport.close()
@@ -79,7 +86,7 @@ def open_sockets() -> int:
     return sum(link.startswith("socket:") for link in links)
 
 
-async def read_for_ever(world: World, since: str) -> None:
+async def read_for_ever(world: ConformanceFixture, since: str) -> None:
     async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
         async for _ in events:
             pass

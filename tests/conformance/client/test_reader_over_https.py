@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from datum_compute.client.http.tls import client_context
 from datum_compute.client.reader import Reader
-from datum_compute.client.tls import client_context
-from tests.conformance.client.cases import Case, every_case_of
-from tests.conformance.client.embedded import PREFIX, HttpsServer
-from tests.conformance.client.reading import READ_CASES, reading
-from tests.conformance.client.world import open_world
+from tests.support.client_conformance.cases import Case, every_case_of
+from tests.support.client_conformance.fixture import open_fixture
+from tests.support.client_conformance.reader import READ_CASES, reader_target
+from tests.support.client_conformance.targets import PREFIX, HttpsServer
 
 pytestmark = pytest.mark.realtime
 
@@ -27,4 +27,4 @@ async def test_reader_over_https(https: HttpsServer, number: int, case: Case) ->
         )
 
     async with https.target() as target:
-        await case(await open_world(reading(target, make_reader), number))
+        await case(await open_fixture(reader_target(target, make_reader), number))

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from datum_compute.apiserver.http.listener import serve
+from datum_compute.apiserver.request import access
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.http import HttpTransport
+from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import WatchEvent
-from datum_compute.client.transport import Handler, Request, Response, ServerGone, Transport
-from datum_compute.platform.apiserver import access
-from datum_compute.platform.apiserver.serve import serve
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, ServerGone, Transport
 from datum_compute.testing.server import ADMIN, embedded_server
-from tests.conformance.client.world import (
-    PATIENCE,
+from tests.support.client_conformance.fixture import (
+    EVENT_TIMEOUT,
     WIDGETS,
-    Target,
-    World,
+    ConformanceFixture,
+    ConformanceTarget,
     next_event,
     next_events,
-    open_world,
+    open_fixture,
 )
 
 TOKEN = "the-same-before-and-after"
@@ -63,7 +63,7 @@ class Machine:
             await self._running.aclose()
             self._running = None
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HttpRequest) -> HttpResponse:
         if self._handler is None:
             raise ServerGone
         return await self._handler(request)
@@ -78,7 +78,7 @@ class Machine:
 @asynccontextmanager
 async def machine_with_world(
     directory: Path, *, over_https: bool
-) -> AsyncIterator[tuple[Machine, World]]:
+) -> AsyncIterator[tuple[Machine, ConformanceFixture]]:
     async def nothing() -> None: ...
 
     machine = Machine(directory, over_https=over_https)
@@ -86,7 +86,7 @@ async def machine_with_world(
     transport = machine.transport()
     client = ApiClient(transport, cluster="hub", prefix="/clusters/hub", token=TOKEN)
     try:
-        yield machine, await open_world(Target(client, lambda: client, "", nothing), 1)
+        yield machine, await open_fixture(ConformanceTarget(client, lambda: client, "", nothing), 1)
     finally:
         await transport.close()
         await machine.stop()
@@ -96,7 +96,7 @@ async def to_its_end(events: AsyncIterator[WatchEvent]) -> list[str]:
     """What still comes when the server goes; going in good order or not is its choice."""
     found = []
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(EVENT_TIMEOUT):
             async for event in events:
                 found.append(event.object.name)
     except errors.TransportFailure:
@@ -104,7 +104,7 @@ async def to_its_end(events: AsyncIterator[WatchEvent]) -> list[str]:
     return found
 
 
-async def what_a_restart_must_keep(machine: Machine, world: World) -> None:
+async def what_a_restart_must_keep(machine: Machine, world: ConformanceFixture) -> None:
     since = await world.revision()
     async with world.client.watch(WIDGETS, world.namespace, resource_version=since) as events:
         await world.create("one")
@@ -124,7 +124,7 @@ async def what_a_restart_must_keep(machine: Machine, world: World) -> None:
     assert await world.names() == ["one", "three", "two"]
 
 
-async def what_was_missed_before_a_restart(machine: Machine, world: World) -> None:
+async def what_was_missed_before_a_restart(machine: Machine, world: ConformanceFixture) -> None:
     """Changes nobody has read when the server goes down: told after it, or admitted to be
     forgotten, and then a list shows them. Never silence."""
     since = await world.revision()
@@ -146,7 +146,7 @@ async def what_was_missed_before_a_restart(machine: Machine, world: World) -> No
         assert await world.names() == ["two"]
 
 
-async def pages_over_a_restart(machine: Machine, world: World) -> None:
+async def pages_over_a_restart(machine: Machine, world: ConformanceFixture) -> None:
     await world.create_many("a", "b", "c")
     first = await world.client.list(WIDGETS, world.namespace, limit=2)
 
@@ -163,7 +163,7 @@ async def pages_over_a_restart(machine: Machine, world: World) -> None:
         assert await world.names() == ["a", "b"]
 
 
-SCENES: list[Callable[[Machine, World], object]] = [
+SCENES: list[Callable[[Machine, ConformanceFixture], object]] = [
     what_a_restart_must_keep,
     what_was_missed_before_a_restart,
     pages_over_a_restart,

@@ -13,11 +13,11 @@ import pytest
 from datum_compute.client import errors
 from datum_compute.client.protocol import apply
 from datum_compute.client.subresources import get_subresource
-from tests.conformance.client.embedded import HttpsServer, in_process
-from tests.conformance.client.world import WIDGETS, World, open_world
+from tests.support.client_conformance.fixture import WIDGETS, ConformanceFixture, open_fixture
+from tests.support.client_conformance.targets import HttpsServer, in_process
 
 
-async def server_side_apply(world: World) -> None:
+async def server_side_apply(world: ConformanceFixture) -> None:
     made = await world.create("one", {"size": 3})
 
     with pytest.raises(errors.Unsupported, match="server-side apply is not served here") as caught:
@@ -30,7 +30,7 @@ async def server_side_apply(world: World) -> None:
     assert await world.names() == ["one"]
 
 
-async def scale(world: World) -> None:
+async def scale(world: ConformanceFixture) -> None:
     await world.create("one")
 
     with pytest.raises(errors.NotFound):
@@ -44,15 +44,17 @@ every_absence = pytest.mark.parametrize(
 
 
 @every_absence
-async def test_in_process(number: int, absence: Callable[[World], Awaitable[None]]) -> None:
+async def test_in_process(
+    number: int, absence: Callable[[ConformanceFixture], Awaitable[None]]
+) -> None:
     async with in_process() as target:
-        await absence(await open_world(target, number))
+        await absence(await open_fixture(target, number))
 
 
 @pytest.mark.realtime
 @every_absence
 async def test_over_https(
-    https: HttpsServer, number: int, absence: Callable[[World], Awaitable[None]]
+    https: HttpsServer, number: int, absence: Callable[[ConformanceFixture], Awaitable[None]]
 ) -> None:
     async with https.target() as target:
-        await absence(await open_world(target, number))
+        await absence(await open_fixture(target, number))

@@ -12,16 +12,16 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.providers import conformance
-from datum_compute.providers.conformance import Bench, Check, Failed
-from datum_compute.providers.controller import provider_controller
+from datum_compute.providers.conformance import Check, ConformanceCell, ConformanceFailure
+from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.protocol import (
     AVAILABLE,
     PROGRAMMED,
-    Line,
+    InstanceReport,
+    InstanceTarget,
+    LogLine,
+    LogSource,
     Provider,
-    Report,
-    Subject,
-    TellsLines,
 )
 from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.providers.simulated.behaviour import FAIL
@@ -43,7 +43,7 @@ class Runner:
         self.provider = SimulatedProvider(cell, self._env, networking_enabled=True)
         return self.provider.controllers()
 
-    def lines(self) -> TellsLines:
+    def lines(self) -> LogSource:
         return self.provider
 
     async def start(self) -> None:
@@ -75,10 +75,10 @@ class Careless:
 
     name = "simulated"
 
-    async def ensure(self, subject: Subject) -> Report:
-        return Report(PROGRAMMED, AVAILABLE)
+    async def ensure(self, subject: InstanceTarget) -> InstanceReport:
+        return InstanceReport(PROGRAMMED, AVAILABLE)
 
-    async def remove(self, subject: Subject) -> None:
+    async def remove(self, subject: InstanceTarget) -> None:
         return None
 
 
@@ -92,14 +92,14 @@ class Endless:
         tail: int | None = None,
         since: datetime | None = None,
         follow: bool = False,
-    ) -> AsyncIterator[Line]:
-        yield Line(datetime(2026, 1, 1, tzinfo=UTC), "hello")
+    ) -> AsyncIterator[LogLine]:
+        yield LogLine(datetime(2026, 1, 1, tzinfo=UTC), "hello")
         if follow:
             await asyncio.Event().wait()
 
 
 class EndlessRunner(Runner):
-    def lines(self) -> TellsLines:
+    def lines(self) -> LogSource:
         return Endless()
 
 
@@ -109,13 +109,13 @@ class CarelessRunner(Runner):
 
 
 @asynccontextmanager
-async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[Bench]:
+async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[ConformanceCell]:
     env = SimulatedEnvironment()
     async with embedded_server(env, cells=("dfw",)) as embedded:
         runner = runner_type(embedded, env)
         await runner.start()
         try:
-            yield Bench(
+            yield ConformanceCell(
                 embedded.client("cell/dfw"),
                 "simulated",
                 runner.restart,
@@ -140,24 +140,24 @@ async def test_it_keeps_the_contract_in_a_cell_without_networking(check: Check) 
 
 async def test_the_kit_notices_a_provider_that_hides_failures() -> None:
     async with bench(CarelessRunner) as found:
-        with pytest.raises(Failed, match="does not say"):
-            await conformance.a_failure_is_told_with_a_declared_reason(found)
+        with pytest.raises(ConformanceFailure, match="does not say"):
+            await conformance.a_failure_is_reported_with_a_declared_reason(found)
 
 
 async def test_the_kit_notices_lines_that_do_not_end_or_are_not_what_was_asked() -> None:
     async with bench(EndlessRunner) as found:
-        with pytest.raises(Failed, match="go on"):
-            await conformance.following_its_lines_ends_with_the_instance(found)
-        with pytest.raises(Failed, match="tail"):
-            await conformance.an_instance_tells_its_lines(found)
+        with pytest.raises(ConformanceFailure, match="go on"):
+            await conformance.followed_logs_end_with_the_instance(found)
+        with pytest.raises(ConformanceFailure, match="tail"):
+            await conformance.instance_logs_can_be_read(found)
 
 
-async def test_the_kit_notices_when_nobody_is_at_work() -> None:
+async def test_the_kit_notices_a_provider_that_does_nothing() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env, cells=("dfw",)) as embedded:
         idle = Runner(embedded, env)
-        found = Bench(embedded.client("cell/dfw"), "simulated", idle.stop)
-        with pytest.raises(Failed, match="not Available"):
+        found = ConformanceCell(embedded.client("cell/dfw"), "simulated", idle.stop)
+        with pytest.raises(ConformanceFailure, match="not Available"):
             await conformance.the_last_gate_starts_it(found)
 
 

@@ -16,15 +16,15 @@ from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client
-from datum_compute.platform.network import network_controllers, network_mirror_controllers
-from datum_compute.platform.projects import project_controllers
-from datum_compute.platform.quota import quota_controllers
-from datum_compute.platform.quota.budget import Consumer
-from datum_compute.runtime.patch import Values, values
+from datum_compute.runtime.writes.patch import Values, values
+from datum_compute.standins.milo_projects import project_controllers
+from datum_compute.standins.milo_quota import quota_controllers
+from datum_compute.standins.milo_quota.budget import Consumer
+from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
-from tests.controllers.standins.world import (
-    World,
+from tests.support.standins.platform import (
+    StandinPlatform,
     build,
     claim,
     condition,
@@ -35,19 +35,19 @@ from tests.controllers.standins.world import (
     location,
     running,
     settle,
+    standin_platform,
     until,
     until_gone,
     upstream_labels,
-    world,
 )
 
 INSTANCES = "compute.datumapis.com/instances"
 
 
 @asynccontextmanager
-async def platform() -> AsyncIterator[World]:
+async def platform() -> AsyncIterator[StandinPlatform]:
     """The stand-ins together, on planes as a local platform begins with them."""
-    async with world(judged=True) as found:
+    async with standin_platform(judged=True) as found:
         await bootstrap.ensure_root(found.root, LocalSettings())
         for name, cell in found.cells.items():
             await cell.create(networking.LOCATIONS, location(name.upper()))

@@ -41,7 +41,7 @@ def test_the_time_moves_with_the_status() -> None:
     assert changed[0].last_transition_time == LATER.replace(microsecond=0)
 
 
-def test_saying_the_same_again_changes_nothing() -> None:
+def test_setting_an_equal_condition_changes_nothing() -> None:
     before = conditions.with_condition(
         ready(), "Programmed", "True", "Programmed", "", now=NOW, observed_generation=2
     )

@@ -13,8 +13,8 @@ from datum_compute.api.kinds import KINDS, Kind
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import merge
 from datum_compute.testing.server import embedded_server
-from tests.unit.api.definitions import schemas
-from tests.unit.api.whole_objects import whole
+from tests.support.api.complete_objects import complete_object
+from tests.support.api.definitions import schemas
 
 PLANES = {"root": "root", "project": "project/demo", "hub": "hub", "cell": "cell/dfw"}
 
@@ -27,16 +27,16 @@ async def test_a_whole_object_is_kept_as_it_is_on_every_plane_of_its_kind(kind: 
     async with embedded_server(cells=("dfw",), projects=("demo",)) as embedded:
         for plane_type in kind.planes:
             client = embedded.client(PLANES[plane_type])
-            body = {"metadata": {"name": "whole"}, "spec": whole(found[".spec"])}
+            body = {"metadata": {"name": "whole"}, "spec": complete_object(found[".spec"])}
             created = await client.create(kind.resource, body, namespace)
-            assert content(created, "spec") == whole(found[".spec"])
+            assert content(created, "spec") == complete_object(found[".spec"])
             if ".status" not in found:
                 continue
-            report = merge({"status": whole(found[".status"])})
+            report = merge({"status": complete_object(found[".status"])})
             reported = await client.patch(
                 kind.resource, "whole", report, namespace, subresource="status"
             )
-            assert content(reported, "status") == whole(found[".status"])
+            assert content(reported, "status") == complete_object(found[".status"])
 
 
 def content(obj: Object, part: str) -> Any:

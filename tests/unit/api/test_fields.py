@@ -99,11 +99,11 @@ def test_a_fault_is_worded_like_upstream(error: FieldError, text: str, reason: s
     assert f"{error.path}: {error.message}" == text
 
 
-def test_every_kind_of_fault_has_words_and_a_reason_of_its_own() -> None:
+def test_every_kind_of_fault_has_its_own_message_and_reason() -> None:
     reasons = [fault.reason for fault in Fault]
 
     assert len(set(reasons)) == len(reasons)
-    assert all(fault.words for fault in Fault)
+    assert all(fault.summary for fault in Fault)
 
 
 def test_several_faults_become_one_text() -> None:

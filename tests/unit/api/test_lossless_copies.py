@@ -14,10 +14,10 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.kinds import KINDS, Kind
 from datum_compute.api.meta import NOTHING, Object, ObjectList
 from datum_compute.api.scheme import Resource
-from datum_compute.client.decoding import Decoder
+from datum_compute.client.decoder import Decoder
 from datum_compute.testing.server import embedded_server
-from tests.unit.api.definitions import schemas
-from tests.unit.api.whole_objects import whole
+from tests.support.api.complete_objects import complete_object
+from tests.support.api.definitions import schemas
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 values: st.SearchStrategy[Any] = st.recursive(
@@ -76,7 +76,7 @@ def test_a_copied_subtree_is_what_was_read(content: dict[str, Any]) -> None:
 @few
 @given(unknown=st.dictionaries(st.text(min_size=1).map("future".__add__), values, max_size=3))
 def test_looking_at_an_object_changes_nothing_of_it(unknown: dict[str, Any]) -> None:
-    spec = {**whole(schemas("instances")[".spec"]), **unknown}
+    spec = {**complete_object(schemas("instances")[".spec"]), **unknown}
     obj = Object.from_wire(wire({"spec": spec}))
 
     instance = obj.view(compute.Instance)
@@ -88,7 +88,11 @@ def test_looking_at_an_object_changes_nothing_of_it(unknown: dict[str, Any]) -> 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
 def test_a_view_reads_every_field_of_its_kind(kind: Kind) -> None:
     found = schemas(kind.resource.plural)
-    content = {part: whole(found[f".{part}"]) for part in ("spec", "status") if f".{part}" in found}
+    content = {
+        part: complete_object(found[f".{part}"])
+        for part in ("spec", "status")
+        if f".{part}" in found
+    }
 
     view = Object.from_wire(wire(content)).view(kind.view)
 
@@ -100,8 +104,8 @@ def test_a_view_reads_every_field_of_its_kind(kind: Kind) -> None:
 def test_a_view_does_without_what_it_does_not_know_and_the_object_keeps_it(kind: Kind) -> None:
     found = schemas(kind.resource.plural)
     parts = [part for part in ("spec", "status") if f".{part}" in found]
-    known = {part: whole(found[f".{part}"]) for part in parts}
-    future = {part: whole(found[f".{part}"], unknown=True) for part in parts}
+    known = {part: complete_object(found[f".{part}"]) for part in parts}
+    future = {part: complete_object(found[f".{part}"], unknown=True) for part in parts}
 
     obj = Object.from_wire(wire(future))
     view = obj.view(kind.view)
@@ -130,7 +134,7 @@ def test_an_envelope_keeps_whatever_a_kind_has(
 
 @few
 @given(st.lists(anything, max_size=3))
-def test_so_do_the_items_of_a_list(contents: list[dict[str, Any]]) -> None:
+def test_items_of_a_list_keep_whatever_a_kind_has(contents: list[dict[str, Any]]) -> None:
     items = [json.loads(wire(content)) for content in contents]
     body = json.dumps({"apiVersion": "v1", "kind": "ThingList", "items": items}).encode()
 

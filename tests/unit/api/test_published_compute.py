@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.crds import PARENT_CONTEXTS
-from datum_compute.api.declared import DeclaredCondition
-from tests.unit.api import definitions
-from tests.unit.api.definitions import PUBLISHED, declared, definition, schemas, version
+from tests.support.api import definitions
+from tests.support.api.definitions import PUBLISHED, declared, definition, schemas, version
 
 PAGE = definitions.published("compute.toml")
 PLURALS = ["workloads", "workloaddeployments", "instances"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from datum_compute.api.kinds import COMPUTE_KINDS, KINDS
-from tests.unit.api import definitions
-from tests.unit.api.definitions import Schema, declared, definition, schemas, version
+from tests.support.api import definitions
+from tests.support.api.definitions import Schema, declared, definition, schemas, version
 
 PAGE = definitions.published("platform.toml")
 PLURALS = sorted(PAGE)
@@ -103,7 +103,7 @@ def test_conditions_and_reasons_are_the_published_ones(plural: str) -> None:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_what_nobody_has_looked_at_is_unknown_since_1970(plural: str) -> None:
+def test_unreconciled_conditions_are_unknown_since_1970(plural: str) -> None:
     if plural == "resourceclaims":
         return  # not granted, rather than unknown: see below
     default = given(plural, "default").get("status", {"conditions": []})

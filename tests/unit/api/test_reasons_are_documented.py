@@ -9,7 +9,7 @@ import pytest
 from datum_compute import api
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.kinds import KINDS
-from scripts import documented
+from scripts import api_constants
 
 API = Path(api.__file__).parent
 MODULES = sorted(API.rglob("*.py"))
@@ -25,14 +25,20 @@ WORDS = (
 )
 
 # Said elsewhere than in a condition: on an event, and of a step that is held back.
-NEVER_A_CONDITION = {compute.REASON_QUOTA_CLAIM_ORPHANED, compute.REASON_CELL_DISCONNECTED}
+NEVER_A_CONDITION = {
+    compute.REASON_QUOTA_CLAIM_ORPHANED,
+    compute.REASON_CELL_DISCONNECTED,
+    compute.REASON_SCALED,
+    compute.REASON_RECREATED,
+    compute.REASON_TERMINATING,
+}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.parent.name + module.stem)
-def test_every_word_of_the_api_says_what_it_means(module: Path) -> None:
+def test_every_condition_and_reason_constant_is_documented(module: Path) -> None:
     silent = [
         each.name
-        for each in documented.constants(module)
+        for each in api_constants.constants(module)
         if each.name.startswith(WORDS) and not each.meaning
     ]
 
@@ -42,7 +48,7 @@ def test_every_word_of_the_api_says_what_it_means(module: Path) -> None:
 def test_every_declared_condition_and_reason_has_a_meaning() -> None:
     silent = []
     for kind in KINDS:
-        words = documented.words_of(kind)
+        words = api_constants.vocabulary_of(kind)
         for condition in kind.conditions:
             if condition.type not in words.conditions:
                 silent.append(f"{kind.resource.kind} {condition.type}")
@@ -65,17 +71,19 @@ def test_every_reason_is_listed_by_a_kind() -> None:
     written = {
         each.value
         for module in MODULES
-        for each in documented.constants(module)
+        for each in api_constants.constants(module)
         if each.name.startswith("REASON_")
     }
 
     assert written - listed == NEVER_A_CONDITION
 
 
-def test_a_word_means_one_thing_in_its_package() -> None:
+def test_a_condition_or_reason_means_one_thing_in_its_package() -> None:
     twice = []
     for package in sorted({module.parent for module in MODULES}):
-        found = [each for module in package.rglob("*.py") for each in documented.constants(module)]
+        found = [
+            each for module in package.rglob("*.py") for each in api_constants.constants(module)
+        ]
         for prefix in ("CONDITION_", "REASON_"):
             values = [each.value for each in found if each.name.startswith(prefix)]
             twice += [value for value in values if package != API and values.count(value) > 1]

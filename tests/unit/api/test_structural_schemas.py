@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from datum_compute.api.crds import all_crds, crds_for
-from datum_compute.api.structural import described, schema_of
-from tests.unit.api.definitions import paths, root_schema
+from datum_compute.api.structural_schema import described, schema_of
+from tests.support.api.definitions import paths, root_schema
 
 
 @pytest.mark.parametrize("crd", all_crds(), ids=lambda crd: str(crd["metadata"]["name"]))

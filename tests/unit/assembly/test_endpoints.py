@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
-from datum_compute.assembly.manager.serving import Application
-from datum_compute.runtime.health import Check
-from datum_compute.runtime.metrics import Registry
+from datum_compute.assembly.manager.http_server import Application
+from datum_compute.runtime.health import HealthCheck
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 
 async def ask(app: Application, path: str, query: str = "", method: str = "GET") -> tuple[int, str]:
@@ -26,8 +26,8 @@ async def ask(app: Application, path: str, query: str = "", method: str = "GET")
 
 async def test_ready_only_when_nothing_is_missing() -> None:
     missing = ["fleet hub: not discovered"]
-    ping = Check("ping", tuple)
-    app = health_app(alive=[ping], ready=[ping, Check("caches", lambda: missing)])
+    ping = HealthCheck("ping", tuple)
+    app = health_app(alive=[ping], ready=[ping, HealthCheck("caches", lambda: missing)])
 
     assert await ask(app, "/healthz") == (200, "ok")
     status, text = await ask(app, "/readyz")
@@ -39,7 +39,7 @@ async def test_ready_only_when_nothing_is_missing() -> None:
 
 
 async def test_metrics_are_what_the_registry_says() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.counter("n_total", "Some.").labels().inc()
     app = metrics_app(registry)
 

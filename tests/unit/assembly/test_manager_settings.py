@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from datum_compute.assembly.manager.groups import lease_namespace
+from datum_compute.assembly.manager.http_server import TlsFiles
 from datum_compute.assembly.manager.main import main
-from datum_compute.assembly.manager.serving import TlsFiles
 from datum_compute.assembly.manager.settings import SettingsError, parse
 from datum_compute.client import kubeconfig
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -52,7 +52,7 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
         ([CELL, "--server-config=nowhere.yaml"], "nowhere.yaml: No such file"),
     ],
 )
-def test_nonsense_is_refused_at_the_start(argv: list[str], says: str) -> None:
+def test_invalid_settings_are_refused_at_the_start(argv: list[str], says: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse(argv)
 
@@ -155,7 +155,7 @@ def test_certificates_that_are_none_are_found_at_the_start_with_their_file(
     assert f"--kubeconfig: {own}: a: unusable certificate data: " in capsys.readouterr().err
 
 
-def test_without_a_word_only_the_probes_are_served() -> None:
+def test_without_settings_only_the_probes_are_served() -> None:
     settings = parse([CELL])
 
     assert str(settings.health_probes) == "0.0.0.0:8081"
@@ -196,7 +196,7 @@ def test_each_group_has_a_lease_of_its_own(argv: list[str], suffix: str) -> None
     assert parse(argv).lease_name == f"e98b06c6.datumapis.com-{suffix}"
 
 
-def test_the_lease_is_in_the_namespace_told_or_in_the_pods_own(tmp_path: Path) -> None:
+def test_the_lease_is_in_the_configured_namespace_or_the_pods_own(tmp_path: Path) -> None:
     (tmp_path / "namespace").write_text("compute-system\n")
     told = parse([CELL, "--leader-elect", "--leader-elect-namespace=elsewhere"])
     untold = parse([CELL, "--leader-elect"])

@@ -12,7 +12,7 @@ from datum_compute.assembly.local.state import (
     LocalSettings,
     RunningPlatform,
     StateDirectory,
-    Unusable,
+    StateUnusable,
     default_directory,
 )
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -42,7 +42,7 @@ def test_only_one_holds_it(state: StateDirectory) -> None:
     assert not state.is_held()
 
 
-def test_what_a_killed_platform_left_misleads_nobody(state: StateDirectory) -> None:
+def test_an_announcement_left_by_a_killed_platform_is_ignored(state: StateDirectory) -> None:
     state.announce(RUNNING)
 
     assert state.running() is None
@@ -93,7 +93,7 @@ def test_an_announcement_in_no_form_of_ours_is_none(state: StateDirectory, text:
 def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:
     (state.path / "settings.json").write_text(text)
 
-    with pytest.raises(Unusable, match=r"settings\.json is damaged"):
+    with pytest.raises(StateUnusable, match=r"settings\.json is damaged"):
         state.settings()
 
 
@@ -112,7 +112,7 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         state = StateDirectory(path)
         for act in (state.create, state.settings, state.running, state.token):
-            with pytest.raises(Unusable, match=r"file.*: (Not a directory|File exists)"):
+            with pytest.raises(StateUnusable, match=r"file.*: (Not a directory|File exists)"):
                 act()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.__main__ import NUMBERS, build_parser, parse_numbers
 from bench.apiserver import gadget
-from bench.profiling import FunctionKey, module_of
+from bench.profiler import FunctionKey, module_of
 
 
 def test_everything_is_measured_unless_some_are_named() -> None:
@@ -26,7 +26,10 @@ def test_unknown_numbers_are_refused_with_the_known_ones(text: str) -> None:
 @pytest.mark.parametrize(
     ("key", "module"),
     [
-        (("/x/src/datum_compute/runtime/queue.py", 7, "add"), "datum_compute.runtime.queue"),
+        (
+            ("/x/src/datum_compute/runtime/workqueue/queue.py", 7, "add"),
+            "datum_compute.runtime.workqueue.queue",
+        ),
         (("/x/src/datum_compute/api/__init__.py", 1, "f"), "datum_compute.api"),
         (("/v/site-packages/aiohttp/client.py", 3, "get"), "aiohttp"),
         (("/usr/lib/python3.11/asyncio/events.py", 80, "_run"), "asyncio"),

@@ -7,17 +7,17 @@ import re
 
 import pytest
 
+from datum_compute.api.compute.reasons import CATALOGUE
 from datum_compute.cli.arguments import (
-    AHEAD,
     DEFAULT_ACTIONS,
-    leaves,
+    LEADING_FLAGS,
+    insert_default_action,
+    leaf_parsers,
+    move_leading_flags,
     subparsers_of,
-    with_default_action,
-    with_flags_behind,
 )
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.main import COMMANDS, build_parser
-from datum_compute.decisions.reasons import CATALOGUE
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from datum_compute.decisions.reasons import CATALOGUE
 def test_the_action_people_leave_out_is_put_in(typed: str, meant: str) -> None:
     words = typed.split()
 
-    assert with_default_action(words, words[0]) == meant.split()
+    assert insert_default_action(words, words[0]) == meant.split()
 
 
 @pytest.mark.parametrize("command", sorted(DEFAULT_ACTIONS))
@@ -57,7 +57,7 @@ def test_every_command_the_catalogue_suggests_exists(template: str) -> None:
     words = template.replace("{workload}", "web").split()
 
     assert words[0] == "datumctl-compute"
-    args = build_parser(words[1]).parse_args(with_default_action(words[1:], words[1]))
+    args = build_parser(words[1]).parse_args(insert_default_action(words[1:], words[1]))
     assert args.command == words[1]
     assert args.command in COMMANDS
     assert not re.search(r"[{}]", " ".join(words))
@@ -97,7 +97,7 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str,
     command = words[0] if words[0] in COMMANDS else None
 
     with pytest.raises(CommandError) as told:
-        build_parser(command).parse_args(with_default_action(words, command))
+        build_parser(command).parse_args(insert_default_action(words, command))
 
     assert (told.value.message, told.value.hint) == (says, hint)
     assert told.value.exit_code is Exit.USAGE
@@ -105,7 +105,7 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str,
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_no_command_takes_half_a_flag(command: str) -> None:
-    for leaf in leaves(subparsers_of(build_parser(command))[command]):
+    for leaf in leaf_parsers(subparsers_of(build_parser(command))[command]):
         for flag in [each for each in leaf._option_string_actions if len(each) > 4]:
             with pytest.raises(CommandError, match="unknown flag"):
                 leaf.parse_known_args([flag[:-1]])
@@ -130,11 +130,13 @@ def test_a_value_may_look_like_a_flag_when_it_is_joined_to_its_own() -> None:
     ],
 )
 def test_flags_of_where_and_how_may_stand_before_the_command(typed: str, meant: str) -> None:
-    assert with_flags_behind(typed.split()) == meant.split()
+    assert move_leading_flags(typed.split()) == meant.split()
 
 
 def test_every_flag_of_where_may_stand_before_the_command() -> None:
-    [leaf] = leaves(subparsers_of(build_parser("status"))["status"])
+    [leaf] = leaf_parsers(subparsers_of(build_parser("status"))["status"])
     [where] = [group for group in leaf._action_groups if group.title == "where"]
 
-    assert {flag for action in where._group_actions for flag in action.option_strings} <= AHEAD
+    assert {
+        flag for action in where._group_actions for flag in action.option_strings
+    } <= LEADING_FLAGS

@@ -60,7 +60,7 @@ def status(reason: str, message: str, **details: object) -> bytes:
         ),
     ],
 )
-def test_an_answer_is_told_without_the_names_of_the_api(
+def test_an_api_error_is_shown_without_api_names(
     what: str, code: int, body: bytes, words: str
 ) -> None:
     assert from_client(errors.error_for(code, body, what=what)).message == words
@@ -77,7 +77,9 @@ class SSLCertVerificationError(OSError): ...
         (None, "Server disconnected"),
     ],
 )
-def test_no_answer_is_told_by_its_innermost_cause(cause: Exception | None, says: str) -> None:
+def test_a_connection_failure_is_shown_by_its_innermost_cause(
+    cause: Exception | None, says: str
+) -> None:
     failure = errors.Disconnected(
         "get workloads.compute.datumapis.com default/web on demo: "
         "https://127.0.0.1:1: Server disconnected"
@@ -114,7 +116,7 @@ def test_a_full_disk_is_named_without_a_stack_trace() -> None:
     assert (code, err) == (1, "Error: No space left on device\n")
 
 
-def test_even_a_fault_of_ours_shows_no_stack_trace_and_says_how_to_get_one() -> None:
+def test_an_internal_error_shows_no_stack_trace_and_says_how_to_get_one() -> None:
     code, _, err = call("version", stdout=Hopeless())
 
     assert code == 1
@@ -190,7 +192,7 @@ def test_closed_streams_are_no_error(closed: int) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_letters_a_terminal_does_not_have_are_no_error(tmp_path: Path) -> None:
+def test_characters_outside_the_terminals_encoding_are_no_error(tmp_path: Path) -> None:
     done = started(
         *("status", "ü—"),
         stdout=subprocess.PIPE,
@@ -224,7 +226,10 @@ def test_hints_use_the_name_the_program_was_started_by() -> None:
     main(["instances"], env, Streams(io.StringIO(), io.StringIO(), err), "bin/datumctl-compute")
 
     assert "Try:  bin/datumctl-compute local up --detach" in err.getvalue()
-    assert cli_errors.called("datumctl-compute x", "datumctl-compute") == "datumctl-compute x"
+    assert (
+        cli_errors.with_program_name("datumctl-compute x", "datumctl-compute")
+        == "datumctl-compute x"
+    )
 
 
 INTERRUPTED_WHILE_LOADING = """
@@ -238,7 +243,7 @@ class CtrlC:
 sys.meta_path.insert(0, CtrlC())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["datumctl-compute", "status", "web"]
-from datum_compute.cli.start import run
+from datum_compute.cli.quick.start import run
 sys.exit(run())
 """
 

@@ -14,10 +14,10 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
-from datum_compute.cli import looking, resources
+from datum_compute.cli import queries, tables
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
-from datum_compute.decisions.quota import CATALOG
+from datum_compute.decisions.quota import INSTANCE_SIZES
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -109,22 +109,22 @@ def test_the_status_of_no_platform_is_an_error_in_the_form_asked_for() -> None:
 
 
 def test_plain_reads_name_the_same_resources_as_the_api() -> None:
-    assert resources.WORKLOADS == compute.WORKLOADS
-    assert resources.WORKLOAD_DEPLOYMENTS == compute.WORKLOAD_DEPLOYMENTS
-    assert resources.INSTANCES == compute.INSTANCES
-    assert resources.LOCATION_BINDINGS == networking.LOCATION_BINDINGS
-    assert resources.ALLOWANCE_BUCKETS == quota.ALLOWANCE_BUCKETS
-    assert resources.CONFIG_MAPS == core.CONFIG_MAPS
-    assert resources.PROJECTS == resourcemanager.PROJECTS
-    assert resources.EVENTS == core.EVENTS
-    assert resources.CITY_TOPOLOGY == compute.LABEL_TOPOLOGY_CITY_CODE
-    assert looking.CURRENT_REVISION == compute.ANNOTATION_CURRENT_REVISION
+    assert tables.WORKLOADS == compute.WORKLOADS
+    assert tables.WORKLOAD_DEPLOYMENTS == compute.WORKLOAD_DEPLOYMENTS
+    assert tables.INSTANCES == compute.INSTANCES
+    assert tables.LOCATION_BINDINGS == networking.LOCATION_BINDINGS
+    assert tables.ALLOWANCE_BUCKETS == quota.ALLOWANCE_BUCKETS
+    assert tables.CONFIG_MAPS == core.CONFIG_MAPS
+    assert tables.PROJECTS == resourcemanager.PROJECTS
+    assert tables.EVENTS == core.EVENTS
+    assert tables.CITY_TOPOLOGY == compute.LABEL_TOPOLOGY_CITY_CODE
+    assert queries.CURRENT_REVISION == compute.ANNOTATION_CURRENT_REVISION
 
 
 def test_the_types_that_are_listed_are_those_quota_knows_the_size_of() -> None:
-    sizes = {name: (size.millicores, size.mebibytes) for name, size in CATALOG.items()}
+    sizes = {name: (size.millicores, size.mebibytes) for name, size in INSTANCE_SIZES.items()}
 
-    assert sizes == resources.INSTANCE_TYPES
+    assert sizes == tables.INSTANCE_TYPES
 
 
 QUICK = [["--help"], ["version"], ["completion", "bash"], ["__complete", "dep"]]

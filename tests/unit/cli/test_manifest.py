@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from datum_compute.cli.commands.deploy.files import load
+from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.cli.fields import told
-from datum_compute.cli.files import load
-from datum_compute.cli.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.explain.unknown_fields import describe_unknown_field
 
 
 def container(workload: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def test_a_mistyped_field_is_named_before_what_is_missed_for_it_and_all_of_it_at
     ]
 
 
-def test_faults_of_several_documents_are_told_together() -> None:
+def test_faults_of_several_documents_are_reported_together() -> None:
     text = WHOLE.replace("NAME", "A_B") + "---\n" + WHOLE.replace("NAME", "b").replace("[DFW]", "5")
 
     with pytest.raises(CommandError) as caught:
@@ -254,4 +254,4 @@ def test_a_field_of_a_newer_server_is_left_for_the_server_to_judge() -> None:
 def test_a_field_the_server_does_not_know_is_explained_by_what_there_is(
     path: str, says: str
 ) -> None:
-    assert told(path) == says
+    assert describe_unknown_field(path) == says

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.cli.manifest import Flags, changed_workload, new_workload
-from datum_compute.cli.plan import changes, operations
+from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.history.json_patch import changes, patch_operations
 
 BASE = new_workload("api", Flags(image="a:1", cities=("DFW",), env=("LOG=info",), ports=("80",)))
 
@@ -19,7 +19,7 @@ def plan_of(flags: Flags) -> list[tuple[str, str]]:
     return [(c.field, str(c)) for c in changes(BASE["spec"], changed["spec"])]
 
 
-def test_changes_are_said_in_words() -> None:
+def test_changes_are_described() -> None:
     assert plan_of(Flags(image="a:2")) == [("image", "a:1 → a:2")]
     assert plan_of(Flags(env=("LOG=debug",))) == [("env LOG", "info → debug")]
     assert plan_of(Flags(minimum=3)) == [("min replicas (default)", "1 → 3")]
@@ -59,4 +59,4 @@ objects = st.dictionaries(st.text("ab~/", max_size=2), values, max_size=4)
 
 @given(objects, objects)
 def test_the_patch_turns_old_into_new(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert applied({"spec": old}, operations(old, new, "/spec")) == {"spec": new}
+    assert applied({"spec": old}, patch_operations(old, new, "/spec")) == {"spec": new}

@@ -6,13 +6,15 @@ import io
 from argparse import Namespace
 
 from datum_compute.cli.context import Context, Streams
-from datum_compute.cli.progress import Progress, Told
-from datum_compute.cli.results import result, show_results
-from datum_compute.decisions.rollout import Blocker, Row
+from datum_compute.cli.render.results import result, show_results
+from datum_compute.cli.rollout.progress import Progress, RowProgress
+from datum_compute.decisions.rollout import BlockingReason, Row
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
-def row(updated: int, ready: int, *, blocker: Blocker | None = None, city: str = "DFW") -> Row:
+def row(
+    updated: int, ready: int, *, blocker: BlockingReason | None = None, city: str = "DFW"
+) -> Row:
     return Row(
         placement="default",
         city=city,
@@ -22,7 +24,7 @@ def row(updated: int, ready: int, *, blocker: Blocker | None = None, city: str =
         updated=updated,
         ready=ready,
         reported=True,
-        blocker=blocker,
+        blocking_reason=blocker,
     )
 
 
@@ -35,14 +37,16 @@ def context(**args: object) -> tuple[Context, io.StringIO, io.StringIO]:
 def test_columns_have_room_for_what_the_numbers_become() -> None:
     told, _, err = context()
     progress = Progress(told)
-    waits = Blocker("PendingProgramming", "Instance has not\nbeen programmed")
-    full = Blocker("QuotaExceeded", "compute.datumapis.com/instances: requested 1, available 0")
+    waits = BlockingReason("PendingProgramming", "Instance has not\nbeen programmed")
+    full = BlockingReason(
+        "QuotaExceeded", "compute.datumapis.com/instances: requested 1, available 0"
+    )
 
-    progress.show([Told(row(0, 0))])
-    progress.show([Told(row(16, 15, blocker=waits))])
-    progress.show([Told(row(16, 15, blocker=waits))])
-    progress.show([Told(row(299, 299, blocker=full))])
-    progress.show([Told(row(300, 300))])
+    progress.show([RowProgress(row(0, 0))])
+    progress.show([RowProgress(row(16, 15, blocker=waits))])
+    progress.show([RowProgress(row(16, 15, blocker=waits))])
+    progress.show([RowProgress(row(299, 299, blocker=full))])
+    progress.show([RowProgress(row(300, 300))])
 
     assert err.getvalue().splitlines() == [
         "  PLACEMENT   CITY   UPDATED   READY     OLD   PHASE",

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.cli.arguments import wrapped
-from tests.unit.client.sockets import Connection, Head, serving
+from datum_compute.cli.arguments import wrap_text
+from tests.support.client.socket_server import RequestHead, ServedConnection, serve_script
 
 HEAVY = frozenset(
     {
@@ -66,7 +66,7 @@ READS = (
 )
 
 
-def answer_to(head: Head) -> dict[str, Any]:
+def answer_to(head: RequestHead) -> dict[str, Any]:
     """An empty project that may use compute."""
     path = urlsplit(head.target).path
     if path.endswith("/serviceentitlements/compute"):
@@ -84,7 +84,7 @@ def answer_to(head: Head) -> dict[str, Any]:
     return {"kind": kind, "apiVersion": "v1", "metadata": {}, "items": []}
 
 
-async def platform(connection: Connection) -> None:
+async def platform(connection: ServedConnection) -> None:
     while head := await connection.request():
         await connection.answer(json.dumps(answer_to(head)).encode())
 
@@ -108,7 +108,7 @@ def loaded_by(argv: list[str]) -> set[str]:
 @pytest.mark.realtime
 @pytest.mark.parametrize("argv", READS, ids=" ".join)
 async def test_a_plain_read_loads_nothing_heavy(argv: list[str]) -> None:
-    async with serving(platform) as port:
+    async with serve_script(platform) as port:
         flags = ["--server", f"http://127.0.0.1:{port}", "--project", "demo", "--token", "x"]
         loaded = await asyncio.to_thread(loaded_by, [*argv, *flags])
 
@@ -124,12 +124,12 @@ def test_help_loads_next_to_nothing(argv: list[str]) -> None:
 def test_texts_are_wrapped_as_textwrap_does_it(words: list[str], width: int) -> None:
     text = " ".join(words)
 
-    assert wrapped(text, width) == textwrap.wrap(text, width)
+    assert wrap_text(text, width) == textwrap.wrap(text, width)
 
 
 @given(st.text("ab- ", max_size=60), st.integers(1, 30))
 def test_texts_with_hyphens_too(text: str, width: int) -> None:
-    assert wrapped(text, width) == textwrap.wrap(" ".join(text.split()), width)
+    assert wrap_text(text, width) == textwrap.wrap(" ".join(text.split()), width)
 
 
 def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:
@@ -137,7 +137,7 @@ def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:
     program = (
         "import atexit, sys; atexit.register(lambda: print('taken apart'))\n"
         f"sys.argv = ['datumctl-compute', *{argv!r}]\n{before}\n"
-        "from datum_compute.cli.start import run\nsys.exit(run())\n"
+        "from datum_compute.cli.quick.start import run\nsys.exit(run())\n"
     )
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30

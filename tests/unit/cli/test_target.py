@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from datum_compute.cli.errors import CommandError
-from datum_compute.cli.target import Target, find_target
-from datum_compute.client.credentials import Identity
+from datum_compute.cli.target import ProjectTarget, find_target
+from datum_compute.client.auth.credentials import ClientIdentity
 from datum_compute.client.retry import RetryPolicy
 from datum_compute.testing.environment import SimulatedEnvironment
 
@@ -21,7 +21,7 @@ FLAGS: dict[str, Any] = dict.fromkeys(
 SERVER = {"server": "api.example.com", "project": "demo", "token": "t"}
 
 
-def found(flags: dict[str, Any], **variables: str) -> Target:
+def found(flags: dict[str, Any], **variables: str) -> ProjectTarget:
     env = SimulatedEnvironment(variables=variables)
     return find_target(env, Namespace(**{**FLAGS, **flags}))
 
@@ -52,7 +52,7 @@ def test_a_kubeconfig_of_one_s_own_may_name_a_credential_program(tmp_path: Path)
 
     token: Any = found({"kubeconfig": str(file)}, FROM_OUTSIDE="handed-on").connection.token
 
-    assert token.fetch_now() == Identity("handed-on")
+    assert token.fetch_blocking() == ClientIdentity("handed-on")
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,6 @@ def test_a_host_of_datumctl_s_that_is_none_is_named_by_its_variable() -> None:
 
 def test_the_plane_above_a_project_is_found_from_its_own() -> None:
     assert found(SERVER).root() is not None
-    assert Target("demo", found(SERVER).connection._replace(prefix="/elsewhere")).root() is None
+    assert (
+        ProjectTarget("demo", found(SERVER).connection._replace(prefix="/elsewhere")).root() is None
+    )

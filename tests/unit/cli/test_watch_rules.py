@@ -10,14 +10,14 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import ObjectList
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.request import routes
 from datum_compute.cli.errors import Exit
-from datum_compute.cli.rollout import LIST_FAILURES
+from datum_compute.cli.rollout.wait import MAX_LIST_FAILURES
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
-from datum_compute.platform.apiserver import routing
-from tests.unit.cli.rollouts import NAME, NAMESPACE, Stage, placement, stage
+from tests.support.cli.rollout_plane import NAME, NAMESPACE, RolloutPlane, placement, rollout_plane
 
 RESTART = {
     "template": {"metadata": {"annotations": {compute.ANNOTATION_RESTARTED_AT: "2026-01-01"}}}
@@ -33,7 +33,7 @@ IMAGE = {
 @pytest.mark.parametrize("change", [IMAGE, RESTART], ids=["update-or-undo", "restart"])
 async def test_stale_status_after_update_restart_or_undo(change: dict[str, Any]) -> None:
     """The counters of the spec before look complete; they count for nothing."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.done(name)
@@ -60,7 +60,7 @@ async def test_stale_status_after_update_restart_or_undo(change: dict[str, Any])
 
 async def test_new_city_missing() -> None:
     """A city that was added and has no deployment yet is Pending, not forgotten."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
         await on.done(await on.deploy("DFW"))
 
@@ -79,7 +79,7 @@ async def test_new_city_missing() -> None:
 
 async def test_two_placements_in_one_city() -> None:
     """Both have a row of their own, and both must be done."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         both = [placement("blue", ["DFW"], 2), placement("green", ["DFW"], 2)]
         await on.change({"placements": both})
@@ -103,7 +103,7 @@ async def test_two_placements_in_one_city() -> None:
 
 async def test_stalled_never_blocked() -> None:
     """What has not moved for 30 s is told as Blocked, and as Updating when it moves again."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.observe()
@@ -124,8 +124,8 @@ async def test_stalled_never_blocked() -> None:
         assert seconds == pytest.approx(32, abs=0.5)
 
 
-async def test_a_message_that_only_changes_its_words_is_no_movement() -> None:
-    async with stage() as on:
+async def test_a_changed_message_alone_is_no_progress() -> None:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.observe()
@@ -150,7 +150,7 @@ async def test_a_message_that_only_changes_its_words_is_no_movement() -> None:
 
 async def test_pending_never_blocked() -> None:
     """A reason that somebody must act on blocks also what has not begun."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.observe()
@@ -163,8 +163,8 @@ async def test_pending_never_blocked() -> None:
         assert failed.hint == "datumctl-compute quota"
 
 
-async def test_pending_that_nobody_reports_on_is_blocked_after_30_seconds() -> None:
-    async with stage() as on:
+async def test_pending_without_a_report_is_blocked_after_30_seconds() -> None:
+    async with rollout_plane() as on:
         await on.create()
         await on.deploy()
         await on.observe()
@@ -191,7 +191,7 @@ async def test_pending_that_nobody_reports_on_is_blocked_after_30_seconds() -> N
 async def test_waiting_ends_at_once_or_after_a_grace(
     reason: str, exit_code: Exit, after: float
 ) -> None:
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.observe()
@@ -206,7 +206,7 @@ async def test_waiting_ends_at_once_or_after_a_grace(
 
 
 async def test_a_refusal_that_passes_within_the_grace_is_forgotten() -> None:
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.observe()
@@ -226,7 +226,7 @@ async def test_a_refusal_that_passes_within_the_grace_is_forgotten() -> None:
 
 async def test_draining_at_zero() -> None:
     """With nothing wanted it is done only when nothing is left."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create(minimum=1)
         name = await on.deploy(minimum=0)
         await on.observe()
@@ -244,7 +244,7 @@ async def test_draining_at_zero() -> None:
 
 async def test_no_timeout() -> None:
     """A wait ends when its time is up, and names what it still waits for."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
         await on.done(await on.deploy("DFW"))
         late = await on.deploy("LHR")
@@ -274,18 +274,18 @@ class Broken(ApiClient):
         return await super().list(resource, *args, **options)
 
 
-def broken(on: Stage) -> Broken:
+def broken(on: RolloutPlane) -> Broken:
     return Broken(
         InProcessTransport(on.embedded.server.handle),
         cluster="demo",
-        prefix=routing.plane_prefix("project/demo"),
+        prefix=routes.plane_prefix("project/demo"),
         token=on.embedded.token(),
     )
 
 
 async def test_endless_list_errors() -> None:
     """Errors that persist end the watch with 1; a few are passed over."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
         await on.observe()
@@ -294,7 +294,7 @@ async def test_endless_list_errors() -> None:
 
         failed = await on.failure(client=client)
 
-        assert client.lists == LIST_FAILURES
+        assert client.lists == MAX_LIST_FAILURES
         assert failed.exit_code == Exit.FAILED
         assert "out of order" in failed.message
 
@@ -308,7 +308,7 @@ async def test_endless_list_errors() -> None:
 
 async def test_misaligned_header() -> None:
     """Every column begins under its title, however wide it becomes."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create()
         wide = [placement("a-rather-long-name", ["DFW"], 2), placement("b", ["LHR"], 1000)]
         await on.change({"placements": wide})
@@ -335,7 +335,7 @@ async def test_misaligned_header() -> None:
 
 async def test_deleted_while_watched() -> None:
     """It ends with 5, also when another of the same name has taken its place."""
-    async with stage() as on:
+    async with rollout_plane() as on:
         for again in (False, True):
             await on.create()
             await on.observe()
@@ -353,7 +353,7 @@ async def test_deleted_while_watched() -> None:
 
 
 async def test_one_being_removed_is_shown_until_gone() -> None:
-    async with stage() as on:
+    async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
         await on.done(await on.deploy("DFW"))
         leaving = await on.deploy("LHR")
@@ -371,8 +371,8 @@ async def test_one_being_removed_is_shown_until_gone() -> None:
         assert "  default     LHR    —         2       2     Removing" in on.lines
 
 
-async def test_a_city_nobody_serves_is_blocked_although_it_has_no_deployment() -> None:
-    async with stage() as on:
+async def test_an_unserved_city_is_blocked_although_it_has_no_deployment() -> None:
+    async with rollout_plane() as on:
         await on.create(("DFW", "XYZ"))
         await on.done(await on.deploy("DFW"))
         available = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from datum_compute.client import errors
-from tests.unit.client.toy_server import encode, refusal
+from tests.support.client.scripted_server import encode, refusal
+from tests.support.paths import ROOT
 
-DOCS = Path(__file__).parents[3] / "docs" / "develop" / "client.md"
+DOCS = ROOT / "docs" / "develop" / "client.md"
 
 
 def drawn(text: str) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_causes_are_kept() -> None:
     error = errors.error_for(422, encode(body), what="create it")
 
     assert isinstance(error, errors.Invalid)
-    assert error.causes == (errors.Cause("spec.a", "R", "m"),)
+    assert error.causes == (errors.StatusCause("spec.a", "R", "m"),)
 
 
 @pytest.mark.parametrize(

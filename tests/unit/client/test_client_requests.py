@@ -11,7 +11,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import apply, json_patch, merge, strategic_merge
-from tests.unit.client.toy_server import WIDGET, ToyServer, answer
+from tests.support.client.scripted_server import WIDGET, ScriptedServer, answer
 
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
@@ -23,7 +23,7 @@ def decoded(body: bytes) -> Any:
 
 
 async def test_a_get_names_the_object_and_the_caller() -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
 
     widget = await toy.client(user_agent="toy/1").get(WIDGETS, "one", "default")
 
@@ -39,7 +39,7 @@ async def test_a_get_names_the_object_and_the_caller() -> None:
 
 
 async def test_a_plane_lives_below_its_prefix() -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
 
     await toy.client(prefix="/clusters/hub/").get(REALMS, "one")
 
@@ -48,7 +48,7 @@ async def test_a_plane_lives_below_its_prefix() -> None:
 
 async def test_the_token_is_asked_for_at_every_request() -> None:
     tokens = iter(["first", "second"])
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
     client = toy.client(token=lambda: next(tokens))
 
     await client.get(REALMS, "one")
@@ -58,7 +58,7 @@ async def test_the_token_is_asked_for_at_every_request() -> None:
 
 
 async def test_without_a_token_no_credential_is_sent() -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
 
     await toy.client(token="").get(REALMS, "one")
 
@@ -66,7 +66,7 @@ async def test_without_a_token_no_credential_is_sent() -> None:
 
 
 async def test_a_list_carries_only_what_was_asked() -> None:
-    toy = ToyServer(answer({"kind": "ConfigMapList", "apiVersion": "v1", "items": []}))
+    toy = ScriptedServer(answer({"kind": "ConfigMapList", "apiVersion": "v1", "items": []}))
 
     await toy.client().list(
         CONFIG_MAPS,
@@ -94,7 +94,7 @@ async def test_items_of_a_list_know_their_kind() -> None:
         "items": [{"metadata": {"name": "a"}}],
     }
 
-    listed = await ToyServer(answer(page)).client().list(CONFIG_MAPS)
+    listed = await ScriptedServer(answer(page)).client().list(CONFIG_MAPS)
 
     assert [(item.kind, item.api_version, item.name) for item in listed.items] == [
         ("ConfigMap", "v1", "a")
@@ -103,7 +103,7 @@ async def test_items_of_a_list_know_their_kind() -> None:
 
 
 async def test_a_create_fills_in_the_kind_and_says_who_manages() -> None:
-    toy = ToyServer(answer(WIDGET, 201))
+    toy = ScriptedServer(answer(WIDGET, 201))
 
     await toy.client(field_manager="me").create(
         WIDGETS, {"metadata": {"name": "one"}, "spec": msgspec.Raw(b'{"size":3}')}, "default"
@@ -121,7 +121,7 @@ async def test_a_create_fills_in_the_kind_and_says_who_manages() -> None:
 
 
 async def test_a_create_takes_the_namespace_from_the_body() -> None:
-    toy = ToyServer(answer(WIDGET, 201))
+    toy = ScriptedServer(answer(WIDGET, 201))
 
     await toy.client().create(WIDGETS, {"metadata": {"name": "one", "namespace": "there"}})
 
@@ -129,7 +129,7 @@ async def test_a_create_takes_the_namespace_from_the_body() -> None:
 
 
 async def test_a_dry_run_says_so() -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
     client = toy.client(field_manager="")
 
     await client.create(REALMS, {"metadata": {"name": "one"}}, dry_run=True)
@@ -139,7 +139,7 @@ async def test_a_dry_run_says_so() -> None:
 
 
 async def test_an_update_puts_the_object_to_its_own_path() -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
     widget = Object.from_wire(msgspec.json.encode(WIDGET))
 
     await toy.client().update(WIDGETS, widget)
@@ -183,7 +183,7 @@ async def test_an_update_puts_the_object_to_its_own_path() -> None:
 async def test_each_kind_of_patch(
     patch: Any, content_type: str, body: Any, extra: tuple[Any, ...]
 ) -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
 
     await toy.client(field_manager="me").patch(REALMS, "one", patch, subresource="status")
 
@@ -195,7 +195,7 @@ async def test_each_kind_of_patch(
 
 
 async def test_what_is_applied_names_itself_as_it_may_have_to_be_created() -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
     labels = {"metadata": {"labels": {"a": "b"}}}
 
     await toy.client().patch(WIDGETS, "one", apply(labels), "default")
@@ -209,7 +209,7 @@ async def test_what_is_applied_names_itself_as_it_may_have_to_be_created() -> No
 
 
 async def test_a_delete_carries_its_preconditions() -> None:
-    toy = ToyServer(answer({"kind": "Status", "status": "Success"}))
+    toy = ScriptedServer(answer({"kind": "Status", "status": "Success"}))
 
     await toy.client().delete(
         WIDGETS, "one", "default", uid="u", resource_version="5", propagation="Orphan"
@@ -225,7 +225,7 @@ async def test_a_delete_carries_its_preconditions() -> None:
 
 
 async def test_a_raw_path_keeps_its_query() -> None:
-    toy = ToyServer(answer({"gitVersion": "v1"}))
+    toy = ScriptedServer(answer({"gitVersion": "v1"}))
 
     body = await toy.client(prefix="/clusters/hub").raw("/version?timeout=5s")
 
@@ -236,7 +236,7 @@ async def test_a_raw_path_keeps_its_query() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
 async def test_a_name_that_would_address_something_else_is_never_sent(name: str) -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
 
     with pytest.raises(errors.Invalid):
         await toy.client().get(WIDGETS, name, "default")
@@ -248,7 +248,7 @@ async def test_a_name_that_would_address_something_else_is_never_sent(name: str)
 
 @pytest.mark.parametrize("namespace", ["", "..", "a/b"])
 async def test_an_object_needs_a_proper_namespace(namespace: str) -> None:
-    toy = ToyServer(answer(WIDGET))
+    toy = ScriptedServer(answer(WIDGET))
 
     with pytest.raises(errors.Invalid):
         await toy.client().get(WIDGETS, "one", namespace)
@@ -261,7 +261,7 @@ async def test_an_object_needs_a_proper_namespace(namespace: str) -> None:
 async def test_warnings_reach_whoever_asked_for_them() -> None:
     heard: list[str] = []
     header = '299 - "unknown field \\"spec.x\\"", 299 - "another, with a comma"'
-    toy = ToyServer(answer(WIDGET, 201, warning=header))
+    toy = ScriptedServer(answer(WIDGET, 201, warning=header))
 
     await toy.client(on_warning=heard.append).create(REALMS, {"metadata": {"name": "one"}})
 

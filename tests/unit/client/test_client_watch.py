@@ -12,8 +12,14 @@ from datum_compute.client import client as client_module
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import EventType, WatchEvent
-from datum_compute.client.transport import Request, Response, ServerGone
-from tests.unit.client.toy_server import Stream, ToyServer, answer, encode, refusal
+from datum_compute.client.transport import HttpRequest, HttpResponse, ServerGone
+from tests.support.client.scripted_server import (
+    ScriptedServer,
+    ScriptedStream,
+    answer,
+    encode,
+    refusal,
+)
 
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
@@ -23,8 +29,8 @@ def line(kind: str, name: str = "", revision: str = "1") -> bytes:
     return encode({"type": kind, "object": body}) + b"\n"
 
 
-def streaming(stream: Stream) -> ApiClient:
-    return ToyServer(Response(200, {}, stream=stream)).client()
+def streaming(stream: ScriptedStream) -> ApiClient:
+    return ScriptedServer(HttpResponse(200, {}, stream=stream)).client()
 
 
 async def collect(client: ApiClient, **options: Any) -> list[WatchEvent]:
@@ -32,12 +38,12 @@ async def collect(client: ApiClient, **options: Any) -> list[WatchEvent]:
         return [event async for event in events]
 
 
-async def names(stream: Stream) -> list[str]:
+async def names(stream: ScriptedStream) -> list[str]:
     return [event.object.name for event in await collect(streaming(stream))]
 
 
 async def test_a_watch_says_what_it_wants() -> None:
-    toy = ToyServer(Response(200, {}, stream=Stream([])))
+    toy = ScriptedServer(HttpResponse(200, {}, stream=ScriptedStream([])))
 
     await collect(
         toy.client(),
@@ -59,7 +65,7 @@ async def test_a_watch_says_what_it_wants() -> None:
 
 
 async def test_events_come_in_order_with_their_types() -> None:
-    stream = Stream([line("ADDED", "a"), line("MODIFIED", "a"), line("DELETED", "a")])
+    stream = ScriptedStream([line("ADDED", "a"), line("MODIFIED", "a"), line("DELETED", "a")])
 
     found = await collect(streaming(stream))
 
@@ -76,15 +82,15 @@ async def test_lines_may_be_cut_anywhere() -> None:
 
     for size in range(1, len(whole) + 1):
         chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
-        assert await names(Stream(chunks)) == ["a", "b", "c"]
+        assert await names(ScriptedStream(chunks)) == ["a", "b", "c"]
 
 
 async def test_empty_lines_mean_nothing() -> None:
-    assert await names(Stream([b"\n\n", line("ADDED", "a"), b"", b"\n"])) == ["a"]
+    assert await names(ScriptedStream([b"\n\n", line("ADDED", "a"), b"", b"\n"])) == ["a"]
 
 
 async def test_a_bookmark_carries_a_revision() -> None:
-    (event,) = await collect(streaming(Stream([line("BOOKMARK", revision="77")])))
+    (event,) = await collect(streaming(ScriptedStream([line("BOOKMARK", revision="77")])))
 
     assert event.type == EventType.BOOKMARK
     assert event.object.metadata.resource_version == "77"
@@ -97,7 +103,7 @@ async def test_an_error_event_is_raised_after_what_came_before() -> None:
     with pytest.raises(
         errors.Expired, match=r"watch realms\.toys\.example\.com on toy: Expired says"
     ):
-        async with streaming(Stream([line("ADDED", "a") + error])).watch(REALMS) as events:
+        async with streaming(ScriptedStream([line("ADDED", "a") + error])).watch(REALMS) as events:
             async for event in events:
                 seen.append(event.object.name)
 
@@ -106,29 +112,29 @@ async def test_an_error_event_is_raised_after_what_came_before() -> None:
 
 async def test_an_end_within_an_event_is_a_disconnection() -> None:
     with pytest.raises(errors.Disconnected, match="within an event"):
-        await names(Stream([line("ADDED", "a"), line("ADDED", "b")[:-5]]))
+        await names(ScriptedStream([line("ADDED", "a"), line("ADDED", "b")[:-5]]))
 
 
 async def test_a_server_that_dies_is_a_disconnection() -> None:
     with pytest.raises(errors.Disconnected, match="on toy: gone"):
-        await names(Stream([line("ADDED", "a")], ServerGone("gone")))
+        await names(ScriptedStream([line("ADDED", "a")], ServerGone("gone")))
 
 
 @pytest.mark.parametrize("bad", [b"nonsense\n", b'{"type":"DANCED","object":{}}\n', b"[]\n"])
 async def test_what_is_no_event_is_malformed(bad: bytes) -> None:
     with pytest.raises(errors.Malformed):
-        await names(Stream([bad]))
+        await names(ScriptedStream([bad]))
 
 
 async def test_an_endless_line_is_malformed() -> None:
     piece = b"x" * (client_module.MAX_EVENT_BYTES // 4)
 
     with pytest.raises(errors.Malformed):
-        await names(Stream([piece] * 5))
+        await names(ScriptedStream([piece] * 5))
 
 
 async def test_a_refusal_is_raised_on_entering() -> None:
-    toy = ToyServer(answer(refusal(403, "Forbidden"), 403))
+    toy = ScriptedServer(answer(refusal(403, "Forbidden"), 403))
 
     with pytest.raises(errors.Forbidden):
         async with toy.client().watch(REALMS):
@@ -136,10 +142,10 @@ async def test_a_refusal_is_raised_on_entering() -> None:
 
 
 async def test_a_refusal_may_come_as_a_stream() -> None:
-    stream = Stream(
+    stream = ScriptedStream(
         [encode(refusal(403, "Forbidden"))[:20], encode(refusal(403, "Forbidden"))[20:]]
     )
-    toy = ToyServer(Response(403, {}, stream=stream))
+    toy = ScriptedServer(HttpResponse(403, {}, stream=stream))
 
     with pytest.raises(errors.Forbidden):
         async with toy.client().watch(REALMS):
@@ -149,14 +155,14 @@ async def test_a_refusal_may_come_as_a_stream() -> None:
 
 
 async def test_an_answer_that_is_no_stream_is_read_all_the_same() -> None:
-    toy = ToyServer(Response(200, {}, line("ADDED", "a") + line("ADDED", "b")))
+    toy = ScriptedServer(HttpResponse(200, {}, line("ADDED", "a") + line("ADDED", "b")))
 
     assert [event.object.name for event in await collect(toy.client())] == ["a", "b"]
 
 
 @pytest.mark.parametrize("looks", [0, 1])
 async def test_leaving_closes_the_stream(looks: int) -> None:
-    stream = Stream([line("ADDED", "a"), line("ADDED", "b")])
+    stream = ScriptedStream([line("ADDED", "a"), line("ADDED", "b")])
 
     async with streaming(stream).watch(REALMS) as events:
         for _ in range(looks):
@@ -167,7 +173,7 @@ async def test_leaving_closes_the_stream(looks: int) -> None:
 
 
 async def test_leaving_by_an_error_closes_the_stream() -> None:
-    stream = Stream([line("ADDED", "a")])
+    stream = ScriptedStream([line("ADDED", "a")])
 
     with pytest.raises(KeyError):
         async with streaming(stream).watch(REALMS):
@@ -177,17 +183,17 @@ async def test_leaving_by_an_error_closes_the_stream() -> None:
 
 
 async def test_a_server_that_forgets_to_end_a_watch_is_left() -> None:
-    async def silent(request: Request) -> Response:
+    async def silent(request: HttpRequest) -> HttpResponse:
         async def chunks() -> Any:
             yield line("ADDED", "a")
             await asyncio.Event().wait()
 
-        return Response(200, {}, stream=chunks())
+        return HttpResponse(200, {}, stream=chunks())
 
     started = asyncio.get_running_loop().time()
     seen = []
     with pytest.raises(errors.TimedOut):
-        async with ToyServer(silent).client().watch(REALMS, timeout_seconds=60) as events:
+        async with ScriptedServer(silent).client().watch(REALMS, timeout_seconds=60) as events:
             async for event in events:
                 seen.append(event.object.name)
 
@@ -196,16 +202,16 @@ async def test_a_server_that_forgets_to_end_a_watch_is_left() -> None:
 
 
 async def test_whoever_is_busy_with_an_event_when_the_watch_is_overdue_is_not_disturbed() -> None:
-    async def silent(request: Request) -> Response:
+    async def silent(request: HttpRequest) -> HttpResponse:
         async def chunks() -> Any:
             yield line("ADDED", "a")
             yield line("ADDED", "b")
 
-        return Response(200, {}, stream=chunks())
+        return HttpResponse(200, {}, stream=chunks())
 
     done = []
     with pytest.raises(errors.TimedOut):
-        async with ToyServer(silent).client().watch(REALMS, timeout_seconds=60) as events:
+        async with ScriptedServer(silent).client().watch(REALMS, timeout_seconds=60) as events:
             async for event in events:
                 await asyncio.sleep(1000)
                 done.append(event.object.name)
@@ -214,14 +220,14 @@ async def test_whoever_is_busy_with_an_event_when_the_watch_is_overdue_is_not_di
 
 
 async def test_a_watch_that_is_cancelled_while_it_waits_does_not_call_it_a_timeout() -> None:
-    async def silent(request: Request) -> Response:
+    async def silent(request: HttpRequest) -> HttpResponse:
         async def chunks() -> Any:
             await asyncio.Event().wait()
             yield b""
 
-        return Response(200, {}, stream=chunks())
+        return HttpResponse(200, {}, stream=chunks())
 
-    watching = asyncio.create_task(collect(ToyServer(silent).client(), timeout_seconds=60))
+    watching = asyncio.create_task(collect(ScriptedServer(silent).client(), timeout_seconds=60))
     await asyncio.sleep(1)
     watching.cancel()
 

@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors, reader
+from datum_compute.client.http.tls import client_context
 from datum_compute.client.reader import Reader
-from datum_compute.client.tls import client_context
-from tests.unit.client.sockets import Connection, Head, self_signed, serving
-from tests.unit.client.toy_server import WIDGET, encode, refusal
+from tests.support.client.scripted_server import WIDGET, encode, refusal
+from tests.support.client.socket_server import (
+    RequestHead,
+    ServedConnection,
+    self_signed,
+    serve_script,
+)
 
 T = TypeVar("T")
 
@@ -71,9 +76,9 @@ async def test_a_token_that_cannot_be_sent_is_never_sent(token: str) -> None:
     [("https://[::1]:7443", "[::1]:7443"), ("https://api.example.com", "api.example.com:443")],
 )
 async def test_a_proxy_is_told_the_server_with_its_port(server: str, beyond: str) -> None:
-    heads: list[Head | None] = []
+    heads: list[RequestHead | None] = []
 
-    async def proxy(connection: Connection) -> None:
+    async def proxy(connection: ServedConnection) -> None:
         heads.append(await connection.request())
         await connection.answer(b"no", "407 Proxy Authentication Required")
 
@@ -81,7 +86,7 @@ async def test_a_proxy_is_told_the_server_with_its_port(server: str, beyond: str
         made = Reader(server, cluster="toy", proxy=f"http://user:p%40ss@127.0.0.1:{port}")
         made.get(WIDGETS, "one", "default")
 
-    async with serving(proxy) as port:
+    async with serve_script(proxy) as port:
         with pytest.raises(errors.ConnectFailed, match="HTTP 407") as failure:
             await asyncio.to_thread(get, port)
 
@@ -92,15 +97,15 @@ async def test_a_proxy_is_told_the_server_with_its_port(server: str, beyond: str
     assert "p@ss" not in str(failure.value)
 
 
-Answers = Callable[[Head], tuple[Any, ...]]
+Answers = Callable[[RequestHead], tuple[Any, ...]]
 
 
 class Toy:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self.heads: list[Head] = []
+        self.heads: list[RequestHead] = []
 
-    async def __call__(self, connection: Connection) -> None:
+    async def __call__(self, connection: ServedConnection) -> None:
         while head := await connection.request():
             self.heads.append(head)
             body, *rest = self._answers(head)
@@ -118,7 +123,7 @@ async def ask(toy: Any, call: Callable[[Reader], T], **options: Any) -> T:
         finally:
             reader.close()
 
-    async with serving(toy) as port:
+    async with serve_script(toy) as port:
         return await asyncio.to_thread(run, port)
 
 
@@ -138,7 +143,7 @@ async def test_a_get_names_the_object_and_the_caller() -> None:
     assert head.headers["user-agent"].startswith("datum-compute/")
 
 
-def paged(head: Head) -> tuple[Any, ...]:
+def paged(head: RequestHead) -> tuple[Any, ...]:
     """Five widgets, as many at a time as asked."""
     query = parse_qs(urlsplit(head.target).query)
     start = int(query.get("continue", ["0"])[0])
@@ -153,7 +158,7 @@ async def test_a_list_fetches_all_pages_over_one_connection() -> None:
     connections = 0
     toy = Toy(paged)
 
-    async def counted(connection: Connection) -> None:
+    async def counted(connection: ServedConnection) -> None:
         nonlocal connections
         connections += 1
         await toy(connection)
@@ -176,7 +181,7 @@ async def test_a_list_fetches_all_pages_over_one_connection() -> None:
 
 @pytest.mark.realtime
 async def test_a_list_whose_snapshot_is_dropped_begins_again_without_pages() -> None:
-    def dropping(head: Head) -> tuple[Any, ...]:
+    def dropping(head: RequestHead) -> tuple[Any, ...]:
         if "continue" in head.target:
             return refusal(410, "Expired"), "410 Gone"
         return paged(head)
@@ -235,7 +240,7 @@ async def test_a_refusal_says_when_to_come_back() -> None:
     "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"not HTTP\r\n\r\n"]
 )
 async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> None:
-    async def script(connection: Connection) -> None:
+    async def script(connection: ServedConnection) -> None:
         await connection.request()
         if sent:
             await connection.send(sent)
@@ -281,7 +286,7 @@ async def test_nothing_but_a_list_is_an_empty_list(body: Any) -> None:
 
 @pytest.mark.realtime
 async def test_silence_ends_with_the_deadline() -> None:
-    async def script(connection: Connection) -> None:
+    async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.client_left()
 
@@ -293,7 +298,7 @@ async def test_silence_ends_with_the_deadline() -> None:
 async def test_after_a_failure_it_connects_again() -> None:
     broken = True
 
-    async def script(connection: Connection) -> None:
+    async def script(connection: ServedConnection) -> None:
         nonlocal broken
         await connection.request()
         if not broken:
@@ -338,7 +343,7 @@ async def test_tls_is_checked() -> None:
         finally:
             reader.close()
 
-    async with serving(toy, identity.server_context()) as port:
+    async with serve_script(toy, identity.server_context()) as port:
         trusting = client_context(identity.certificate_pem)
         expected = await asyncio.to_thread(
             lambda: get(port, tls=trusting, server_hostname="api.example.com")
@@ -353,7 +358,7 @@ async def test_tls_is_checked() -> None:
 async def test_a_proxy_is_asked_to_connect() -> None:
     asked: list[str] = []
 
-    async def proxy(connection: Connection) -> None:
+    async def proxy(connection: ServedConnection) -> None:
         head = await connection.request()
         assert head is not None
         asked.append(f"{head.method} {head.target}")
@@ -363,7 +368,7 @@ async def test_a_proxy_is_asked_to_connect() -> None:
         reader = Reader("https://api.example.com", cluster="toy", proxy=f"http://127.0.0.1:{port}")
         reader.get(WIDGETS, "one", "default")
 
-    async with serving(proxy) as port:
+    async with serve_script(proxy) as port:
         with pytest.raises(errors.ConnectFailed):
             await asyncio.to_thread(get, port)
 
@@ -374,7 +379,7 @@ async def test_a_proxy_is_asked_to_connect() -> None:
 async def test_after_a_401_the_credential_is_asked_again() -> None:
     tokens = iter(["old", "new"])
 
-    def answers(head: Head) -> tuple[Any, ...]:
+    def answers(head: RequestHead) -> tuple[Any, ...]:
         if head.headers["authorization"] == "Bearer new":
             return (WIDGET,)
         return refusal(401, "Unauthorized"), "401 Unauthorized"

@@ -13,13 +13,13 @@ import pytest
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.decoding import REMEMBERED, Decoder, Unreadable
+from datum_compute.client.decoder import MAX_REPORTED, Decoder, UnreadableObject
 from datum_compute.client.protocol import EventType, WatchEvent
-from datum_compute.client.transport import Request, Response
-from datum_compute.runtime.cache import Cache, CacheState
-from datum_compute.runtime.reflector import Reflector
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.runtime.cache.cache import Cache, CacheState
+from datum_compute.runtime.cache.reflector import Reflector
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.unit.client.toy_server import Stream, ToyServer, answer, encode
+from tests.support.client.scripted_server import ScriptedServer, ScriptedStream, answer, encode
 
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
@@ -28,7 +28,7 @@ def item(name: Any, spec: Any = None, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "resourceVersion": "3", **metadata}, "spec": spec or {}}
 
 
-def page(*items: Any, **metadata: Any) -> Response:
+def page(*items: Any, **metadata: Any) -> HttpResponse:
     return answer(
         {
             "kind": "RealmList",
@@ -39,16 +39,18 @@ def page(*items: Any, **metadata: Any) -> Response:
     )
 
 
-async def listed(*items: Any) -> tuple[list[Object], list[Unreadable]]:
-    reports: list[Unreadable] = []
-    client = ToyServer(page(*items)).client(on_unreadable=reports.append)
+async def listed(*items: Any) -> tuple[list[Object], list[UnreadableObject]]:
+    reports: list[UnreadableObject] = []
+    client = ScriptedServer(page(*items)).client(on_unreadable=reports.append)
     return (await client.list(REALMS)).items, reports
 
 
-async def watched(*events: Any) -> tuple[list[WatchEvent], list[Unreadable]]:
-    reports: list[Unreadable] = []
-    stream = Stream([encode(event) + b"\n" for event in events])
-    client = ToyServer(Response(200, {}, stream=stream)).client(on_unreadable=reports.append)
+async def watched(*events: Any) -> tuple[list[WatchEvent], list[UnreadableObject]]:
+    reports: list[UnreadableObject] = []
+    stream = ScriptedStream([encode(event) + b"\n" for event in events])
+    client = ScriptedServer(HttpResponse(200, {}, stream=stream)).client(
+        on_unreadable=reports.append
+    )
     async with client.watch(REALMS) as found:
         return [event async for event in found], reports
 
@@ -120,7 +122,7 @@ async def test_what_has_no_identity_is_skipped(bad: Any) -> None:
 
 async def test_a_page_with_a_bad_object_keeps_its_place() -> None:
     bad = item("b", labels=5)
-    toy = ToyServer(page(bad, **{"continue": "more", "remainingItemCount": 4}))
+    toy = ScriptedServer(page(bad, **{"continue": "more", "remainingItemCount": 4}))
 
     found = await toy.client().list(REALMS, limit=1)
 
@@ -157,12 +159,12 @@ async def test_a_cache_keeps_what_it_can_read() -> None:
     ]
     lines = [encode(event) + b"\n" for event in events]
 
-    async def answers(request: Request) -> Response:
+    async def answers(request: HttpRequest) -> HttpResponse:
         if ("watch", "true") in request.query:
-            return Response(200, {}, stream=_endless(lines))
+            return HttpResponse(200, {}, stream=_endless(lines))
         return page(item("a"), item("b", labels={"bad": 1}), item(7), item("c"))
 
-    client = ToyServer(answers).client(on_unreadable=lambda _: None)
+    client = ScriptedServer(answers).client(on_unreadable=lambda _: None)
     cache = Cache(REALMS)
     running = asyncio.ensure_future(Reflector(client, cache, SimulatedEnvironment()).run())
     await asyncio.sleep(1)
@@ -185,13 +187,13 @@ async def _endless(lines: list[bytes]) -> AsyncIterator[bytes]:
 async def test_one_object_is_read_as_it_is_in_a_list() -> None:
     bad = {"apiVersion": REALMS.api_version, "kind": "Realm", **item("a", labels={"x": 1})}
 
-    found = await ToyServer(answer(bad)).client(on_unreadable=lambda _: None).get(REALMS, "a")
+    found = await ScriptedServer(answer(bad)).client(on_unreadable=lambda _: None).get(REALMS, "a")
 
     assert (found.name, found.metadata.labels) == ("a", {})
 
 
 async def test_by_default_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    client = ToyServer(page(item("b", labels=5))).client()
+    client = ScriptedServer(page(item("b", labels=5))).client()
 
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -203,14 +205,14 @@ async def test_by_default_it_is_logged(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_what_was_reported_does_not_grow_for_ever() -> None:
-    reports: list[Unreadable] = []
+    reports: list[UnreadableObject] = []
     decoder = Decoder("toy", reports.append)
 
-    for number in range(REMEMBERED * 3):
+    for number in range(MAX_REPORTED * 3):
         decoder.tell("realms", f"r{number}", "bad")
 
-    assert len(reports) == REMEMBERED * 3
-    assert len(decoder._reported) <= REMEMBERED
+    assert len(reports) == MAX_REPORTED * 3
+    assert len(decoder._reported) <= MAX_REPORTED
 
 
 @pytest.mark.parametrize(
@@ -228,14 +230,14 @@ def test_what_was_reported_does_not_grow_for_ever() -> None:
 )
 async def test_nothing_but_a_list_is_an_empty_list(body: bytes) -> None:
     with pytest.raises(errors.Malformed):
-        await ToyServer(Response(200, {}, body)).client().list(REALMS)
+        await ScriptedServer(HttpResponse(200, {}, body)).client().list(REALMS)
 
 
 @pytest.mark.parametrize("items", [b"[]", b"null"])
 async def test_an_empty_list_is_one(items: bytes) -> None:
     body = b'{"kind": "RealmList", "metadata": {"resourceVersion": "4"}, "items": ' + items + b"}"
 
-    found = await ToyServer(Response(200, {}, body)).client().list(REALMS)
+    found = await ScriptedServer(HttpResponse(200, {}, body)).client().list(REALMS)
 
     assert (found.items, found.resource_version) == ([], "4")
 
@@ -243,15 +245,15 @@ async def test_an_empty_list_is_one(items: bytes) -> None:
 @pytest.mark.parametrize("body", [b"{}", b'{"error": "log in first"}', b'{"metadata": {}}'])
 async def test_nothing_but_an_object_is_an_object(body: bytes) -> None:
     with pytest.raises(errors.Malformed):
-        await ToyServer(Response(200, {}, body)).client().get(REALMS, "one")
+        await ScriptedServer(HttpResponse(200, {}, body)).client().get(REALMS, "one")
 
 
 async def test_nesting_beyond_all_measure_is_malformed() -> None:
     deep = b'{"kind": "Realm", "spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
     with pytest.raises(errors.Malformed):
-        await ToyServer(Response(200, {}, deep)).client().get(REALMS, "one")
+        await ScriptedServer(HttpResponse(200, {}, deep)).client().get(REALMS, "one")
     with pytest.raises(errors.Malformed):
         event = b'{"type": "ADDED", "object": ' + deep + b"}\n"
-        async with ToyServer(Response(200, {}, event)).client().watch(REALMS) as events:
+        async with ScriptedServer(HttpResponse(200, {}, event)).client().watch(REALMS) as events:
             await anext(events)

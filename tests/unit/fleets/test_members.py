@@ -16,7 +16,7 @@ from datum_compute.fleets.members import MemberFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.testing.loop import VirtualLoop
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.unit.fleets.following import has, names, running
+from tests.support.runtime.fleets import has, names, running
 
 
 def _fleet(
@@ -173,7 +173,7 @@ async def test_members_stay_when_the_hub_comes_back_without_an_answer_and_goes_a
             assert members.get("dfw") is engaged is not None
 
 
-async def test_a_member_without_a_client_is_reported_once_and_keeps_nobody_waiting(
+async def test_a_member_without_a_client_is_reported_once_and_delays_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with embedded_server() as embedded:

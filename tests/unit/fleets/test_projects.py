@@ -10,7 +10,7 @@ from datum_compute.client.protocol import Client, merge
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.runtime.tasks import stop_tasks
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.unit.fleets.following import has, names, running
+from tests.support.runtime.fleets import has, names, running
 
 
 def _fleet(embedded: EmbeddedServer) -> ProjectFleet:

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from datum_compute.api.kinds import KINDS, Kind
-from datum_compute.api.printing import COLUMNS
+from datum_compute.api.printer_columns import COLUMNS
 from scripts import api_reference
-from tests.unit.api.definitions import schemas
+from tests.support.api.definitions import schemas
 
 PAGE = api_reference.rendered()
 
@@ -61,7 +61,7 @@ def test_no_heading_stands_twice() -> None:
     assert len(titles) == len({title.lower() for title in titles})
 
 
-def test_rules_are_in_words() -> None:
+def test_validation_rules_are_described() -> None:
     found = sections()
 
     assert "| `minReplicas` | integer | **required**, 0 to 1000 | " in found["ScaleSettings"]

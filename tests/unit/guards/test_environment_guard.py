@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import datum_compute
-from tests.unit.guards.environment_guard import violations_below, violations_in
+from tests.support.guards.environment import violations_below, violations_in
 
 PACKAGE = Path(datum_compute.__file__).parent
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
 
 
 def lint(tree: Path) -> subprocess.CompletedProcess[str]:
@@ -74,13 +74,13 @@ def test_the_contracts_hold(tree: Path) -> None:
         ),
         (
             "Stand-ins do not know each other",
-            "platform/quota/planted.py",
-            "import datum_compute.platform.network",
+            "standins/milo_quota/planted.py",
+            "import datum_compute.standins.network_services",
         ),
         ("HTTP enters the client by one door", "client/in_process.py", "import aiohttp"),
         (
             "SQLite enters the API server by its storage alone",
-            "platform/quota/planted.py",
+            "standins/milo_quota/planted.py",
             "import apsw",
         ),
     ],

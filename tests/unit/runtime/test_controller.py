@@ -12,12 +12,12 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Read, Watch
-from datum_compute.runtime.mapping import controller_owner, itself
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Result, Terminal, Waiting, after
+from datum_compute.runtime.watches.mapping import controller_owner, itself
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.unit.runtime.plane import PARTS, WIDGETS, Plane
-from tests.unit.runtime.running import eventually, managed
+from tests.support.runtime.blocks import eventually, managed
+from tests.support.runtime.fake_plane import PARTS, WIDGETS, FakePlane
 
 
 class Runs:
@@ -47,13 +47,13 @@ class Runs:
         return [request.name for request in self.requests]
 
 
-def _fleet(env: SimulatedEnvironment, **planes: Plane) -> StaticFleet:
+def _fleet(env: SimulatedEnvironment, **planes: FakePlane) -> StaticFleet:
     return StaticFleet("fleet", planes, env)
 
 
 async def _runs_of(*outcomes: Result | Exception | None, seconds: float = 1000) -> list[float]:
     """When a lone object's reconcile ran, counted from the first time."""
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs(*outcomes)
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs(*outcomes)
     plane.put("a")
     fleet = _fleet(env, one=plane)
     controller = Controller("c", fleet, runs, watches=[Watch(fleet, WIDGETS, itself)])
@@ -63,7 +63,7 @@ async def _runs_of(*outcomes: Result | Exception | None, seconds: float = 1000) 
 
 
 async def test_every_object_is_reconciled_with_its_cluster_and_on_every_change() -> None:
-    env, one, two, runs = SimulatedEnvironment(), Plane(), Plane(), Runs()
+    env, one, two, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     one.put("a")
     two.put("b", namespace="other")
     fleet = _fleet(env, one=one, two=two)
@@ -100,7 +100,7 @@ async def test_waiting_looks_again_and_is_no_error(caplog: pytest.LogCaptureFixt
 
 
 async def test_terminal_is_not_retried_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     runs = Runs(Terminal("bad"), Terminal("bad"), Terminal("worse"))
     plane.put("a")
     fleet = _fleet(env, one=plane)
@@ -163,7 +163,7 @@ async def test_a_server_that_throttles_is_given_its_time() -> None:
 
 
 async def test_a_key_is_never_in_two_workers_and_runs_again_if_added_meanwhile() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs(takes=10)
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs(takes=10)
     plane.put("a")
     fleet = _fleet(env, one=plane)
     controller = Controller("c", fleet, runs, watches=[Watch(fleet, WIDGETS, itself)])
@@ -179,7 +179,7 @@ async def test_a_key_is_never_in_two_workers_and_runs_again_if_added_meanwhile()
 
 
 async def test_as_many_keys_at_once_as_there_are_workers() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs(takes=1)
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs(takes=1)
     for number in range(20):
         plane.put(f"w{number}")
     fleet = _fleet(env, one=plane)
@@ -198,7 +198,7 @@ async def test_all_clusters_share_twice_the_workers_but_a_lone_one_is_alone(
     workers: int, most: int
 ) -> None:
     env, runs = SimulatedEnvironment(), Runs(takes=1)
-    planes = {f"c{number}": Plane() for number in range(6)}
+    planes = {f"c{number}": FakePlane() for number in range(6)}
     for plane in planes.values():
         for number in range(5):
             plane.put(f"w{number}")
@@ -214,7 +214,7 @@ async def test_all_clusters_share_twice_the_workers_but_a_lone_one_is_alone(
 
 
 async def test_a_predicate_sees_old_and_new_and_decides() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     plane.put("a", spec={"size": 1}, metadata={"generation": 1})
 
     def generation_changed(old: Object | None, new: Object | None) -> bool:
@@ -235,7 +235,7 @@ async def test_a_predicate_sees_old_and_new_and_decides() -> None:
 
 
 async def test_an_object_that_changes_hands_concerns_both_owners() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
 
     def owned_by(name: str) -> dict[str, object]:
         return {"ownerReferences": [{"kind": "Widget", "name": name, "controller": True}]}
@@ -255,7 +255,7 @@ async def test_an_object_that_changes_hands_concerns_both_owners() -> None:
 
 
 async def test_each_asks_for_the_object_and_owned_for_its_owner() -> None:
-    env, one, two, runs = SimulatedEnvironment(), Plane(), Plane(), Runs()
+    env, one, two, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     owners = [
         {"apiVersion": WIDGETS.api_version, "kind": "Widget", "name": "w", "controller": True}
     ]
@@ -273,7 +273,7 @@ async def test_each_asks_for_the_object_and_owned_for_its_owner() -> None:
 
 
 async def test_a_watch_of_each_and_of_what_is_owned_takes_the_same_options() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     plane.put("red", metadata={"labels": {"color": "red"}})
     plane.put("blue", metadata={"labels": {"color": "blue"}})
     fleet = _fleet(env, one=plane)
@@ -289,10 +289,10 @@ async def test_a_watch_of_each_and_of_what_is_owned_takes_the_same_options() -> 
     assert runs.names() == ["red"]
 
 
-async def test_an_object_that_cannot_be_mapped_is_told_once_and_does_not_silence_others(
+async def test_an_object_that_cannot_be_mapped_is_reported_once_and_does_not_block_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     plane.put("bad")
     plane.put("good", metadata={"labels": {"owner": "x"}})
 
@@ -315,7 +315,7 @@ async def test_an_object_that_cannot_be_mapped_is_told_once_and_does_not_silence
 
 async def test_the_mapped_cluster_survives_to_the_reconcile() -> None:
     """An event seen on the hub that concerns a project runs under the project's name."""
-    env, hub, project, runs = SimulatedEnvironment(), Plane(), Plane(), Runs()
+    env, hub, project, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     hub.put("a", metadata={"labels": {"project": "demo"}})
 
     def to_project(cluster: str, obj: Object) -> list[Request]:
@@ -335,7 +335,7 @@ async def test_the_mapped_cluster_survives_to_the_reconcile() -> None:
 
 
 async def test_a_request_for_a_cluster_that_is_not_engaged_is_dropped_and_counted() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     plane.put("a")
     fleet = _fleet(env, one=plane)
     watches = [Watch(fleet, WIDGETS, lambda cluster, obj: [Request("else", "", obj.name)])]
@@ -349,7 +349,7 @@ async def test_a_request_for_a_cluster_that_is_not_engaged_is_dropped_and_counte
 
 
 async def test_reconciles_wait_for_what_they_have_to_know() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     plane.put("a")
     plane.unserved.add("parts")
     fleet = _fleet(env, one=plane)
@@ -377,7 +377,7 @@ async def _hold(env: SimulatedEnvironment, controller: Controller) -> None:
 
 
 async def test_what_is_not_required_may_be_away() -> None:
-    env, plane, away, runs = SimulatedEnvironment(), Plane(), Plane(), Runs()
+    env, plane, away, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     plane.put("a")
     fleet = _fleet(env, one=plane)
     far = StaticFleet("far", {"away": away}, env)
@@ -397,7 +397,7 @@ async def test_what_is_not_required_may_be_away() -> None:
 
 
 async def test_indexes_are_there_before_the_first_run() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     plane.put("p", resource=PARTS, metadata={"labels": {"of": "a"}})
     fleet = _fleet(env, one=plane)
@@ -419,7 +419,7 @@ async def test_indexes_are_there_before_the_first_run() -> None:
 
 
 async def test_a_run_can_be_asked_for_from_outside() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), Runs()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     fleet = _fleet(env, one=plane)
     controller = Controller("c", fleet, runs, watches=[Watch(fleet, WIDGETS, itself)])
 

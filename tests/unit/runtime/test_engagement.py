@@ -9,14 +9,14 @@ from datum_compute.client.protocol import merge
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Result, Terminal, after
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
-from tests.unit.runtime.plane import PARTS, WIDGETS, Plane
-from tests.unit.runtime.running import eventually, managed
+from tests.support.runtime.blocks import eventually, managed
+from tests.support.runtime.fake_plane import PARTS, WIDGETS, FakePlane
 
 
 class OpenFleet(Fleet):
@@ -66,7 +66,7 @@ async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:
     async with managed(env, controller):
         before = (_tasks(), _timers())
         for _ in range(3):
-            plane = Plane()
+            plane = FakePlane()
             for name in ("delayed", "failing", "stuck", "unseen", "slow", "slow2"):
                 plane.put(name)
             fleet.engage("one", plane)
@@ -91,7 +91,7 @@ async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:
 
 
 async def test_a_run_that_outlives_its_cluster_asks_for_nothing_more() -> None:
-    env, plane, runs = SimulatedEnvironment(), Plane(), list[float]()
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), list[float]()
     plane.put("a")
     fleet = OpenFleet("open", env)
 
@@ -113,7 +113,7 @@ async def test_a_run_that_outlives_its_cluster_asks_for_nothing_more() -> None:
 async def test_a_cluster_that_comes_back_is_asked_for_what_others_know_of_it() -> None:
     """What the hub told of a project before the project went is as unknown to it now as to a
     process that has just started."""
-    env, hub, project = SimulatedEnvironment(), Plane(), Plane()
+    env, hub, project = SimulatedEnvironment(), FakePlane(), FakePlane()
     for name, owner in (("a", "demo"), ("b", "demo"), ("c", "other")):
         hub.put(name, metadata={"labels": {"project": owner}})
     projects, requests = OpenFleet("projects", env), list[str]()
@@ -143,7 +143,7 @@ async def test_a_cluster_that_comes_back_is_asked_for_what_others_know_of_it() -
 
 
 async def test_a_cluster_that_never_comes_costs_a_bounded_amount() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     fleet = StaticFleet("fleet", {"one": plane}, env)
 
     async def reconcile(request: Request) -> None:
@@ -160,7 +160,7 @@ async def test_a_cluster_that_never_comes_costs_a_bounded_amount() -> None:
 
 
 async def test_a_cluster_with_very_many_objects_does_not_starve_another() -> None:
-    env, large, small = SimulatedEnvironment(), Plane(), Plane()
+    env, large, small = SimulatedEnvironment(), FakePlane(), FakePlane()
     for number in range(2_000):
         large.put(f"w{number:04}")
     fleet, runs = OpenFleet("open", env), list[str]()
@@ -184,7 +184,7 @@ async def test_a_cluster_with_very_many_objects_does_not_starve_another() -> Non
 
 
 async def test_requests_that_wait_for_a_cluster_to_be_known_go_with_it() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     plane.unserved.add("parts")
     fleet = OpenFleet("open", env)
@@ -205,7 +205,7 @@ async def test_requests_that_wait_for_a_cluster_to_be_known_go_with_it() -> None
 
 
 async def test_a_cluster_that_hangs_does_not_hold_up_another() -> None:
-    env, hanging, healthy = SimulatedEnvironment(), Plane(), Plane()
+    env, hanging, healthy = SimulatedEnvironment(), FakePlane(), FakePlane()
     for number in range(100):
         hanging.put(f"w{number:02}")
     fleet, served = OpenFleet("open", env), list[float]()

@@ -9,15 +9,15 @@ from typing import Any
 from datum_compute.api import core
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
-from datum_compute.decisions.notices import NORMAL, WARNING, Notice
+from datum_compute.decisions.status_events import NORMAL, WARNING, EventContent
 from datum_compute.runtime.events import EventRecorder
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import embedded_server
-from tests.controllers.harness import world
-from tests.unit.runtime.plane import Plane
+from tests.support.controllers.planes import controller_planes
+from tests.support.runtime.fake_plane import FakePlane
 
-BAD_IMAGE = Notice(WARNING, "ImageUnavailable", "registry says no")
+BAD_IMAGE = EventContent(WARNING, "ImageUnavailable", "registry says no")
 
 
 async def events_of(client: Client, obj: Object) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ async def test_an_event_that_has_expired_is_made_anew() -> None:
     assert event["count"] == 1
 
 
-async def test_what_can_happen_once_is_said_once() -> None:
+async def test_a_one_time_event_is_recorded_once() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
@@ -100,7 +100,7 @@ async def test_what_can_happen_once_is_said_once() -> None:
         for _ in range(2):
             recorder = EventRecorder("instance-controller", env)
             for _ in range(2):
-                await recorder.record_once(client, obj, Notice(NORMAL, "Terminating", "Goes"))
+                await recorder.record_once(client, obj, EventContent(NORMAL, "Terminating", "Goes"))
 
         (event,) = await events_of(client, obj)
 
@@ -108,13 +108,13 @@ async def test_what_can_happen_once_is_said_once() -> None:
 
 
 async def test_similar_messages_become_one_event_after_ten() -> None:
-    env, registry = SimulatedEnvironment(), Registry()
+    env, registry = SimulatedEnvironment(), MetricsRegistry()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
         obj = await some_object(client)
         recorder = EventRecorder("c", env, registry)
         for number in range(15):
-            await recorder.record(client, obj, Notice(WARNING, "Failed", f"attempt {number}"))
+            await recorder.record(client, obj, EventContent(WARNING, "Failed", f"attempt {number}"))
 
         events = await events_of(client, obj)
 
@@ -125,7 +125,7 @@ async def test_similar_messages_become_one_event_after_ten() -> None:
 
 
 async def test_an_object_that_causes_too_many_is_limited() -> None:
-    env, registry = SimulatedEnvironment(), Registry()
+    env, registry = SimulatedEnvironment(), MetricsRegistry()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
         obj = await some_object(client)
@@ -146,7 +146,7 @@ async def test_an_object_that_causes_too_many_is_limited() -> None:
 
 
 async def test_a_plane_that_is_away_costs_a_count_and_nothing_else() -> None:
-    env, registry, plane = SimulatedEnvironment(), Registry(), Plane()
+    env, registry, plane = SimulatedEnvironment(), MetricsRegistry(), FakePlane()
     obj = plane.put("a")
     with plane.down():
         await EventRecorder("c", env, registry).record(plane, obj, BAD_IMAGE)
@@ -157,11 +157,11 @@ async def test_a_plane_that_is_away_costs_a_count_and_nothing_else() -> None:
 
 
 async def test_a_refusal_is_not_repeated() -> None:
-    async with world() as there:
+    async with controller_planes() as there:
         obj = await some_object(there.project)
         client, link = there.linked("project/demo")
         link.forbids = "POST"
-        registry = Registry()
+        registry = MetricsRegistry()
         await EventRecorder("c", there.env, registry).record(client, obj, BAD_IMAGE)
 
         assert await events_of(there.project, obj) == []

@@ -22,9 +22,10 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.testing import loop as virtual
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.server import embedded_server
-from tests.unit.runtime.running import managed
+from tests.support.paths import ROOT
+from tests.support.runtime.blocks import managed
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "10-first-controller" / "controller.py"
+EXAMPLE = ROOT / "examples" / "10-first-controller" / "controller.py"
 
 
 def _example() -> Any:

@@ -13,13 +13,13 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.tasks import TaskGroup, stop_tasks
+from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing import loop as virtual
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.unit.runtime.plane import WIDGETS, Plane
-from tests.unit.runtime.running import eventually, managed, running
+from tests.support.runtime.blocks import eventually, managed, running
+from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 
 
 class OpenFleet(Fleet):
@@ -48,7 +48,7 @@ def _recorder(requests: list[str], fleet: Fleet) -> Controller:
 
 
 async def test_engaging_starts_watches_and_disengaging_stops_them() -> None:
-    env, one, two = SimulatedEnvironment(), Plane(), Plane()
+    env, one, two = SimulatedEnvironment(), FakePlane(), FakePlane()
     one.put("a")
     two.put("b")
     fleet, requests = OpenFleet("open", env), list[str]()
@@ -69,7 +69,7 @@ async def test_engaging_starts_watches_and_disengaging_stops_them() -> None:
 
 
 async def test_a_cluster_engaged_anew_starts_from_nothing() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     fleet, requests = OpenFleet("open", env), list[str]()
 
@@ -85,7 +85,7 @@ async def test_a_cluster_engaged_anew_starts_from_nothing() -> None:
 async def test_a_request_that_came_before_its_cluster_runs_when_the_cluster_comes() -> None:
     """The hub may tell of a project's object before the project is known; it will not
     tell again."""
-    env, hub, project = SimulatedEnvironment(), Plane(), Plane()
+    env, hub, project = SimulatedEnvironment(), FakePlane(), FakePlane()
     hub.put("a", metadata={"labels": {"project": "demo"}})
     projects, requests = OpenFleet("projects", env), list[str]()
 
@@ -109,7 +109,7 @@ async def test_a_request_that_came_before_its_cluster_runs_when_the_cluster_come
 
 
 async def test_a_required_cluster_that_joins_later_is_waited_for() -> None:
-    env, plane, late = SimulatedEnvironment(), Plane(), Plane()
+    env, plane, late = SimulatedEnvironment(), FakePlane(), FakePlane()
     late.unserved.add("widgets")
     fleet = StaticFleet("fleet", {"one": plane}, env)
     others, requests = OpenFleet("others", env), list[str]()
@@ -130,7 +130,7 @@ async def test_a_required_cluster_that_joins_later_is_waited_for() -> None:
 
 
 async def test_a_fleet_shared_by_managers_runs_once_and_is_taken_over() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     fleet = StaticFleet("shared", {"one": plane}, env)
     first_requests, second_requests = list[str](), list[str]()
@@ -155,7 +155,7 @@ async def test_a_fleet_shared_by_managers_runs_once_and_is_taken_over() -> None:
 
 
 async def test_the_first_of_two_managers_may_end_first() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     fleet, requests = StaticFleet("shared", {"one": plane}, env), list[str]()
     first, second = Manager("first", env), Manager("second", env)
     first.add(_recorder([], fleet))
@@ -172,9 +172,9 @@ async def test_the_first_of_two_managers_may_end_first() -> None:
 
 def test_a_stopped_manager_leaves_no_task_and_no_watch() -> None:
     async def main() -> list[str]:
-        env, plane = SimulatedEnvironment(), Plane()
+        env, plane = SimulatedEnvironment(), FakePlane()
         plane.put("a")
-        fleet = StaticFleet("fleet", {"one": plane, "two": Plane()}, env)
+        fleet = StaticFleet("fleet", {"one": plane, "two": FakePlane()}, env)
 
         async def busy(request: Request) -> None:
             await asyncio.sleep(1000)
@@ -205,7 +205,7 @@ async def test_a_fleet_that_fails_ends_its_manager_with_the_reason() -> None:
 
 
 async def test_waiting_for_a_manager_that_has_ended_is_an_error() -> None:
-    env, plane = SimulatedEnvironment(), Plane()
+    env, plane = SimulatedEnvironment(), FakePlane()
     manager = Manager("m", env)
     manager.add(_recorder([], StaticFleet("fleet", {"one": plane}, env)))
 
@@ -226,20 +226,20 @@ async def test_a_manager_without_controllers_says_so() -> None:
 async def test_names_are_given_once() -> None:
     fleet = OpenFleet("open", SimulatedEnvironment())
     with pytest.raises(RuntimeError, match="does not run"):
-        fleet.engage("one", Plane())
+        fleet.engage("one", FakePlane())
 
     async with run_fleet(fleet):
-        fleet.engage("one", Plane())
+        fleet.engage("one", FakePlane())
         with pytest.raises(ValueError, match="engaged already"):
-            fleet.engage("one", Plane())
+            fleet.engage("one", FakePlane())
         with pytest.raises(ValueError, match="needs a name"):
-            fleet.engage("", Plane())
+            fleet.engage("", FakePlane())
 
 
 async def test_fifty_idle_clusters_cost_only_their_watches() -> None:
     """Nothing polls: in an idle hour each watch is reopened a few times and no more."""
     env = SimulatedEnvironment()
-    planes = {f"c{number:02}": Plane() for number in range(50)}
+    planes = {f"c{number:02}": FakePlane() for number in range(50)}
     fleet, requests = StaticFleet("fleet", planes, env), list[str]()
 
     async with managed(env, _recorder(requests, fleet)):

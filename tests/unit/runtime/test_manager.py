@@ -10,14 +10,14 @@ import pytest
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime import health
 from datum_compute.runtime.controller import Controller, Watch
-from datum_compute.runtime.health import Check
+from datum_compute.runtime.health import HealthCheck
 from datum_compute.runtime.log_context import ContextFilter
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.unit.runtime.plane import WIDGETS, Plane
-from tests.unit.runtime.running import running
+from tests.support.runtime.blocks import running
+from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 
 
 class Slow:
@@ -34,7 +34,7 @@ class Slow:
         self.ended.append(request.name)
 
 
-def managed(slow: Slow, plane: Plane) -> Manager:
+def managed(slow: Slow, plane: FakePlane) -> Manager:
     env = SimulatedEnvironment()
     fleet = StaticFleet("fleet", {"one": plane}, env)
     manager = Manager("test", env)
@@ -44,7 +44,7 @@ def managed(slow: Slow, plane: Plane) -> Manager:
 
 
 async def test_draining_lets_reconciles_end_and_takes_no_new_keys() -> None:
-    plane, slow = Plane(), Slow(3.0)
+    plane, slow = FakePlane(), Slow(3.0)
     for name in "abc":
         plane.put(name)
     manager = managed(slow, plane)
@@ -59,7 +59,7 @@ async def test_draining_lets_reconciles_end_and_takes_no_new_keys() -> None:
 
 
 async def test_draining_does_not_wait_for_ever() -> None:
-    plane, slow = Plane(), Slow(1000.0)
+    plane, slow = FakePlane(), Slow(1000.0)
     plane.put("a")
     manager = managed(slow, plane)
     async with running(manager):
@@ -73,10 +73,10 @@ async def test_draining_does_not_wait_for_ever() -> None:
 
 
 async def test_a_check_that_fails_says_what_is_missing() -> None:
-    plane, slow = Plane(), Slow(0.0)
+    plane, slow = FakePlane(), Slow(0.0)
     plane.unserved.add("widgets")
     manager = managed(slow, plane)
-    checks = [Check("ping", lambda: ()), Check("caches", manager.missing)]
+    checks = [HealthCheck("ping", lambda: ()), HealthCheck("caches", manager.missing)]
     async with running(manager):
         await asyncio.sleep(1.0)
         waiting = health.report("readyz", checks, verbose=False)
@@ -92,14 +92,14 @@ async def test_a_check_that_fails_says_what_is_missing() -> None:
     assert verbose.text == "[+]ping ok\n[+]caches ok\nreadyz check passed\n"
 
 
-async def test_many_missing_things_are_not_all_told() -> None:
-    found = health.report("readyz", [Check("many", lambda: ["x"] * 50)], verbose=False)
+async def test_a_long_list_of_missing_items_is_shortened() -> None:
+    found = health.report("readyz", [HealthCheck("many", lambda: ["x"] * 50)], verbose=False)
 
     assert found.text.count("x") == 20
     assert "and 30 more" in found.text
 
 
-async def test_a_line_logged_deep_inside_a_reconcile_tells_which() -> None:
+async def test_a_log_line_inside_a_reconcile_carries_its_request() -> None:
     records: list[logging.LogRecord] = []
 
     class Keep(logging.Handler):
@@ -110,7 +110,7 @@ async def test_a_line_logged_deep_inside_a_reconcile_tells_which() -> None:
     handler = Keep()
     handler.addFilter(ContextFilter())
     logger.addHandler(handler)
-    plane = Plane()
+    plane = FakePlane()
     for name in "ab":
         plane.put(name)
 

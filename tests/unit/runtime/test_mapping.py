@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from datum_compute.api.meta import Object, ObjectMeta, OwnerReference
-from datum_compute.runtime.mapping import controller_owner, itself, label_value, owner_of_kind
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import (
+    controller_owner,
+    itself,
+    label_value,
+    owner_of_kind,
+)
 
 
 def _part(*owners: OwnerReference, **labels: str) -> Object:

@@ -12,17 +12,17 @@ from datum_compute.client import errors
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.mapping import itself
-from datum_compute.runtime.metrics import Registry, render_together
+from datum_compute.runtime.metrics.registry import MetricsRegistry, render_together
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Result, Terminal, Waiting, after
+from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.unit.runtime.plane import WIDGETS, Plane
-from tests.unit.runtime.running import running
+from tests.support.runtime.blocks import running
+from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 
 
 def test_a_counter_and_a_gauge_in_the_text_format() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.gauge("b_now", "How much.").labels().set(2.5)
     requests = registry.counter("a_total", "How many.", "code", "method")
     requests.labels("200", "GET").inc()
@@ -41,7 +41,7 @@ def test_a_counter_and_a_gauge_in_the_text_format() -> None:
 
 
 def test_a_histogram_counts_upwards_and_includes_its_bounds() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     seconds = registry.histogram("s", "Time.", "who", buckets=(0.1, 1.0)).labels("me")
     for value in (0.1, 0.5, 7.0):
         seconds.observe(value)
@@ -56,7 +56,7 @@ def test_a_histogram_counts_upwards_and_includes_its_bounds() -> None:
 
 
 def test_text_from_elsewhere_cannot_break_a_line() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.counter("x_total", "One\nline \\ only.", "text").labels('a"b\\c\nd').inc()
 
     assert registry.render() == (
@@ -67,7 +67,7 @@ def test_text_from_elsewhere_cannot_break_a_line() -> None:
 
 
 def test_series_are_in_order_whoever_came_first() -> None:
-    one, other = Registry(), Registry()
+    one, other = MetricsRegistry(), MetricsRegistry()
     for registry, values in ((one, "ab"), (other, "ba")):
         for value in values:
             registry.gauge("g", "", "of").labels(value).set(1)
@@ -76,7 +76,7 @@ def test_series_are_in_order_whoever_came_first() -> None:
 
 
 def test_parts_that_do_not_know_each_other_count_together() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     end = registry.counter("n_total", "", "of").labels("x").track(lambda: 3)
     registry.counter("n_total", "", "of").labels("x").inc()
     assert registry.counter("n_total", "", "of").value("x") == 4
@@ -87,7 +87,7 @@ def test_parts_that_do_not_know_each_other_count_together() -> None:
 
 
 def test_a_gauge_adds_up_or_takes_the_greatest() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     for value in (2.0, 5.0):
         registry.gauge("all", "").labels().track(partial(float, value))
         registry.gauge("most", "", combine=max).labels().track(partial(float, value))
@@ -97,7 +97,7 @@ def test_a_gauge_adds_up_or_takes_the_greatest() -> None:
 
 
 def test_sampled_series_come_and_go() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     there: dict[tuple[str, ...], float] = {("a",): 1.0, ("b",): 2.0}
     end = registry.gauge("s", "", "of").sample(lambda: there)
     assert registry.gauge("s", "", "of").value("b") == 2
@@ -110,7 +110,7 @@ def test_sampled_series_come_and_go() -> None:
 
 
 def test_registries_are_read_together_as_one() -> None:
-    one, other, both = Registry(), Registry(), Registry()
+    one, other, both = MetricsRegistry(), MetricsRegistry(), MetricsRegistry()
     for registry, weight in ((one, 1.0), (both, 1.0), (other, 2.0), (both, 2.0)):
         registry.counter("a_total", "A.", "of").labels("x").inc(weight)
         registry.histogram("h", "H.", "of", buckets=(1.0,)).labels("x").observe(weight)
@@ -123,7 +123,7 @@ def test_registries_are_read_together_as_one() -> None:
 
 
 def test_one_name_means_one_thing() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.counter("n_total", "", "of")
 
     with pytest.raises(ValueError, match="n_total is a counter with labels"):
@@ -159,7 +159,7 @@ class Outcomes:
 
 
 async def test_runs_are_counted_under_the_names_of_controller_runtime() -> None:
-    env, plane, registry = SimulatedEnvironment(), Plane(), Registry()
+    env, plane, registry = SimulatedEnvironment(), FakePlane(), MetricsRegistry()
     fleet = StaticFleet("fleet", {"one": plane}, env)
     controller = Controller("c", fleet, Outcomes(), watches=[Watch(fleet, WIDGETS, itself)])
     manager = Manager("test", env, metrics=registry)
@@ -199,7 +199,7 @@ async def test_runs_are_counted_under_the_names_of_controller_runtime() -> None:
 
 
 async def test_a_run_that_does_not_end_is_seen() -> None:
-    env, plane, registry = SimulatedEnvironment(), Plane(), Registry()
+    env, plane, registry = SimulatedEnvironment(), FakePlane(), MetricsRegistry()
     plane.put("a")
 
     async def hang(_: Request) -> None:
@@ -220,7 +220,7 @@ async def test_a_run_that_does_not_end_is_seen() -> None:
 
 
 async def test_requests_that_cannot_run_are_counted() -> None:
-    env, plane, registry = SimulatedEnvironment(), Plane(), Registry()
+    env, plane, registry = SimulatedEnvironment(), FakePlane(), MetricsRegistry()
 
     async def nothing(_: Request) -> None:
         return None

@@ -7,9 +7,9 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.runtime import patch
+from datum_compute.runtime.writes import patch
 from datum_compute.testing.server import embedded_server
-from tests.e2e.simulation import workload
+from tests.support.simulation.platform import workload
 
 
 async def status_of(client: Client) -> int:

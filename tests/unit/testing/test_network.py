@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator
 import pytest
 
 from datum_compute.client import errors
-from datum_compute.client.transport import Request, Response, Transport
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.network import Direction, Network
-from datum_compute.testing.trace import Trace
-from datum_compute.testing.weather import (
-    CALM,
+from datum_compute.testing.network import Direction, SimulatedNetwork
+from datum_compute.testing.network_faults import (
     LATE_SECONDS,
+    NO_FAULTS,
     SLOW_SECONDS,
-    Weather,
-    draw_weather,
+    NetworkFaults,
+    draw_faults,
 )
+from datum_compute.testing.trace import Trace
 
-WRITE = Request("PATCH", "/apis/example.com/v1/widgets/a")
-READ = Request("GET", "/apis/example.com/v1/widgets/a")
-WATCH = Request("GET", "/apis/example.com/v1/widgets", (("watch", "true"),))
+WRITE = HttpRequest("PATCH", "/apis/example.com/v1/widgets/a")
+READ = HttpRequest("GET", "/apis/example.com/v1/widgets/a")
+WATCH = HttpRequest("GET", "/apis/example.com/v1/widgets", (("watch", "true"),))
 
 
 class Server:
@@ -33,12 +33,12 @@ class Server:
         self.arrived: list[str] = []
         self.watches: list[asyncio.Queue[bytes]] = []
 
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         if request.query:
             self.watches.append(asyncio.Queue())
-            return Response(200, stream=self._messages(self.watches[-1]))
+            return HttpResponse(200, stream=self._messages(self.watches[-1]))
         self.arrived.append(f"{request.method} {request.path}")
-        return Response(200, body=str(len(self.arrived)).encode())
+        return HttpResponse(200, body=str(len(self.arrived)).encode())
 
     async def close(self) -> None: ...
 
@@ -55,17 +55,17 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def network(weather: Weather = CALM, seed: int = 1) -> Network:
-    return Network(SimulatedEnvironment(seed), weather=weather)
+def network(weather: NetworkFaults = NO_FAULTS, seed: int = 1) -> SimulatedNetwork:
+    return SimulatedNetwork(SimulatedEnvironment(seed), faults=weather)
 
 
-async def messages(transport: Transport, watch: Request = WATCH) -> AsyncIterator[bytes]:
+async def messages(transport: Transport, watch: HttpRequest = WATCH) -> AsyncIterator[bytes]:
     response = await transport.send(watch, timeout=30)
     assert response.stream is not None
     return response.stream
 
 
-async def test_on_a_calm_day_everything_arrives_once_and_at_once() -> None:
+async def test_without_faults_everything_arrives_once_and_at_once() -> None:
     server = Server()
     async with network() as calm:
         response = await calm.transport("cell", "hub", server).send(WRITE, timeout=30)
@@ -75,7 +75,7 @@ async def test_on_a_calm_day_everything_arrives_once_and_at_once() -> None:
 
 async def test_a_lost_request_never_arrives() -> None:
     server = Server()
-    async with network(Weather(lose_request=1.0)) as bad:
+    async with network(NetworkFaults(lose_request=1.0)) as bad:
         with pytest.raises(errors.TransportFailure):
             await bad.transport("cell", "hub", server).send(WRITE, timeout=30)
 
@@ -84,7 +84,7 @@ async def test_a_lost_request_never_arrives() -> None:
 
 async def test_a_request_whose_reply_is_lost_was_carried_out() -> None:
     server = Server()
-    async with network(Weather(lose_reply=1.0)) as bad:
+    async with network(NetworkFaults(lose_reply=1.0)) as bad:
         with pytest.raises(errors.TransportFailure):
             await bad.transport("cell", "hub", server).send(WRITE, timeout=30)
 
@@ -93,7 +93,7 @@ async def test_a_request_whose_reply_is_lost_was_carried_out() -> None:
 
 async def test_a_late_request_arrives_after_its_caller_gave_it_up() -> None:
     server = Server()
-    async with network(Weather(late_request=1.0)) as bad:
+    async with network(NetworkFaults(late_request=1.0)) as bad:
         with pytest.raises(errors.Disconnected):
             await bad.transport("cell", "hub", server).send(WRITE, timeout=30)
         assert server.arrived == []
@@ -105,16 +105,16 @@ async def test_a_late_request_arrives_after_its_caller_gave_it_up() -> None:
 @pytest.mark.parametrize(("method", "times"), [("PATCH", 2), ("DELETE", 2), ("POST", 1)])
 async def test_a_doubled_request_arrives_twice_unless_it_creates(method: str, times: int) -> None:
     server = Server()
-    async with network(Weather(duplicate=1.0)) as bad:
-        await bad.transport("cell", "hub", server).send(Request(method, "/x"), timeout=30)
+    async with network(NetworkFaults(duplicate=1.0)) as bad:
+        await bad.transport("cell", "hub", server).send(HttpRequest(method, "/x"), timeout=30)
 
     assert len(server.arrived) == times
 
 
 async def test_a_stray_arrives_again_when_its_caller_has_the_answer() -> None:
     server = Server()
-    async with network(Weather(stray=1.0)) as bad:
-        await bad.transport("cell", "hub", server).send(Request("POST", "/x"), timeout=30)
+    async with network(NetworkFaults(stray=1.0)) as bad:
+        await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
         await bad.transport("cell", "hub", server).send(READ, timeout=30)
         assert server.arrived.count("POST /x") == 1
         bad.kill("cell")
@@ -125,8 +125,8 @@ async def test_a_stray_arrives_again_when_its_caller_has_the_answer() -> None:
 
 async def test_no_stray_comes_through_a_cut() -> None:
     server = Server()
-    async with network(Weather(stray=1.0)) as bad:
-        await bad.transport("cell", "hub", server).send(Request("POST", "/x"), timeout=30)
+    async with network(NetworkFaults(stray=1.0)) as bad:
+        await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
         bad.partition("cell", "hub")
         await asyncio.sleep(LATE_SECONDS)
 
@@ -135,17 +135,17 @@ async def test_no_stray_comes_through_a_cut() -> None:
 
 async def test_requests_overtake_one_another_where_ways_take_time() -> None:
     server = Server()
-    async with network(Weather(delay=1.0)) as slow, TaskGroup("callers") as tasks:
+    async with network(NetworkFaults(delay=1.0)) as slow, TaskGroup("callers") as tasks:
         link = slow.transport("cell", "hub", server)
         for number in range(10):
-            tasks.start(link.send(Request("PATCH", f"/{number}"), timeout=30), name=str(number))
+            tasks.start(link.send(HttpRequest("PATCH", f"/{number}"), timeout=30), name=str(number))
 
     assert len(server.arrived) == 10
     assert server.arrived != sorted(server.arrived)
 
 
-async def test_a_slow_way_is_bounded_by_the_callers_patience() -> None:
-    async with network(Weather(slow=1.0)) as slow:
+async def test_a_slow_path_is_bounded_by_the_callers_timeout() -> None:
+    async with network(NetworkFaults(slow=1.0)) as slow:
         link = slow.transport("cell", "hub", Server())
         await link.send(READ, timeout=2 * SLOW_SECONDS)
         began = now()
@@ -220,9 +220,9 @@ async def test_a_loud_partition_breaks_watches_at_once() -> None:
             await anext(stream)
 
 
-async def test_a_watch_breaks_between_messages_in_bad_weather() -> None:
+async def test_a_watch_breaks_between_messages_under_faults() -> None:
     server = Server()
-    async with network(Weather(break_stream=1.0)) as bad:
+    async with network(NetworkFaults(break_stream=1.0)) as bad:
         stream = await messages(bad.transport("cell", "hub", server))
         server.tell(b"1")
         assert await anext(stream) == b"1"
@@ -247,7 +247,7 @@ async def test_a_watch_lags_in_order_while_reads_are_live() -> None:
 
 async def test_a_kind_lags_and_not_all_that_lies_below_one_of_its_name() -> None:
     server = Server()
-    below = Request("GET", f"/clusters/dfw{WATCH.path}", WATCH.query)
+    below = HttpRequest("GET", f"/clusters/dfw{WATCH.path}", WATCH.query)
     async with network() as lagging:
         lagging.lags["cell", "clusters"] = 7.0
         stream = await messages(lagging.transport("cell", "hub", server), below)
@@ -258,7 +258,7 @@ async def test_a_kind_lags_and_not_all_that_lies_below_one_of_its_name() -> None
 
 async def test_what_a_dead_process_sent_may_still_arrive_and_nothing_else() -> None:
     server = Server()
-    async with network(Weather(delay=5.0)) as slow, TaskGroup("process") as tasks:
+    async with network(NetworkFaults(delay=5.0)) as slow, TaskGroup("process") as tasks:
         link = slow.transport("cell", "hub", server)
         sent = tasks.start(link.send(WRITE, timeout=30), name="sent before")
         await asyncio.sleep(0)
@@ -293,9 +293,9 @@ async def test_the_course_follows_from_the_seed() -> None:
 
 async def _course(seed: int) -> list[str]:
     """What was noted, without its time: the three courses follow one another."""
-    weather = Weather(lose_request=0.3, duplicate=0.3, lose_reply=0.3)
+    weather = NetworkFaults(lose_request=0.3, duplicate=0.3, lose_reply=0.3)
     trace = Trace()
-    async with Network(SimulatedEnvironment(seed), trace, weather) as bad:
+    async with SimulatedNetwork(SimulatedEnvironment(seed), trace, weather) as bad:
         link = bad.transport("cell", "hub", Server())
         for _ in range(20):
             try:
@@ -305,8 +305,8 @@ async def _course(seed: int) -> list[str]:
     return [line.partition(" ")[2] for line in trace.lines]
 
 
-def test_half_of_all_days_know_a_given_fault() -> None:
-    days = [draw_weather(SimulatedEnvironment(seed)) for seed in range(200)]
+def test_half_of_all_seeds_have_a_given_fault() -> None:
+    days = [draw_faults(SimulatedEnvironment(seed)) for seed in range(200)]
 
     for kind in (
         "lose_request",
@@ -318,4 +318,4 @@ def test_half_of_all_days_know_a_given_fault() -> None:
         "lag",
     ):
         assert 60 < sum(getattr(day, kind) > 0 for day in days) < 140
-    assert str(CALM) == "calm"
+    assert str(NO_FAULTS) == "calm"

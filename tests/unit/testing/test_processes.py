@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from datum_compute.client import errors
-from datum_compute.client.transport import Request, Response
+from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.environment import START, SimulatedEnvironment, SkewedEnvironment
-from datum_compute.testing.network import Network
+from datum_compute.testing.network import SimulatedNetwork
 from datum_compute.testing.processes import Process
 
 
@@ -19,9 +19,9 @@ class Server:
     def __init__(self) -> None:
         self.arrived: list[str] = []
 
-    async def send(self, request: Request, *, timeout: float | None = None) -> Response:
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         self.arrived.append(request.path)
-        return Response(200)
+        return HttpResponse(200)
 
     async def close(self) -> None: ...
 
@@ -29,7 +29,7 @@ class Server:
 class Counting:
     """Says a number every second, and a last word when it is stopped."""
 
-    def __init__(self, network: Network, server: Server) -> None:
+    def __init__(self, network: SimulatedNetwork, server: Server) -> None:
         self._transport = network.transport("counting", "hub", server)
         self._ready = asyncio.Event()
 
@@ -38,7 +38,7 @@ class Counting:
         try:
             while True:
                 number += 1
-                await self._transport.send(Request("POST", f"/{number}"))
+                await self._transport.send(HttpRequest("POST", f"/{number}"))
                 self._ready.set()
                 await asyncio.sleep(1)
         finally:
@@ -46,7 +46,7 @@ class Counting:
 
     async def _say_goodbye(self) -> None:
         try:
-            await self._transport.send(Request("POST", "/goodbye"))
+            await self._transport.send(HttpRequest("POST", "/goodbye"))
         except errors.TransportFailure:
             pass
 
@@ -54,10 +54,10 @@ class Counting:
         await self._ready.wait()
 
 
-async def test_a_crash_leaves_no_last_word_and_no_memory() -> None:
+async def test_a_crash_runs_no_cleanup_and_keeps_no_memory() -> None:
     server = Server()
     env = SimulatedEnvironment()
-    async with Network(env) as network, TaskGroup("world") as tasks:
+    async with SimulatedNetwork(env) as network, TaskGroup("world") as tasks:
         process = Process("counting", lambda _: Counting(network, server), env, network)
         running = tasks.start(process.run(), name="counting")
         await process.wait_ready()
@@ -81,7 +81,7 @@ async def test_a_program_that_fails_by_itself_fails_the_world() -> None:
 
     env = SimulatedEnvironment()
     with pytest.raises(ValueError, match="a mistake"):
-        async with Network(env) as network:
+        async with SimulatedNetwork(env) as network:
             await Process("failing", lambda _: Failing(), env, network).run()
 
 

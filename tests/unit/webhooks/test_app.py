@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from datum_compute.webhooks.app import BODY_SECONDS, MAX_BODY, WebhookApp
-from datum_compute.webhooks.projects import Projects
+from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, WorkloadReviews
-from tests.decisions.workloads import CONTAINER
-from tests.unit.webhooks.serving import ask, request
+from tests.support.decisions.workloads import CONTAINER
+from tests.support.webhooks.server import ask, request
 
-APP = WebhookApp(WorkloadReviews(Projects(lambda _: None)))
+APP = WebhookApp(WorkloadReviews(OfferReader(lambda _: None)))
 REVIEW = request(CONTAINER)
 
 
@@ -62,7 +62,7 @@ def having(**more: Any) -> dict[str, Any]:
     ids=lambda value: str(value)[:40],
 )
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
-async def test_what_is_no_review_is_a_bad_request(path: str, body: Any, said: str) -> None:
+async def test_a_body_that_is_no_review_is_a_bad_request(path: str, body: Any, said: str) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     code, answer = await ask(APP, path, raw)

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from datum_compute.assembly.manager import serving
-from datum_compute.assembly.manager.serving import TlsFiles
+from datum_compute.apiserver.http.certificates import ensure_certificates
+from datum_compute.assembly.manager import http_server
+from datum_compute.assembly.manager.http_server import TlsFiles
 from datum_compute.env import SystemEnvironment
-from datum_compute.platform.apiserver.certificates import ensure_certificates
 from datum_compute.webhooks.app import WebhookApp
 from datum_compute.webhooks.workload import VALIDATE_PATH
-from tests.decisions.workloads import CONTAINER, changed
-from tests.unit.webhooks.serving import request, webhooks
+from tests.support.decisions.workloads import CONTAINER, with_changes
+from tests.support.webhooks.server import request, webhooks
 
 pytestmark = pytest.mark.realtime
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.realtime
 async def served(app: WebhookApp, tls: TlsFiles) -> AsyncIterator[int]:
     bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        serving.serve(
+        http_server.serve(
             app,
             host="127.0.0.1",
             port=0,
@@ -70,7 +70,7 @@ async def test_reviews_are_answered_over_tls_before_and_after_a_renewal(tmp_path
         (tmp_path / name).mkdir()
         ensure_certificates(tmp_path / name, SystemEnvironment())
     _install(tmp_path / "old", files)
-    bad = changed(CONTAINER, {"PLACEMENT.cityCodes": ["XXX"]})
+    bad = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["XXX"]})
 
     async with webhooks() as hooks, served(hooks.app, files) as port:
         authority = tmp_path / "old" / "ca.crt"

@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from datum_compute.api import core
+from datum_compute.apiserver.objects.patches import json_patch
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.admission import with_defaults
-from datum_compute.platform.apiserver.patching import json_patch
 from datum_compute.webhooks.app import WebhookApp
-from datum_compute.webhooks.projects import READ_SECONDS, Projects
+from datum_compute.webhooks.projects import READ_SECONDS, OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
-from tests.decisions.workloads import CONTAINER, changed
-from tests.unit.webhooks.serving import ANA, Rules, Webhooks, bind, request, webhooks
+from tests.support.decisions.workloads import CONTAINER, with_changes
+from tests.support.webhooks.server import (
+    ANA,
+    NetworkAuthorizer,
+    WebhookServer,
+    bind,
+    request,
+    webhooks,
+)
 
 CPU = {"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}
 
@@ -31,7 +38,7 @@ async def test_a_good_workload_is_allowed() -> None:
 async def test_a_location_not_bound_to_the_project_is_refused_with_the_bound_ones_listed() -> None:
     async with webhooks(cities=("DFW", "LHR")) as hooks:
         await bind(hooks.embedded.client("project/demo"), "SIN", available=False)
-        workload = changed(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "XXX", "SIN"]})
+        workload = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "XXX", "SIN"]})
         response = await hooks.validate(request(workload))
 
     assert response["allowed"] is False
@@ -68,20 +75,20 @@ async def test_a_city_is_known_from_the_moment_it_is_bound() -> None:
         assert (await hooks.validate(request(CONTAINER)))["allowed"] is True
 
 
-async def test_all_faults_are_told_at_once_up_to_a_number() -> None:
+async def test_all_faults_are_reported_at_once_up_to_a_limit() -> None:
     variables = [{"name": f"V{i}", "value": i} for i in range(100)]
     async with webhooks() as hooks:
-        response = await hooks.validate(request(changed(CONTAINER, {"APP.env": variables})))
+        response = await hooks.validate(request(with_changes(CONTAINER, {"APP.env": variables})))
 
     assert len(response["status"]["details"]["causes"]) == 64
     assert response["status"]["message"].endswith("] and 36 more")
 
 
 async def test_warnings_stand_beside_the_verdict() -> None:
-    workload = changed(CONTAINER, {"SCALE.metrics": [CPU]})
+    workload = with_changes(CONTAINER, {"SCALE.metrics": [CPU]})
     async with webhooks() as hooks:
         response = await hooks.validate(request(workload))
-        bad = await hooks.validate(request(changed(workload, {"APP.image": ""})))
+        bad = await hooks.validate(request(with_changes(workload, {"APP.image": ""})))
 
     assert response["allowed"] is True
     assert response["warnings"][0].startswith("autoscaling is not active")
@@ -89,8 +96,8 @@ async def test_warnings_stand_beside_the_verdict() -> None:
 
 
 async def test_a_missing_network_is_warned_about() -> None:
-    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "lab"})
-    async with webhooks(rules=Rules(frozenset({"lab"}))) as hooks:
+    workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "lab"})
+    async with webhooks(rules=NetworkAuthorizer(frozenset({"lab"}))) as hooks:
         response = await hooks.validate(request(workload))
 
     assert response["allowed"] is True
@@ -119,7 +126,7 @@ async def test_there_is_no_patch_where_nothing_is_missing() -> None:
 
 
 async def test_a_network_that_may_not_be_used_is_refused() -> None:
-    async with webhooks(rules=Rules(frozenset())) as hooks:
+    async with webhooks(rules=NetworkAuthorizer(frozenset())) as hooks:
         response = await hooks.validate(request(CONTAINER))
 
     assert response["status"]["details"]["causes"] == [
@@ -132,8 +139,10 @@ async def test_a_network_that_may_not_be_used_is_refused() -> None:
 
 
 async def test_each_network_of_each_interface_is_asked_about() -> None:
-    rules = Rules(frozenset({"default", "lab"}))
-    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[1]": {"network": {"name": "lab"}}})
+    rules = NetworkAuthorizer(frozenset({"default", "lab"}))
+    workload = with_changes(
+        CONTAINER, {"TEMPLATE.networkInterfaces[1]": {"network": {"name": "lab"}}}
+    )
     async with webhooks(rules=rules) as hooks:
         await hooks.validate(request(workload))
 
@@ -164,8 +173,8 @@ class Recording:
 async def test_the_review_carries_user_groups_uid_and_extra() -> None:
     async with webhooks() as hooks:
         client: Any = Recording(hooks.embedded.client("project/demo"))
-        app = WebhookApp(WorkloadReviews(Projects(lambda _: client)))
-        await Webhooks(app, hooks.embedded).validate(request(CONTAINER))
+        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: client)))
+        await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
     ((resource, body),) = client.created
     assert resource == core.SUBJECT_ACCESS_REVIEWS
@@ -179,7 +188,7 @@ async def test_the_namespace_is_the_one_that_is_written_to() -> None:
     named = {"TEMPLATE.networkInterfaces[0].network.namespace": "default"}
     async with webhooks() as hooks:
         for metadata in ({"name": "api"}, {"name": "api", "namespace": "other"}):
-            workload = changed(CONTAINER, {**named, "metadata": metadata})
+            workload = with_changes(CONTAINER, {**named, "metadata": metadata})
             assert (await hooks.validate(request(workload)))["allowed"] is True
 
 
@@ -187,11 +196,11 @@ async def test_the_namespace_is_the_one_that_is_written_to() -> None:
 
 
 async def test_an_update_is_judged_by_what_it_brings_in() -> None:
-    rules = Rules()
+    rules = NetworkAuthorizer()
     async with webhooks(cities=("DFW", "IAD"), rules=rules) as hooks:  # LHR has gone
         rules.networks = frozenset()
-        image = changed(CONTAINER, {"APP.image": "b:2"})
-        city = changed(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "LHR", "SIN"]})
+        image = with_changes(CONTAINER, {"APP.image": "b:2"})
+        city = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "LHR", "SIN"]})
 
         assert (await hooks.validate(request(image, CONTAINER)))["allowed"] is True
         refused = await hooks.validate(request(city, CONTAINER))
@@ -213,7 +222,7 @@ async def test_what_is_no_write_of_a_spec_is_not_judged(more: dict[str, Any]) ->
 async def test_a_dry_run_is_answered_like_any_other() -> None:
     async with webhooks() as hooks:
         good = await hooks.validate(request(CONTAINER, dryRun=True))
-        bad = await hooks.validate(request(changed(CONTAINER, {"APP.image": ""}), dryRun=True))
+        bad = await hooks.validate(request(with_changes(CONTAINER, {"APP.image": ""}), dryRun=True))
 
     assert (good["allowed"], bad["allowed"]) == (True, False)
 
@@ -292,8 +301,8 @@ async def test_what_cannot_be_read_is_a_refusal_that_says_so_and_may_be_retried(
     started = loop.time()
     broken: Any = Broken(error)
     async with webhooks() as hooks:
-        app = WebhookApp(WorkloadReviews(Projects(lambda _: broken)))
-        response = await Webhooks(app, hooks.embedded).validate(request(CONTAINER))
+        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: broken)))
+        response = await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
     assert (response["allowed"], response["status"]["code"]) == (False, 503)
     assert f'project "demo" {said}' in response["status"]["message"]
@@ -301,21 +310,21 @@ async def test_what_cannot_be_read_is_a_refusal_that_says_so_and_may_be_retried(
 
 
 async def test_a_controller_can_note_its_finalizer_whatever_is_down() -> None:
-    noted = changed(
+    noted = with_changes(
         CONTAINER, {"metadata.finalizers": ["compute.datumapis.com/workload-controller"]}
     )
     broken: Any = Broken(errors.ConnectFailed("down"))
     async with webhooks() as hooks:
-        app = WebhookApp(WorkloadReviews(Projects(lambda _: broken)))
+        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: broken)))
         controller = {"username": "compute-management", "groups": [], "extra": {}}
         review = request(noted, CONTAINER, user=controller)
 
-        assert (await Webhooks(app, hooks.embedded).validate(review))["allowed"] is True
+        assert (await WebhookServer(app, hooks.embedded).validate(review))["allowed"] is True
 
 
 async def test_names_that_cannot_be_are_not_looked_up() -> None:
     """What a user calls a network becomes part of a path."""
-    workload = changed(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "../x"})
+    workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "../x"})
     async with webhooks() as hooks:
         response = await hooks.validate(request(workload))
 

@@ -20,10 +20,10 @@ __all__ = [
     "SELF_SUBJECT_REVIEWS",
     "SUBJECT_ACCESS_REVIEWS",
     "TOKEN_REVIEWS",
-    "AccessVerdict",
     "SelfSubjectReview",
     "SelfSubjectReviewStatus",
     "SubjectAccessReview",
+    "SubjectAccessReviewStatus",
     "TokenReview",
     "TokenReviewStatus",
     "UserInfo",
@@ -62,7 +62,7 @@ class UserInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     behalf of this user must carry it on."""
 
 
-class AccessVerdict(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SubjectAccessReviewStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     allowed: bool = False
     denied: bool = False
     """A plain no; without it and without allowed, nobody had an opinion."""
@@ -74,7 +74,7 @@ class SubjectAccessReview(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     """May somebody do something? Also the answer to the question about oneself."""
 
     metadata: ObjectMeta = ObjectMeta()
-    status: AccessVerdict = AccessVerdict()
+    status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
 
 
 class SelfSubjectReviewStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,7 +6,7 @@ picks clusters, and writes one Work per cluster, whose manifest the member recei
 
 from datum_compute.api.karmada.bindings import *  # noqa: F403
 from datum_compute.api.karmada.clusters import *  # noqa: F403
+from datum_compute.api.karmada.constants import *  # noqa: F403
 from datum_compute.api.karmada.interpreter import *  # noqa: F403
 from datum_compute.api.karmada.policies import *  # noqa: F403
-from datum_compute.api.karmada.vocabulary import *  # noqa: F403
 from datum_compute.api.karmada.works import *  # noqa: F403

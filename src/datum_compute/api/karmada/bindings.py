@@ -7,13 +7,13 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
-from datum_compute.api.karmada import vocabulary as words
+from datum_compute.api.karmada import constants
 from datum_compute.api.karmada.policies import PolicyPlacement
 from datum_compute.api.meta import EMPTY, ObjectMeta
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "RESOURCE_BINDINGS",
@@ -30,19 +30,19 @@ RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", 
 
 RESOURCE_BINDING_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_SCHEDULED,
-        true=(words.REASON_SUCCESS,),
+        constants.CONDITION_SCHEDULED,
+        true=(constants.REASON_SUCCESS,),
         false=(
-            words.REASON_NO_CLUSTER_FIT,
-            words.REASON_UNSCHEDULABLE,
-            words.REASON_SCHEDULER_ERROR,
-            words.REASON_QUOTA_EXCEEDED,
+            constants.REASON_NO_CLUSTER_FIT,
+            constants.REASON_UNSCHEDULABLE,
+            constants.REASON_SCHEDULER_ERROR,
+            constants.REASON_QUOTA_EXCEEDED,
         ),
     ),
     DeclaredCondition(
-        words.CONDITION_FULLY_APPLIED,
-        true=(words.REASON_FULLY_APPLIED_SUCCESS,),
-        false=(words.REASON_FULLY_APPLIED_FAILED,),
+        constants.CONDITION_FULLY_APPLIED,
+        true=(constants.REASON_FULLY_APPLIED_SUCCESS,),
+        false=(constants.REASON_FULLY_APPLIED_FAILED,),
     ),
 )
 

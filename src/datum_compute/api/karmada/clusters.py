@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
-from datum_compute.api.karmada import vocabulary as words
+from datum_compute.api.karmada import constants
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "CLUSTERS",
@@ -21,7 +21,7 @@ __all__ = [
     "Cluster",
     "ClusterSpec",
     "ClusterStatus",
-    "SecretReference",
+    "LocalSecretReference",
     "Taint",
 ]
 
@@ -29,19 +29,19 @@ CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", nam
 
 CLUSTER_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_READY,
-        true=(words.REASON_CLUSTER_READY,),
-        false=(words.REASON_CLUSTER_NOT_READY, words.REASON_CLUSTER_NOT_REACHABLE),
+        constants.CONDITION_READY,
+        true=(constants.REASON_CLUSTER_READY,),
+        false=(constants.REASON_CLUSTER_NOT_READY, constants.REASON_CLUSTER_NOT_REACHABLE),
     ),
     DeclaredCondition(
-        words.CONDITION_COMPLETE_API_ENABLEMENTS,
-        true=(words.REASON_COMPLETE,),
-        false=(words.REASON_PARTIAL,),
+        constants.CONDITION_COMPLETE_API_ENABLEMENTS,
+        true=(constants.REASON_COMPLETE,),
+        false=(constants.REASON_PARTIAL,),
     ),
 )
 
 
-class SecretReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class LocalSecretReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: Annotated[str, described("Namespace of the Secret.")] = ""
     name: Annotated[str, described("Name of the Secret.")] = ""
 
@@ -66,9 +66,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         described("Who moves objects to the cluster.", required=True, enum=["Push", "Pull"]),
     ] = "Push"
     api_endpoint: Annotated[str, described("Address of its API server.")] = ""
-    secret_ref: Annotated[SecretReference | None, described("Credential for it.")] = None
+    secret_ref: Annotated[LocalSecretReference | None, described("Credential for it.")] = None
     impersonator_secret_ref: Annotated[
-        SecretReference | None, described("Credential for acting as others.")
+        LocalSecretReference | None, described("Credential for acting as others.")
     ] = None
     insecure_skip_tls_verification: Annotated[
         bool, described("Whether its certificate is not checked.")

@@ -8,7 +8,7 @@ import msgspec
 
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "INTERPRETER_CUSTOMIZATIONS",

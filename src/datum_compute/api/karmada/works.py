@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
-from datum_compute.api.karmada import vocabulary as words
+from datum_compute.api.karmada import constants
 from datum_compute.api.meta import EMPTY, ObjectMeta
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "WORKS",
@@ -28,14 +28,14 @@ WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
 
 WORK_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_APPLIED,
-        true=(words.REASON_APPLIED_SUCCESSFUL,),
-        false=(words.REASON_APPLIED_FAILED,),
+        constants.CONDITION_APPLIED,
+        true=(constants.REASON_APPLIED_SUCCESSFUL,),
+        false=(constants.REASON_APPLIED_FAILED,),
     ),
     DeclaredCondition(
-        words.CONDITION_DISPATCHING,
-        true=(words.REASON_DISPATCHING,),
-        false=(words.REASON_SUSPEND_DISPATCHING,),
+        constants.CONDITION_DISPATCHING,
+        true=(constants.REASON_DISPATCHING,),
+        false=(constants.REASON_SUSPEND_DISPATCHING,),
     ),
 )
 

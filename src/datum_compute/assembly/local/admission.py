@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.apiserver.request.admission import Admission
 from datum_compute.client.protocol import Client
-from datum_compute.platform.apiserver.admission import Admission
-from datum_compute.platform.quota import ClaimReviews
-from datum_compute.webhooks.projects import ClientOf, Projects
+from datum_compute.standins.milo_quota import ClaimReviews
+from datum_compute.webhooks.projects import ClientOf, OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
 
 NAME = "workloads.compute.datumapis.com"
@@ -17,7 +17,7 @@ CLAIMS_NAME = "resourceclaims.quota.miloapis.com"
 
 
 def build_admission(client_of: ClientOf) -> Admission:
-    reviews = WorkloadReviews(Projects(client_of))
+    reviews = WorkloadReviews(OfferReader(client_of))
     resources = frozenset({compute.WORKLOADS.group_resource})
     return Admission(NAME, resources, reviews.mutate, reviews.validate)
 

@@ -20,10 +20,15 @@ import msgspec
 from datum_compute.api import conditions, crds, karmada
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.request import access, routes
+from datum_compute.apiserver.request.access import Authorizer
+from datum_compute.apiserver.request.roles import Roles
+from datum_compute.apiserver.server import ApiServer
+from datum_compute.apiserver.storage.store import Listener, Store
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
-from datum_compute.assembly.local.cut import Cuts
-from datum_compute.assembly.local.lines import InstanceLines
+from datum_compute.assembly.local.partitions import Partitions
+from datum_compute.assembly.local.provider_logs import ProviderLogs
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.client.client import ApiClient
@@ -32,29 +37,24 @@ from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.controllers.management.federation import federator, policy_keeper
+from datum_compute.controllers.management.federation import federator, policy_cleanup_controller
 from datum_compute.controllers.management.projection import projector
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.env import Environment
+from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
-from datum_compute.fleets.tenants import TenantFleet
-from datum_compute.platform.apiserver import access, routing
-from datum_compute.platform.apiserver.access import Authorizer
-from datum_compute.platform.apiserver.roles import Roles
-from datum_compute.platform.apiserver.server import ApiServer
-from datum_compute.platform.apiserver.storage import Listener, Store
-from datum_compute.platform.entitlements import Approval, entitlement_controllers
-from datum_compute.platform.network import network_controllers, network_mirror_controllers
-from datum_compute.platform.projects import project_controllers
-from datum_compute.platform.propagation import propagation_controllers
-from datum_compute.platform.quota import quota_controllers
 from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.metrics import Registry, render_together
+from datum_compute.runtime.metrics.registry import MetricsRegistry, render_together
 from datum_compute.runtime.tasks import TaskGroup
-from datum_compute.runtime.turns import Turns
+from datum_compute.runtime.workqueue.start_limiter import StartLimiter
+from datum_compute.standins.karmada import karmada_controllers
+from datum_compute.standins.milo_entitlements import Approval, entitlement_controllers
+from datum_compute.standins.milo_projects import project_controllers
+from datum_compute.standins.milo_quota import quota_controllers
+from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
 
 ADMIN = "local-admin"
 
@@ -67,10 +67,10 @@ MIRROR = "standin-network-mirror"
 CENTRE = ""
 """Where whoever runs in no cell runs."""
 
-Carrier = Callable[[Handler, str, str], Transport]
+TransportFactory = Callable[[Handler, str, str], Transport]
 """Makes the transport of a process's client of a plane."""
 
-Build = Callable[[Environment], Manager]
+ManagerFactory = Callable[[Environment], Manager]
 
 
 class Running(Protocol):
@@ -81,7 +81,7 @@ class Running(Protocol):
     async def wait_ready(self) -> None: ...
 
 
-def in_process(handler: Handler, process: str, plane: str) -> Transport:
+def in_process_transport(handler: Handler, process: str, plane: str) -> Transport:
     return InProcessTransport(handler)
 
 
@@ -114,9 +114,9 @@ class LocalPlatform:
         database: Path | str,
         settings: LocalSettings,
         *,
-        cuts: Cuts | None = None,
-        carrier: Carrier = in_process,
-        supervise: Callable[[str, Build], Running] | None = None,
+        partitions: Partitions | None = None,
+        transport_factory: TransportFactory = in_process_transport,
+        supervise: Callable[[str, ManagerFactory], Running] | None = None,
         listeners: Sequence[Listener] = (),
         guard: Callable[[Roles], Authorizer] = lambda roles: roles,
     ) -> None:
@@ -126,9 +126,9 @@ class LocalPlatform:
         request has to pass; simulations bring their own."""
         self.env = env
         self.settings = settings
-        self.cuts = cuts or Cuts()
+        self.partitions = partitions or Partitions()
         self._database = str(database)
-        self._carrier = carrier
+        self._carrier = transport_factory
         self._supervise = supervise or (lambda _, build: build(env))
         self._listeners = listeners
         self._roles = Roles()
@@ -136,9 +136,9 @@ class LocalPlatform:
         self._server: ApiServer | None = None
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
-        self._registries: dict[str, Registry] = {}
-        self._lines = InstanceLines(self.cuts)
-        self._turns = Turns(STARTS_PER_TURN)
+        self._registries: dict[str, MetricsRegistry] = {}
+        self._lines = ProviderLogs(self.partitions)
+        self._turns = StartLimiter(STARTS_PER_TURN)
 
     @property
     def server(self) -> ApiServer:
@@ -157,7 +157,9 @@ class LocalPlatform:
         store = self._store = Store(self.env, self._database)
         store.listeners.extend(self._listeners)
         try:
-            verbs = LocalVerbs(self.env, self.settings, lambda: sorted(store.planes), self.cuts)
+            verbs = LocalVerbs(
+                self.env, self.settings, lambda: sorted(store.planes), self.partitions
+            )
             self._server = ApiServer(
                 self.env,
                 store,
@@ -184,7 +186,7 @@ class LocalPlatform:
                 await self._wait_usable()
                 for name, process in processes.items():
                     # The mirror knows a cell only from the cell itself.
-                    if name != MIRROR or not self.cuts.cells:
+                    if name != MIRROR or not self.partitions.cells:
                         await process.wait_ready()
                 try:
                     yield self
@@ -205,11 +207,11 @@ class LocalPlatform:
         transport = self._carrier(self.server.handle, process or user, plane)
         crossed = _cell_crossed(plane, at)
         if crossed and user != ADMIN:
-            transport = self.cuts.transport(transport, crossed)
+            transport = self.partitions.transport(transport, crossed)
         return ApiClient(
             transport,
             cluster=plane.rpartition("/")[2],
-            prefix=routing.plane_prefix(plane),
+            prefix=routes.plane_prefix(plane),
             token=self.token(user),
             user_agent=user,
             field_manager=user,
@@ -226,7 +228,7 @@ class LocalPlatform:
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=plane.rpartition("/")[2],
-            prefix=routing.plane_prefix(plane),
+            prefix=routes.plane_prefix(plane),
             token=self.token(user),
             user_agent=user,
         )
@@ -241,7 +243,7 @@ class LocalPlatform:
                 self._roles.grant(user, plane, rules)
         return token
 
-    def processes(self) -> list[tuple[str, Build]]:
+    def processes(self) -> list[tuple[str, ManagerFactory]]:
         """Everything that runs beside the API server, in the order of its start; each is named
         as the user it acts as, but for the network stand-in, which is in two places."""
         return [
@@ -255,7 +257,7 @@ class LocalPlatform:
             *((f"provider-{cell}", partial(self._provider, cell)) for cell in self.settings.cells),
         ]
 
-    def controllers(self) -> list[tuple[str, Build]]:
+    def controllers(self) -> list[tuple[str, ManagerFactory]]:
         cells = self.settings.cells
         return [
             ("compute-management", self._management),
@@ -280,7 +282,7 @@ class LocalPlatform:
         """Until the project's plane is ready and every cell answers the hub."""
         root_client, hub_client = self.client("root", ADMIN), self.client("hub", ADMIN)
         await _wait_ready(root_client, resourcemanager.PROJECTS, {self.settings.project})
-        reachable = set(self.settings.cells) - set(self.cuts.cells)
+        reachable = set(self.settings.cells) - set(self.partitions.cells)
         await _wait_ready(hub_client, karmada.CLUSTERS, reachable)
 
     def _projects(self, user: str, env: Environment, process: str = "") -> ProjectFleet:
@@ -306,8 +308,8 @@ class LocalPlatform:
 
     def _manager(self, name: str, env: Environment) -> Manager:
         """A manager that counts apart from the others, as a process would."""
-        registry = self._registries[name] = Registry()
-        return Manager(name, env, metrics=registry, turns=self._turns)
+        registry = self._registries[name] = MetricsRegistry()
+        return Manager(name, env, metrics=registry, start_limiter=self._turns)
 
     def _metrics(self) -> str:
         return render_together([self._registries[name] for name in sorted(self._registries)])
@@ -322,7 +324,7 @@ class LocalPlatform:
     def _propagation_standin(self, env: Environment) -> Manager:
         user = "standin-propagation"
         manager = self._manager(user, env)
-        manager.add(*propagation_controllers(self._hub(user, env), self._cells(user, env), env))
+        manager.add(*karmada_controllers(self._hub(user, env), self._cells(user, env), env))
         return manager
 
     def _quota_standin(self, env: Environment) -> Manager:
@@ -364,7 +366,7 @@ class LocalPlatform:
         manager.add(
             workload_controller(projects, env, metrics=manager.metrics),
             federator(projects, hub, env, metrics=manager.metrics),
-            policy_keeper(hub),
+            policy_cleanup_controller(hub),
             projector(projects, hub, env, metrics=manager.metrics),
         )
         return manager
@@ -373,7 +375,7 @@ class LocalPlatform:
         user = f"compute-cell-{cell}"
         manager = self._manager(f"cell-{cell}", env)
         own, hub = self._own_cell(cell, user, env), self._hub(user, env, at=cell)
-        tenants = TenantFleet(
+        tenants = CellProjectFleet(
             "tenants",
             own,
             lambda project: self.client(f"project/{project}", user, at=cell),
@@ -406,7 +408,7 @@ class LocalPlatform:
         manager = self._manager(f"provider-{cell}", env)
         own = self._own_cell(cell, f"provider-{cell}", env)
         provider = SimulatedProvider(own, env, networking_enabled=True)
-        self._lines.told_by(cell, provider)
+        self._lines.set_provider(cell, provider)
         manager.add(*provider.controllers())
         return manager
 

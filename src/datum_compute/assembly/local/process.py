@@ -22,7 +22,8 @@ from pathlib import Path
 import uvloop
 
 import datum_compute
-from datum_compute.assembly.local.cut import Cuts
+from datum_compute.apiserver.http.listener import serve
+from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import (
     DEFAULT_PORT,
@@ -33,7 +34,6 @@ from datum_compute.assembly.local.state import (
 )
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.env import Environment
-from datum_compute.platform.apiserver.serve import serve
 
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
@@ -147,8 +147,8 @@ async def _serve(
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
     """Until cancelled, which may be before all of it has started."""
-    cuts = Cuts(state.disconnected(), on_change=state.store_disconnected)
-    platform = LocalPlatform(env, state.database, settings, cuts=cuts)
+    cuts = Partitions(state.disconnected(), on_change=state.store_disconnected)
+    platform = LocalPlatform(env, state.database, settings, partitions=cuts)
     async with platform.run(admin_token=state.ensure_token(env)):
         ports = [settings.port] if settings.port else [DEFAULT_PORT, 0]
         async with serve(
@@ -211,7 +211,7 @@ def _told(reading: int) -> bytes:
     return os.read(reading, 4096) if readable else f"not ready in {START_SECONDS:g} s".encode()
 
 
-def wait_announced(state: StateDirectory) -> RunningPlatform | None:
+def wait_until_running(state: StateDirectory) -> RunningPlatform | None:
     """The platform that another process is starting at this moment, once it is ready; None
     when it ends instead, or takes too long."""
     for _ in range(int(START_SECONDS / LOOK_SECONDS)):

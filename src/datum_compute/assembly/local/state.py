@@ -26,8 +26,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from datum_compute.assembly.local import presence
-from datum_compute.assembly.local.presence import RunningPlatform, Unusable
+from datum_compute.assembly.local import state_reader
+from datum_compute.assembly.local.state_reader import RunningPlatform, StateUnusable
 from datum_compute.env import Environment
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "LocalSettings",
     "RunningPlatform",
     "StateDirectory",
-    "Unusable",
+    "StateUnusable",
     "default_directory",
 ]
 
@@ -82,14 +82,14 @@ class LocalSettings:
 
 
 def default_directory(env: Environment) -> Path:
-    return Path(presence.default_directory(env))
+    return Path(state_reader.default_directory(env))
 
 
 class AlreadyRunning(Exception):
     """Another process holds the state directory."""
 
 
-class StateDirectory(presence.Presence):
+class StateDirectory(state_reader.StateReader):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self.path = path
@@ -111,7 +111,7 @@ class StateDirectory(presence.Presence):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.chmod(0o700)
         except OSError as error:
-            raise Unusable(f"{self.path}: {error.strerror}") from error
+            raise StateUnusable(f"{self.path}: {error.strerror}") from error
 
     def settings(self) -> LocalSettings | None:
         """What an earlier ``local up`` stored, or None before the first."""
@@ -123,7 +123,7 @@ class StateDirectory(presence.Presence):
         try:
             return _checked_settings(values)
         except (AttributeError, TypeError, ValueError) as error:
-            raise Unusable(f"{self.path / 'settings.json'} is damaged: {error}") from error
+            raise StateUnusable(f"{self.path / 'settings.json'} is damaged: {error}") from error
 
     def store_settings(self, settings: LocalSettings) -> None:
         self._write("settings.json", asdict(settings))
@@ -156,7 +156,7 @@ class StateDirectory(presence.Presence):
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise Unusable(f"{self.path}: {error.strerror}") from error
+            raise StateUnusable(f"{self.path}: {error.strerror}") from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

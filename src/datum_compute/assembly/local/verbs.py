@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.assembly.local.cut import Cuts
+from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.state import LocalSettings
-from datum_compute.client.transport import Request, Response
+from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
 
 STATUS = "/local/v1/status"
@@ -36,7 +36,7 @@ class LocalVerbs:
         env: Environment,
         settings: LocalSettings,
         planes: Callable[[], list[str]],
-        cuts: Cuts,
+        cuts: Partitions,
     ) -> None:
         self._env = env
         self._settings = settings
@@ -44,25 +44,25 @@ class LocalVerbs:
         self._planes = planes
         self._started: datetime = env.now()
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HttpRequest) -> HttpResponse:
         if request.path == STATUS and request.method == "GET":
-            return Response(200, JSON, msgspec.json.encode(self._status()))
+            return HttpResponse(200, JSON, msgspec.json.encode(self._status()))
         cell = _CELL.fullmatch(request.path)
         if cell is not None and request.method == "POST":
             return self._move(cell[1], cell[2])
-        return Response(404, {"content-type": "text/plain"}, b"404 page not found\n")
+        return HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found\n")
 
-    def _move(self, cell: str, verb: str) -> Response:
+    def _move(self, cell: str, verb: str) -> HttpResponse:
         if cell not in self._settings.cells:
             known = ", ".join(self._settings.cells)
             message = f'cell "{cell}" does not exist; there are {known}'
             refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}
-            return Response(404, JSON, msgspec.json.encode({**refusal, "message": message}))
+            return HttpResponse(404, JSON, msgspec.json.encode({**refusal, "message": message}))
         if verb == "disconnect":
             self._cuts.disconnect(cell)
         else:
             self._cuts.connect(cell)
-        return Response(200, JSON, msgspec.json.encode(self._status()))
+        return HttpResponse(200, JSON, msgspec.json.encode(self._status()))
 
     def _status(self) -> dict[str, Any]:
         return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from datum_compute.assembly.manager.groups import Planes
+from datum_compute.assembly.manager.groups import PlaneClients
 from datum_compute.assembly.manager.settings import ManagerSettings
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.planes import SINGLE
@@ -17,7 +17,7 @@ from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.webhooks.app import WebhookApp
-from datum_compute.webhooks.projects import Projects
+from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
 
 
@@ -32,7 +32,7 @@ class Webhooks:
         return [] if self.fleet.discovered else [f"fleet {self.fleet.name}: not discovered"]
 
 
-def build_webhooks(env: Environment, settings: ManagerSettings, planes: Planes) -> Webhooks:
+def build_webhooks(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Webhooks:
     fleet = _projects(env, settings, planes)
 
     def client_of(project: str) -> Client | None:
@@ -40,10 +40,10 @@ def build_webhooks(env: Environment, settings: ManagerSettings, planes: Planes) 
         return cluster.client if cluster is not None else None
 
     single = SINGLE if settings.discovery.mode == "single" else ""
-    return Webhooks(WebhookApp(WorkloadReviews(Projects(client_of, single=single))), fleet)
+    return Webhooks(WebhookApp(WorkloadReviews(OfferReader(client_of, single=single))), fleet)
 
 
-def _projects(env: Environment, settings: ManagerSettings, planes: Planes) -> Fleet:
+def _projects(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Fleet:
     discovery = settings.discovery
     if discovery.mode == "single":
         return SingleFleet("admission", SINGLE, planes.own(fenced=False), env)

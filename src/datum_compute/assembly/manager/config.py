@@ -38,7 +38,7 @@ class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     """A part of the file in which every field is known."""
 
 
-class SecretReference(_Section, frozen=True):
+class TlsSecretReference(_Section, frozen=True):
     name: str = ""
     namespace: str = ""
 
@@ -48,7 +48,7 @@ class TlsSettings(_Section, frozen=True):
     """Where certificate and key are; looked at again when they are renewed."""
     cert_name: str = "tls.crt"
     key_name: str = "tls.key"
-    secret_ref: SecretReference | None = None
+    secret_ref: TlsSecretReference | None = None
     """Read by nothing: a Secret is mounted, and ``certDir`` names the place."""
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qs
 
-from datum_compute.assembly.manager.serving import Application, Message
+from datum_compute.assembly.manager.http_server import Application, Message
 from datum_compute.runtime import health
-from datum_compute.runtime.health import Check
-from datum_compute.runtime.metrics import CONTENT_TYPE, Registry
+from datum_compute.runtime.health import HealthCheck
+from datum_compute.runtime.metrics.registry import CONTENT_TYPE, MetricsRegistry
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -16,10 +16,10 @@ Page = Callable[[Mapping[str, Sequence[str]]], tuple[int, str, str]]
 """From the query to a status, a content type and a text."""
 
 
-def health_app(*, alive: Sequence[Check], ready: Sequence[Check]) -> Application:
+def health_app(*, alive: Sequence[HealthCheck], ready: Sequence[HealthCheck]) -> Application:
     """``/healthz``, ``/livez`` and ``/readyz``; ``?verbose`` lists every check."""
 
-    def page(name: str, checks: Sequence[Check]) -> Page:
+    def page(name: str, checks: Sequence[HealthCheck]) -> Page:
         def answer(query: Mapping[str, Sequence[str]]) -> tuple[int, str, str]:
             found = health.report(name, checks, verbose="verbose" in query)
             return (200 if found.healthy else 503), TEXT, found.text
@@ -35,7 +35,7 @@ def health_app(*, alive: Sequence[Check], ready: Sequence[Check]) -> Application
     )
 
 
-def metrics_app(registry: Registry) -> Application:
+def metrics_app(registry: MetricsRegistry) -> Application:
     return _app({"/metrics": lambda _: (200, CONTENT_TYPE, registry.render())})
 
 

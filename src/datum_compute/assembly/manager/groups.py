@@ -24,19 +24,19 @@ from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Transport
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.controllers.management.federation import federator, policy_keeper
+from datum_compute.controllers.management.federation import federator, policy_cleanup_controller
 from datum_compute.controllers.management.projection import projector
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.controllers.planes import HUB, SINGLE
 from datum_compute.env import Environment
+from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.fleets.tenants import TenantFleet
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.leadership import FencedTransport, Leadership, LeaseName
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.metrics import Registry
-from datum_compute.runtime.requests import CountedTransport, UnreadableCount
+from datum_compute.runtime.metrics.client_metrics import CountedTransport, UnreadableCount
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +44,14 @@ PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-
 USER_AGENT = "compute-manager"
 
 
-class Planes:
+class PlaneClients:
     """Clients of the planes a manager talks to; ``close`` closes all of them.
 
     Their writes are fenced: while ``held`` says no, none is sent."""
 
-    def __init__(self, env: Environment, settings: ManagerSettings, metrics: Registry) -> None:
+    def __init__(
+        self, env: Environment, settings: ManagerSettings, metrics: MetricsRegistry
+    ) -> None:
         self._env = env
         self._settings = settings
         self._metrics = metrics
@@ -112,7 +114,7 @@ class Planes:
 
 
 def build_manager(
-    env: Environment, settings: ManagerSettings, planes: Planes, metrics: Registry
+    env: Environment, settings: ManagerSettings, planes: PlaneClients, metrics: MetricsRegistry
 ) -> Manager:
     leadership = _leadership(env, settings, planes)
     manager = Manager("compute-manager", env, metrics=metrics, leadership=leadership)
@@ -125,7 +127,9 @@ def build_manager(
     return manager
 
 
-def _leadership(env: Environment, settings: ManagerSettings, planes: Planes) -> Leadership | None:
+def _leadership(
+    env: Environment, settings: ManagerSettings, planes: PlaneClients
+) -> Leadership | None:
     if not settings.leader_elect:
         return None
     lease = LeaseName(lease_namespace(settings), settings.lease_name)
@@ -151,19 +155,19 @@ def lease_namespace(
 
 
 def _add_management(
-    manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
+    manager: Manager, env: Environment, settings: ManagerSettings, planes: PlaneClients
 ) -> None:
     projects = _projects(env, settings, planes)
     hub = SingleFleet("hub", HUB, planes.hub(), env)
     manager.add(
         workload_controller(projects, env, metrics=manager.metrics),
         federator(projects, hub, env, metrics=manager.metrics),
-        policy_keeper(hub),
+        policy_cleanup_controller(hub),
         projector(projects, hub, env, metrics=manager.metrics),
     )
 
 
-def _projects(env: Environment, settings: ManagerSettings, planes: Planes) -> Fleet:
+def _projects(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Fleet:
     discovery = settings.discovery
     if discovery.mode == "single":
         return SingleFleet("projects", SINGLE, planes.own(), env)
@@ -172,14 +176,14 @@ def _projects(env: Environment, settings: ManagerSettings, planes: Planes) -> Fl
 
 
 def _add_cell(
-    manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
+    manager: Manager, env: Environment, settings: ManagerSettings, planes: PlaneClients
 ) -> None:
     cell = SingleFleet("cell", SINGLE, planes.own(), env)
     hub = SingleFleet("hub", HUB, planes.hub(), env) if settings.federation_kubeconfig else None
     quota_path = settings.quota_kubeconfig
     cluster_name = settings.discovery.cluster_name or SINGLE
     tenants = (
-        TenantFleet(
+        CellProjectFleet(
             "tenants",
             cell,
             lambda name: planes.project(name, quota_path),
@@ -214,7 +218,7 @@ def _add_cell(
 
 
 def _add_single_cluster(
-    manager: Manager, env: Environment, settings: ManagerSettings, planes: Planes
+    manager: Manager, env: Environment, settings: ManagerSettings, planes: PlaneClients
 ) -> None:
     """Workloads and their Instances on one plane: nothing is federated, so the cell
     controllers act on the plane's own deployments."""

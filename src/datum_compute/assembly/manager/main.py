@@ -21,16 +21,16 @@ import uvloop
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.assembly.manager.admission import Webhooks, build_webhooks
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
-from datum_compute.assembly.manager.groups import Planes, build_manager
+from datum_compute.assembly.manager.groups import PlaneClients, build_manager
+from datum_compute.assembly.manager.http_server import ServingError, serve
 from datum_compute.assembly.manager.kubeconfigs import check_kubeconfigs
-from datum_compute.assembly.manager.serving import ServingError, serve
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
 from datum_compute.client.kubeconfig import KubeconfigError
 from datum_compute.env import Environment, SystemEnvironment
-from datum_compute.runtime.health import Check
+from datum_compute.runtime.health import HealthCheck
 from datum_compute.runtime.leadership import LeadershipLost
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
@@ -65,8 +65,8 @@ def main(argv: Sequence[str], env: Environment) -> int:
 
 async def _run(env: Environment, settings: ManagerSettings) -> None:
     stop = _stop_signal()
-    metrics = Registry()
-    planes = Planes(env, settings, metrics)
+    metrics = MetricsRegistry()
+    planes = PlaneClients(env, settings, metrics)
     try:
         manager = build_manager(env, settings, planes, metrics)
         webhooks = build_webhooks(env, settings, planes) if settings.webhooks else None
@@ -110,15 +110,15 @@ def _start_servers(
     tasks: TaskGroup,
     settings: ManagerSettings,
     manager: Manager,
-    metrics: Registry,
+    metrics: MetricsRegistry,
     webhooks: Webhooks | None,
 ) -> list[asyncio.Task[None]]:
-    ping = Check("ping", tuple)
+    ping = HealthCheck("ping", tuple)
     started = []
     if settings.health_probes is not None:
-        ready = [ping, Check("caches", manager.missing)]
+        ready = [ping, HealthCheck("caches", manager.missing)]
         if webhooks is not None:
-            ready.append(Check("webhooks", webhooks.missing))
+            ready.append(HealthCheck("webhooks", webhooks.missing))
         app = health_app(alive=[ping], ready=ready)
         address = settings.health_probes
         work = serve(app, host=address.host, port=address.port, tls=None, name="probes")

@@ -21,8 +21,8 @@ from datum_compute.assembly.manager.config import (
     WorkloadOperator,
     load_config,
 )
-from datum_compute.assembly.manager.serving import TlsFiles
-from datum_compute.decisions.admission import words
+from datum_compute.assembly.manager.http_server import TlsFiles
+from datum_compute.decisions.admission import name_rules
 
 __all__ = ["Discovery", "ManagerSettings", "SettingsError", "load_config", "parse"]
 
@@ -36,12 +36,12 @@ NETWORKING_GATE = "NetworkingIntegration"
 LEASE = "e98b06c6.datumapis.com"
 """Of all managers of a kind; the group they run follows."""
 
-Provider = Literal["pod", "none"]
+ProviderName = Literal["pod", "none"]
 LogFormat = Literal["text", "json"]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BindAddress:
     host: str
     port: int
 
@@ -53,7 +53,7 @@ class Address:
 class ManagerSettings:
     management: bool
     cell: bool
-    provider: Provider = "none"
+    provider: ProviderName = "none"
     """What runs the Instances of this cell; ``none`` where something beside us does."""
     kubeconfig: str = ""
     """The manager's own cluster; empty inside a pod."""
@@ -64,10 +64,10 @@ class ManagerSettings:
     leader_elect: bool = False
     leader_elect_namespace: str = ""
     """Where the Lease is; empty means the pod's own namespace."""
-    health_probes: Address | None = None
-    metrics: Address | None = None
+    health_probes: BindAddress | None = None
+    metrics: BindAddress | None = None
     metrics_tls: TlsFiles | None = None
-    webhooks: Address | None = None
+    webhooks: BindAddress | None = None
     webhooks_tls: TlsFiles | None = None
     log_format: LogFormat = "text"
     discovery: Discovery = field(default_factory=Discovery)
@@ -172,7 +172,7 @@ def _gates(text: str) -> dict[str, bool]:
     return gates
 
 
-def _address(text: str, where: str) -> Address | None:
+def _address(text: str, where: str) -> BindAddress | None:
     """``:8081``, ``127.0.0.1:8081`` or ``[::1]:8081``; ``0`` and the empty text mean off."""
     if text in ("0", ""):
         return None
@@ -181,7 +181,7 @@ def _address(text: str, where: str) -> Address | None:
         raise SettingsError(
             f'{where}: "{text}" is no address: expected HOST:PORT or :PORT, or 0 for off'
         )
-    return Address(host.strip("[]") or "0.0.0.0", int(port))  # as :PORT means
+    return BindAddress(host.strip("[]") or "0.0.0.0", int(port))  # as :PORT means
 
 
 def _metrics_tls(metrics: MetricsServer, where: str) -> TlsFiles | None:
@@ -191,12 +191,12 @@ def _metrics_tls(metrics: MetricsServer, where: str) -> TlsFiles | None:
     return _tls_files(metrics.tls, f"{where}metricsServer", fix)
 
 
-def _webhook_address(webhooks: WebhookServer | None, where: str) -> Address | None:
+def _webhook_address(webhooks: WebhookServer | None, where: str) -> BindAddress | None:
     if webhooks is None:
         return None
     if not 0 <= webhooks.port <= 65535:
         raise SettingsError(f"{where}webhookServer.port: {webhooks.port} is no port (0 to 65535)")
-    return Address(webhooks.host or "0.0.0.0", webhooks.port)  # all, as elsewhere
+    return BindAddress(webhooks.host or "0.0.0.0", webhooks.port)  # all, as elsewhere
 
 
 def _webhook_tls(webhooks: WebhookServer | None, where: str) -> TlsFiles | None:
@@ -238,9 +238,10 @@ def _check(settings: ManagerSettings, where: str) -> None:
         raise SettingsError("--provider pod: this build has none; expected none")
     if settings.leader_elect_namespace and not settings.leader_elect:
         raise SettingsError("--leader-elect-namespace has no meaning without --leader-elect")
-    if (namespace := settings.leader_elect_namespace) and not words.is_label(namespace):
+    if (namespace := settings.leader_elect_namespace) and not name_rules.is_dns_label(namespace):
         raise SettingsError(
-            f'--leader-elect-namespace: "{namespace}" is no namespace: {words.DNS_LABEL}'
+            f'--leader-elect-namespace: "{namespace}" is no namespace: '
+            f"{name_rules.DNS_LABEL_MESSAGE}"
         )
     _check_discovery(settings, where)
 
@@ -256,10 +257,10 @@ def _check_discovery(settings: ManagerSettings, where: str) -> None:
             " leave out --federation-kubeconfig, or run the groups apart"
         )
     if name := settings.discovery.cluster_name:
-        if not words.is_label_value(name):
+        if not name_rules.is_label_value(name):
             raise SettingsError(
                 f'{where}discovery.clusterName: Invalid value: "{name}": must be at most'
-                f" {words.LONGEST_LABEL} letters, digits, '-', '_' and '.', with a letter or"
+                f" {name_rules.LONGEST_LABEL} letters, digits, '-', '_' and '.', with a letter or"
                 " digit at both ends: it becomes the value of a label"
             )
         return

@@ -5,12 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from datum_compute.cli.access import EXITS, Access, State, look, refusal, request, settled
+from datum_compute.cli.access import (
+    EXITS,
+    Access,
+    AccessState,
+    access_error,
+    read_access,
+    request_access,
+    wait_decided,
+)
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
-from datum_compute.cli.output import add_output_flags, age, duration, show
-from datum_compute.cli.waiting import DEFAULT_TIMEOUT, seconds, with_client
+from datum_compute.cli.render.output import add_output_flags, age, duration, show
+from datum_compute.cli.session import DEFAULT_TIMEOUT, parse_duration, with_client
 
 if TYPE_CHECKING:
     from datum_compute.client.client import ApiClient
@@ -36,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     asking.add_argument("--wait", action="store_true", help="wait until it is active")
     asking.add_argument(
         "--timeout",
-        type=seconds,
-        default=seconds(DEFAULT_TIMEOUT),
+        type=parse_duration,
+        default=parse_duration(DEFAULT_TIMEOUT),
         metavar="DURATION",
         help=f"how long to wait (default {DEFAULT_TIMEOUT})",
     )
@@ -49,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     if context.args.action == "request":
         return _request(context)
-    access = look(context)
+    access = read_access(context)
     _show(context, access)
     return int(EXITS[access.state])
 
@@ -61,8 +69,8 @@ def _show(context: Context, access: Access) -> None:
         "project": context.target.project,
         "state": access.state.value,
         "requested": access.requested or None,
-        "active": status.get("entitledAt") if access.state is State.ACTIVE else None,
-        "message": access.said,
+        "active": status.get("entitledAt") if access.state is AccessState.ACTIVE else None,
+        "message": access.message,
         "object": access.entitlement,
     }
     told = access.state.value
@@ -78,17 +86,17 @@ def _request(context: Context) -> int:
     args = context.args
     if args.message and len(args.message) > LONGEST_MESSAGE:
         raise usage(f"--message: {LONGEST_MESSAGE} letters are the most")
-    before = look(context)
-    if before.state is State.UNGOVERNED:
+    before = read_access(context)
+    if before.state is AccessState.UNGOVERNED:
         context.say("This platform enables compute for everybody.")
         return 0
-    if before.state not in (State.NOT_REQUESTED, State.PENDING, State.ACTIVE):
-        raise refusal(context, before)
+    if before.state not in (AccessState.NOT_REQUESTED, AccessState.PENDING, AccessState.ACTIVE):
+        raise access_error(context, before)
 
     async def ask(client: ApiClient) -> Access:
-        if before.state is State.NOT_REQUESTED:
-            await request(client, args.message or "")
-        return await settled(client, args.timeout if args.wait else 1.0)
+        if before.state is AccessState.NOT_REQUESTED:
+            await request_access(client, args.message or "")
+        return await wait_decided(client, args.timeout if args.wait else 1.0)
 
     access = with_client(context, ask)
     return _told(context, before, access)
@@ -96,13 +104,13 @@ def _request(context: Context) -> int:
 
 def _told(context: Context, before: Access, access: Access) -> int:
     project = context.target.project
-    if access.state is State.PENDING and not context.args.wait:
-        if before.state is State.PENDING:
+    if access.state is AccessState.PENDING and not context.args.wait:
+        if before.state is AccessState.PENDING:
             since = age(access.requested, context.env.now())
             context.say(f"Access was requested {since} ago and is being activated.")
         else:
             context.say("Requested. Activation usually takes a few minutes.")
-    elif access.state is State.PENDING:
+    elif access.state is AccessState.PENDING:
         raise CommandError(
             f"access to compute is not active after {duration(context.args.timeout)}",
             exit_code=Exit.TIMED_OUT,
@@ -110,10 +118,10 @@ def _told(context: Context, before: Access, access: Access) -> int:
             hint="datumctl-compute access",
             retryable=True,
         )
-    elif access.state is State.ACTIVE:
+    elif access.state is AccessState.ACTIVE:
         context.say(f'Compute is enabled for project "{project}".')
     else:
-        raise refusal(context, access)
+        raise access_error(context, access)
     if not context.tables:
         _show(context, access)
     return 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.api.typed import Any
-from datum_compute.cli import looking, words
+from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.following import Picture, present, table_lines
-from datum_compute.cli.output import NONE, add_output_flags, count, painter, table
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import NONE, add_output_flags, count, painter, table
+from datum_compute.cli.render.watch import Screen, present, table_lines
 
 COLUMNS = {"CITY": "city", "NAME": "displayName", "STATUS": "status"}
 WIDE = {**COLUMNS, "LOCATION": "location", "CLASS": "class"}
@@ -25,27 +26,27 @@ def run(context: Context) -> int:
     return 0
 
 
-def _picture(context: Context) -> Picture:
-    views = [_view(binding) for binding in looking.location_bindings(context)]
+def _picture(context: Context) -> Screen:
+    views = [_view(binding) for binding in queries.location_bindings(context)]
     names = [f"city/{each['city']}" for each in views]
     if not views:
         project = context.target.project
-        return Picture(views, names, footer=looking.nothing_found("cities", project, False))
+        return Screen(views, names, footer=queries.nothing_found("cities", project, False))
     columns = WIDE if context.args.output == "wide" else COLUMNS
     rows = [[each[key] for key in columns.values()] for each in views]
     text = table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))
     usable = sum(each["status"] == "Available" for each in views)
     cities = count(len(views), "city").replace("citys", "cities")
     footer = f"\n{cities} — {usable} Available"
-    return Picture(views, names, table_lines(text, (), ()), footer)
+    return Screen(views, names, table_lines(text, (), ()), footer)
 
 
 def _view(binding: dict[str, Any]) -> dict[str, Any]:
     spec = binding.get("spec") or {}
     return {
-        "city": looking.city_of(binding) or NONE,
+        "city": queries.city_of(binding) or NONE,
         "displayName": spec.get("displayName") or NONE,
-        "status": "Available" if words.is_true(binding, "Available") else "Unavailable",
+        "status": "Available" if states.is_true(binding, "Available") else "Unavailable",
         "location": (spec.get("locationRef") or {}).get("name") or binding["metadata"]["name"],
         "class": spec.get("locationClassName") or NONE,
         "object": binding,

@@ -6,9 +6,9 @@ import argparse
 
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.following import Picture, present, table_lines
-from datum_compute.cli.output import add_output_flags, table
-from datum_compute.cli.resources import INSTANCE_TYPES
+from datum_compute.cli.render.output import add_output_flags, table
+from datum_compute.cli.render.watch import Screen, present, table_lines
+from datum_compute.cli.tables import INSTANCE_TYPES
 
 COLUMNS = {"TYPE": "name", "VCPUS": "vcpus", "MEMORY": "memory"}
 WIDE = {**COLUMNS, "FULL NAME": "fullName"}
@@ -34,5 +34,5 @@ def run(context: Context) -> int:
     rows = [[str(each[key]) for key in columns.values()] for each in views]
     text = table(tuple(columns), rows, headers=not context.args.no_headers)
     names = [f"instance-type/{each['name']}" for each in views]
-    present(context, lambda: Picture(views, names, table_lines(text, (), ())))
+    present(context, lambda: Screen(views, names, table_lines(text, (), ())))
     return 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.api.typed import Any
-from datum_compute.cli import looking, words
+from datum_compute.cli import queries
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
-from datum_compute.cli.following import Picture, add_watch_flag, present, table_lines
+from datum_compute.cli.explain import states
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.output import add_output_flags, age, painter, table
-from datum_compute.cli.resources import INSTANCES, NAMESPACE
+from datum_compute.cli.render.output import add_output_flags, age, painter, table
+from datum_compute.cli.render.watch import Screen, add_watch_flag, present, table_lines
+from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
 COLUMNS = {
     "NAME": "name",
@@ -54,18 +55,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     if context.args.action == "describe":
-        from datum_compute.cli.describing import describe_instance
+        from datum_compute.cli.explain.describe import describe_instance
 
         return describe_instance(context)
     present(context, lambda: _picture(context))
     return 0
 
 
-def _picture(context: Context) -> Picture:
+def _picture(context: Context) -> Screen:
     args = context.args
     items = context.reader.list(INSTANCES, NAMESPACE, label_selector=args.selector)
-    known = words.identities(items, lambda: looking.deployments(context))
-    items.sort(key=lambda item: looking.place(item, known))
+    known = states.instance_identities(items, lambda: queries.deployments(context))
+    items.sort(key=lambda item: queries.instance_sort_key(item, known))
     views = [view(context, item, known[item["metadata"]["name"]]) for item in items]
     if args.workload:
         views = [each for each in views if each["workload"] == args.workload]
@@ -74,29 +75,29 @@ def _picture(context: Context) -> Picture:
     names = [f"instance/{each['name']}" for each in views]
     if not views:
         filtered = bool(args.workload or args.city or args.selector)
-        footer = looking.nothing_found("instances", context.target.project, filtered)
-        return Picture(views, names, footer=footer)
+        footer = queries.nothing_found("instances", context.target.project, filtered)
+        return Screen(views, names, footer=footer)
     text = _table(context, views)
     comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
     lines = table_lines(text, names, comparable)
-    footer = "\n" + words.instance_footer([each["status"] for each in views])
-    return Picture(views, names, lines, footer)
+    footer = "\n" + states.instance_footer([each["status"] for each in views])
+    return Screen(views, names, lines, footer)
 
 
-def view(context: Context, item: dict[str, Any], who: words.Identity) -> dict[str, Any]:
-    external, internal = words.instance_addresses(item)
+def view(context: Context, item: dict[str, Any], who: states.InstanceIdentity) -> dict[str, Any]:
+    external, internal = states.instance_addresses(item)
     return {
         "name": item["metadata"]["name"],
         "workload": who.workload,
         "placement": who.placement,
         "city": who.city,
-        "ordinal": words.ordinal(item),
+        "ordinal": states.ordinal(item),
         "externalIP": external,
         "internalIP": internal,
-        "type": words.runtime_type(item["spec"]),
-        "instanceType": words.instance_type(item["spec"]),
+        "type": states.runtime_type(item["spec"]),
+        "instanceType": states.instance_type(item["spec"]),
         "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
-        "status": words.instance_status(item),
+        "status": states.instance_status(item),
         "object": item,
     }
 

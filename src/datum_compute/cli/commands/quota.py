@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Sequence
 
 from datum_compute.api.typed import Any
-from datum_compute.cli import looking, words
+from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.following import Line, Picture, present
-from datum_compute.cli.output import add_output_flags, count, table
-from datum_compute.cli.resources import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE, QUOTA_NAMESPACE
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import add_output_flags, count, table
+from datum_compute.cli.render.watch import Screen, ScreenLine, present
+from datum_compute.cli.tables import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE, QUOTA_NAMESPACE
 
 HEADER = ("RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE")
 BAR = 20
@@ -40,9 +41,9 @@ def run(context: Context) -> int:
     return 0
 
 
-def _picture(context: Context) -> Picture:
+def _picture(context: Context) -> Screen:
     buckets = context.reader.list(ALLOWANCE_BUCKETS, QUOTA_NAMESPACE)
-    ours = [b for b in buckets if str(_resource(b)).startswith(words.PREFIX)]
+    ours = [b for b in buckets if str(_resource(b)).startswith(states.API_PREFIX)]
     cities = _cities(context)
     views = sorted((_view(bucket) for bucket in ours), key=_position)
     for view in views:
@@ -52,7 +53,7 @@ def _picture(context: Context) -> Picture:
         refused = " ".join(text for city in cities for text in city["messages"])
         views = [v for v in views if v["usage"] >= CONSTRAINED or v["resource"] in refused]
     names = [f"quota/{view['resource']}" for view in views]
-    return Picture(views, names, _lines(context, views, cities), _footer(context, views, cities))
+    return Screen(views, names, _lines(context, views, cities), _footer(context, views, cities))
 
 
 def _resource(bucket: Json) -> str:
@@ -66,7 +67,7 @@ def _position(view: Json) -> tuple[int, str]:
 
 
 def _view(bucket: Json) -> Json:
-    name = _resource(bucket).removeprefix(words.PREFIX)
+    name = _resource(bucket).removeprefix(states.API_PREFIX)
     unit, factor = UNITS.get(name, (name, 1))
     status = bucket.get("status") or {}
     limit, used = status.get("limit", 0), status.get("allocated", 0)
@@ -88,23 +89,23 @@ def _amount(base: int, factor: int) -> int | float:
 def _cities(context: Context) -> list[Json]:
     """Per city, how many Instances hold quota and what the others were told."""
     found = context.reader.list(INSTANCES, NAMESPACE)
-    known = words.identities(found, lambda: looking.deployments(context))
+    known = states.instance_identities(found, lambda: queries.deployments(context))
     cities: dict[str, Json] = {}
     for instance in found:
         city = known[instance["metadata"]["name"]].city
         entry = cities.setdefault(city, {"city": city, "inUse": 0, "refused": 0, "messages": []})
-        granted = words.condition(instance, "QuotaGranted")
+        granted = states.condition(instance, "QuotaGranted")
         if granted.get("status") == "True":
             entry["inUse"] += 1
         elif granted.get("status") == "False":
             entry["refused"] += 1
-            message = words.sentence(str(granted.get("message") or granted.get("reason", "")))
+            message = states.clean_message(str(granted.get("message") or granted.get("reason", "")))
             if message not in entry["messages"]:
                 entry["messages"].append(message)
     return [cities[city] for city in sorted(cities)]
 
 
-def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> list[Line]:
+def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> list[ScreenLine]:
     headers = not context.args.no_headers
     rows = [
         (
@@ -121,7 +122,7 @@ def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> l
     if cities and not context.args.constrained and headers:
         in_use = [(city["city"], str(city["inUse"]), str(city["refused"])) for city in cities]
         parts.append(table(("CITY", "INSTANCES", "REFUSED"), in_use))
-    return [Line("quota", "\n\n".join(parts))] if parts else []
+    return [ScreenLine("quota", "\n\n".join(parts))] if parts else []
 
 
 def bar(usage: float) -> str:

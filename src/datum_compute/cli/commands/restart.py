@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.cli.arguments import set_examples
-from datum_compute.cli.commands.rollout import add_restart_flags
+from datum_compute.cli.commands.rollout.command import add_restart_flags
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
 
@@ -17,6 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    from datum_compute.cli.writes.restart import restart
+    from datum_compute.cli.commands.rollout.restart import restart
 
     return restart(context)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.api.typed import Any
-from datum_compute.cli import looking, words
+from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.following import Line, Picture, add_watch_flag, present
-from datum_compute.cli.names import workload_name
-from datum_compute.cli.output import add_output_flags, age, painter
-from datum_compute.cli.standing import (
-    Standing,
-    next_steps,
-    own_cause,
-    own_paragraph,
+from datum_compute.cli.explain import states
+from datum_compute.cli.explain.health import (
+    PlacementHealth,
+    assess_placements,
     paragraphs,
-    rows_table,
-    standings,
+    placements_table,
+    suggested_commands,
+    workload_condition,
+    workload_paragraph,
 )
-from datum_compute.cli.standing import health as health_of
+from datum_compute.cli.explain.health import workload_health as health_of
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.render.output import add_output_flags, age, painter
+from datum_compute.cli.render.watch import Screen, ScreenLine, add_watch_flag, present
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     steps: list[str] = []
 
-    def look() -> Picture:
-        workload = looking.workload(context, context.args.name)
-        deployments = looking.deployments_of(context, workload)
-        found = standings(workload, deployments, context.env.now())
-        steps[:] = next_steps(found, context.args.name, own_cause(workload, found))
+    def look() -> Screen:
+        workload = queries.workload(context, context.args.name)
+        deployments = queries.deployments_of(context, workload)
+        found = assess_placements(workload, deployments, context.env.now())
+        steps[:] = suggested_commands(found, context.args.name, workload_condition(workload, found))
         return picture(context, workload, found)
 
     present(context, look)
@@ -45,53 +46,57 @@ def run(context: Context) -> int:
     return 0
 
 
-def picture(context: Context, workload: dict[str, Any], found: list[Standing]) -> Picture:
+def picture(context: Context, workload: dict[str, Any], found: list[PlacementHealth]) -> Screen:
     name = workload["metadata"]["name"]
-    revision = looking.active_revision(context, workload)
+    revision = queries.active_revision(context, workload)
     health, in_full = health_of(workload, found)
     view: dict[str, Any] = {
         "name": name,
         "project": context.target.project,
-        "image": words.image(workload),
+        "image": states.image(workload),
         "revision": revision.value if revision else None,
         "health": health,
         "healthDetail": in_full,
         "placements": [each.view() for each in found],
         "object": workload,
     }
-    return Picture(view, [f"workload/{name}"], _lines(context, workload, view, found, revision))
+    return Screen(view, [f"workload/{name}"], _lines(context, workload, view, found, revision))
 
 
 def _lines(
     context: Context,
     workload: dict[str, Any],
     view: dict[str, Any],
-    found: list[Standing],
-    revision: looking.Revision | None,
-) -> list[Line]:
+    found: list[PlacementHealth],
+    revision: queries.ActiveRevision | None,
+) -> list[ScreenLine]:
     headers = not context.args.no_headers
-    kind = words.instance_type(workload["spec"]["template"]["spec"])
-    rows = rows_table(found, kind, headers=headers, paint=painter(context)).split("\n")
-    lines: list[Line] = []
+    kind = states.instance_type(workload["spec"]["template"]["spec"])
+    rows = placements_table(found, kind, headers=headers, paint=painter(context)).split("\n")
+    lines: list[ScreenLine] = []
     if headers:
         now = context.env.now()
         made = f"created {age(workload['metadata']['creationTimestamp'], now)} ago"
-        told = revision.told(now) if revision else made
+        told = revision.describe(now) if revision else made
         width = max(len(view["name"]), len(view["image"]))
         lines += [
-            Line("workload", f"Workload   {view['name'].ljust(width)}   project {view['project']}"),
-            Line("image", f"Image      {view['image'].ljust(width)}   {told}", view["image"]),
-            Line("health", f"Health     {view['healthDetail']}"),
-            Line("blank", ""),
-            Line("header", rows.pop(0)),
+            ScreenLine(
+                "workload", f"Workload   {view['name'].ljust(width)}   project {view['project']}"
+            ),
+            ScreenLine("image", f"Image      {view['image'].ljust(width)}   {told}", view["image"]),
+            ScreenLine("health", f"Health     {view['healthDetail']}"),
+            ScreenLine("blank", ""),
+            ScreenLine("header", rows.pop(0)),
         ]
     lines += [
-        Line(f"/{each.row.placement} {each.row.city}", text, each.view())
+        ScreenLine(f"/{each.row.placement} {each.row.city}", text, each.view())
         for each, text in zip(found, rows, strict=True)
     ]
     if headers:
         # Without the numbers in them these are the same from look to look.
         said = [(each.row.city, each.cause) for each in found]
-        why = paragraphs(found) + own_paragraph(own_cause(workload, found), context.env.now())
-        lines += [Line(f"why {i}", text, said) for i, text in enumerate(why)]
+        why = paragraphs(found) + workload_paragraph(
+            workload_condition(workload, found), context.env.now()
+        )
+        lines += [ScreenLine(f"why {i}", text, said) for i, text in enumerate(why)]
     return lines

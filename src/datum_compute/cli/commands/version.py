@@ -8,7 +8,7 @@ from datum_compute import __version__
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM
-from datum_compute.cli.output import add_output_flags, show
+from datum_compute.cli.render.output import add_output_flags, show
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import argparse
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.output import add_output_flags
+from datum_compute.cli.render.output import add_output_flags
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    from datum_compute.cli.explaining import explain_name
+    from datum_compute.cli.explain.why import explain_name
 
     return explain_name(context)

@@ -6,13 +6,14 @@ import argparse
 from collections import Counter
 
 from datum_compute.api.typed import Any
-from datum_compute.cli import looking, words
+from datum_compute.cli import queries
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
-from datum_compute.cli.following import Picture, add_watch_flag, present, table_lines
+from datum_compute.cli.explain import states
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.output import add_output_flags, age, count, painter, table
-from datum_compute.cli.resources import NAMESPACE, WORKLOADS
+from datum_compute.cli.render.output import add_output_flags, age, count, painter, table
+from datum_compute.cli.render.watch import Screen, add_watch_flag, present, table_lines
+from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 
 COLUMNS = {
     "NAME": "name",
@@ -61,14 +62,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     if context.args.action == "describe":
-        from datum_compute.cli.describing import describe_workload
+        from datum_compute.cli.explain.describe import describe_workload
 
         return describe_workload(context)
     present(context, lambda: _picture(context))
     return 0
 
 
-def _picture(context: Context) -> Picture:
+def _picture(context: Context) -> Screen:
     args = context.args
     items = context.reader.list(WORKLOADS, NAMESPACE, label_selector=args.selector)
     views = [_view(context, item) for item in items]
@@ -80,13 +81,13 @@ def _picture(context: Context) -> Picture:
     names = [f"workload/{each['name']}" for each in views]
     if not views:
         filtered = bool(args.health or args.city or args.selector)
-        footer = looking.nothing_found("workloads", context.target.project, filtered)
-        return Picture(views, names, footer=footer)
+        footer = queries.nothing_found("workloads", context.target.project, filtered)
+        return Screen(views, names, footer=footer)
     text = _table(context, views)
     comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
     counts = Counter(each["health"] for each in views)
     footer = ", ".join(f"{counts[health]} {health}" for health in HEALTHS if counts[health])
-    return Picture(
+    return Screen(
         views,
         names,
         table_lines(text, names, comparable),
@@ -98,13 +99,13 @@ def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
     placements = item["spec"].get("placements") or []
     return {
         "name": item["metadata"]["name"],
-        "health": words.health(item),
-        "ready": words.replicas(item, "readyReplicas"),
-        "upToDate": words.replicas(item, "updatedReplicas"),
+        "health": states.health(item),
+        "ready": states.replicas(item, "readyReplicas"),
+        "upToDate": states.replicas(item, "updatedReplicas"),
         "placements": len(placements),
         "cities": sorted({city for each in placements for city in each.get("cityCodes") or []}),
-        "image": words.image(item),
-        "instanceType": words.instance_type(item["spec"]["template"]["spec"]),
+        "image": states.image(item),
+        "instanceType": states.instance_type(item["spec"]["template"]["spec"]),
         "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
         "object": item,
     }

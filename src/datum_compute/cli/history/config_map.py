@@ -11,18 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.compute.vocabulary import ANNOTATION_CURRENT_REVISION
+from datum_compute.api.compute.constants import ANNOTATION_CURRENT_REVISION
 from datum_compute.api.core import CONFIG_MAPS
-from datum_compute.cli.history.entries import Entry, Revisions, extended, parse, unrecorded
-from datum_compute.cli.resources import NAMESPACE
-from datum_compute.cli.rollout import plain
+from datum_compute.cli.history.entries import (
+    Entry,
+    Revisions,
+    append_entries,
+    missing_entry,
+    parse_entry,
+)
+from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
 
 Json = Mapping[str, Any]
 
-PREFIX = "compute.datumapis.com-revision-history."
+NAME_PREFIX = "compute.datumapis.com-revision-history."
 TRIES = 20
 """How often a write that another overtook is made again. A guess: each try is one writer
 further, and people are few."""
@@ -58,11 +64,11 @@ class ConfigMapHistory:
         current = Revisions() if found is None else _revisions(found)
         missing = None
         if before is not None and not _knows(current, entry):
-            missing = unrecorded(current, before, self._env.now())
+            missing = missing_entry(current, before, self._env.now())
         if entry is None and (missing is None or not await self._is_current(workload)):
             return current  # a change that came since may be recorded already
         last = 0 if found is None else _last_number(found)
-        wanted = extended(current, [missing, entry], last=last)
+        wanted = append_entries(current, [missing, entry], last=last)
         if found is None:
             await self._create(workload, wanted)
         elif wanted != current:
@@ -71,7 +77,7 @@ class ConfigMapHistory:
 
     async def _found(self, workload: Json) -> dict[str, Any] | None:
         try:
-            return plain(await self._client.get(CONFIG_MAPS, _name(workload), NAMESPACE))
+            return to_dict(await self._client.get(CONFIG_MAPS, _name(workload), NAMESPACE))
         except errors.NotFound:
             return None
 
@@ -99,13 +105,13 @@ class ConfigMapHistory:
                 "ownerReferences": [owner],
                 "annotations": {ANNOTATION_CURRENT_REVISION: str(wanted.number)},
             },
-            "data": {str(each.rev): each.stored() for each in wanted.entries},
+            "data": {str(each.rev): each.to_json() for each in wanted.entries},
         }
         await self._client.create(CONFIG_MAPS, body, NAMESPACE)
 
     async def _change(self, workload: Json, found: Json, wanted: Revisions) -> None:
-        data: dict[str, str | None] = {str(each.rev): each.stored() for each in wanted.entries}
-        old = {str(each.rev): each.stored() for each in _revisions(found).entries}
+        data: dict[str, str | None] = {str(each.rev): each.to_json() for each in wanted.entries}
+        old = {str(each.rev): each.to_json() for each in _revisions(found).entries}
         changed = {key: value for key, value in data.items() if old.get(key) != value}
         dropped: dict[str, None] = {key: None for key in old if key not in data}
         body = {
@@ -119,7 +125,7 @@ class ConfigMapHistory:
 
 
 def _name(workload: Json) -> str:
-    return PREFIX + str(workload["metadata"]["name"])
+    return NAME_PREFIX + str(workload["metadata"]["name"])
 
 
 def _belongs(found: Json, workload: Json) -> bool:
@@ -128,7 +134,7 @@ def _belongs(found: Json, workload: Json) -> bool:
 
 
 def _revisions(found: Json) -> Revisions:
-    entries = [parse(text) for text in (found.get("data") or {}).values()]
+    entries = [parse_entry(text) for text in (found.get("data") or {}).values()]
     return Revisions(tuple(sorted((e for e in entries if e is not None), key=lambda e: e.rev)))
 
 
@@ -140,4 +146,4 @@ def _last_number(found: Json) -> int:
 
 
 def _knows(current: Revisions, entry: Entry | None) -> bool:
-    return entry is not None and any(entry.is_the_change(each) for each in current.entries)
+    return entry is not None and any(entry.is_same_change(each) for each in current.entries)

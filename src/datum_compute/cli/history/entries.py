@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from datum_compute.api.compute.vocabulary import ANNOTATION_LAST_CHANGE
-from datum_compute.cli import words
-from datum_compute.decisions.changes import decide_changes, normalise, summarise
-from datum_compute.decisions.hashing import template_hash
+from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.spec_diff import diff_specs, normalize_spec, summarize_changes
+from datum_compute.decisions.instances.revisions import template_hash
 
 Json = Mapping[str, Any]
 
-MOST_ENTRIES = 20
-MOST_BYTES = 900_000
+MAX_ENTRIES = 20
+MAX_BYTES = 900_000
 """Of all entries together: a server takes a ConfigMap of 1 MiB at the most."""
 
 CREATED = "created"
@@ -43,7 +43,7 @@ class Entry:
     """None where it alone is larger than a history may be."""
     message: str = ""
 
-    def stored(self) -> str:
+    def to_json(self) -> str:
         value: dict[str, Any] = {
             "rev": self.rev,
             "timestamp": self.timestamp,
@@ -59,15 +59,15 @@ class Entry:
 
     @property
     def size(self) -> int:
-        return len(str(self.rev)) + len(self.stored().encode())
+        return len(str(self.rev)) + len(self.to_json().encode())
 
-    def describes(self, spec: Json) -> bool:
+    def matches_spec(self, spec: Json) -> bool:
         """Whether this spec is the one of the entry."""
         if self.spec is None:
             return self.template_hash == template_hash(spec.get("template") or {})
-        return not decide_changes(self.spec, spec)
+        return not diff_specs(self.spec, spec)
 
-    def is_the_change(self, other: Entry) -> bool:
+    def is_same_change(self, other: Entry) -> bool:
         """Whether both tell of the same change, wherever they stand."""
         if (self.timestamp, self.actor, self.changes) != (
             other.timestamp,
@@ -96,7 +96,7 @@ class Revisions:
         return next((each for each in self.entries if each.rev == rev), None)
 
 
-def parse(text: str) -> Entry | None:
+def parse_entry(text: str) -> Entry | None:
     """None for what is no entry: others can write where histories are kept."""
     try:
         value = json.loads(text)
@@ -123,7 +123,7 @@ def new_entry(
     return Entry(
         rev=0,
         timestamp=timestamp or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        image=words.image({"spec": spec}),
+        image=states.image({"spec": spec}),
         changes=changes,
         actor=actor,
         template_hash=template_hash(spec.get("template") or {}),
@@ -133,11 +133,11 @@ def new_entry(
 
 
 def spec_hash(spec: Json) -> str:
-    canonical = json.dumps(normalise(spec), sort_keys=True, ensure_ascii=False)
+    canonical = json.dumps(normalize_spec(spec), sort_keys=True, ensure_ascii=False)
     return sha256(canonical.encode()).hexdigest()[:16]
 
 
-def note(entry: Entry) -> dict[str, str]:
+def change_annotation(entry: Entry) -> dict[str, str]:
     """The annotation that goes with a spec: what the entry says, but for the spec itself."""
     value = {
         "timestamp": entry.timestamp,
@@ -150,7 +150,7 @@ def note(entry: Entry) -> dict[str, str]:
     return {ANNOTATION_LAST_CHANGE: json.dumps(value, ensure_ascii=False)}
 
 
-def noted(workload: Json, now: datetime) -> Entry | None:
+def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
     """The entry that the workload's note asks for, if the note is about its spec as it is."""
     annotations = workload["metadata"].get("annotations") or {}
     try:
@@ -169,14 +169,14 @@ def noted(workload: Json, now: datetime) -> Entry | None:
         return None
 
 
-def unrecorded(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
+def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
     """The entry that is missing for the workload as it is: for its spec, or for a change that
     was noted on it and left the spec alone, such as a restart in one city."""
     active = revisions.active
-    told = noted(workload, now)
-    if told is not None and any(told.is_the_change(each) for each in revisions.entries):
+    told = entry_from_annotation(workload, now)
+    if told is not None and any(told.is_same_change(each) for each in revisions.entries):
         told = None
-    if active is not None and active.describes(workload["spec"]):
+    if active is not None and active.matches_spec(workload["spec"]):
         # An older note is of a change that has been dropped from the history since.
         return told if told is not None and told.timestamp >= active.timestamp else None
     if told is not None:
@@ -185,13 +185,13 @@ def unrecorded(revisions: Revisions, workload: Json, now: datetime) -> Entry | N
     if active is None:
         timestamp = str(workload["metadata"].get("creationTimestamp", ""))
     elif active.spec is not None:
-        changes = f"{EXTERNAL}: {summarise(decide_changes(active.spec, workload['spec']))}"
+        changes = f"{EXTERNAL}: {summarize_changes(diff_specs(active.spec, workload['spec']))}"
     return new_entry(
         workload["spec"], now=now, timestamp=timestamp, changes=changes, actor=UNKNOWN_ACTOR
     )
 
 
-def extended(
+def append_entries(
     revisions: Revisions, additions: Iterable[Entry | None], *, last: int = 0
 ) -> Revisions:
     """With these entries behind the others, but for those that are there already; ``last`` is
@@ -199,18 +199,18 @@ def extended(
     entries = list(revisions.entries)
     number = max(revisions.number, last)
     for entry in additions:
-        if entry is None or any(entry.is_the_change(each) for each in entries):
+        if entry is None or any(entry.is_same_change(each) for each in entries):
             continue
         number += 1
         entries.append(replace(entry, rev=number))
-    return Revisions(tuple(kept(entries)))
+    return Revisions(tuple(newest_fitting(entries)))
 
 
-def kept(entries: Sequence[Entry]) -> list[Entry]:
+def newest_fitting(entries: Sequence[Entry]) -> list[Entry]:
     """The newest, as many as there is room for."""
     found: list[Entry] = []
-    room = MOST_BYTES
-    for entry in reversed(entries[-MOST_ENTRIES:]):
+    room = MAX_BYTES
+    for entry in reversed(entries[-MAX_ENTRIES:]):
         fitting = entry
         if not found and entry.size > room:
             fitting = replace(entry, spec=None)

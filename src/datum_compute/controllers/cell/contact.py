@@ -11,10 +11,10 @@ import asyncio
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.controllers.cell.instance.tenancy import tenant_of
+from datum_compute.controllers.cell.project_namespaces import project_namespace_of
 from datum_compute.controllers.planes import HUB
-from datum_compute.decisions.contact import Contact, decide_hold
-from datum_compute.runtime.cache import Cache, CacheState
+from datum_compute.decisions.connectivity import PlaneReachability, decide_hold
+from datum_compute.runtime.cache.cache import Cache, CacheState
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Read
 from datum_compute.runtime.fleet import Fleet
@@ -24,7 +24,7 @@ LOOK_SECONDS = (1.0, 15.0)
 made without an event. Most cuts are short, and who has waited long can wait as long again."""
 
 
-class Contacts:
+class ContactMonitor:
     """``hub`` None: nothing is federated. ``projects`` None: quota is not enforced."""
 
     def __init__(
@@ -61,31 +61,35 @@ class Contacts:
             self._held_since.pop(namespace, None)
         return hold
 
-    def look_again(self, namespace: str) -> float:
+    def requeue_after(self, namespace: str) -> float:
         """Seconds until whatever is held back in this namespace looks again."""
         now = asyncio.get_running_loop().time()
         soonest, at_most = LOOK_SECONDS
         return min(at_most, max(soonest, now - self._held_since.get(namespace, now)))
 
-    def _hub_contact(self) -> Contact:
+    def _hub_contact(self) -> PlaneReachability:
         if self._hub is None:
-            return Contact.NOT_USED
+            return PlaneReachability.NOT_USED
         hub = self._hub.get(HUB)
-        return _contact_by(hub.cache(core.NAMESPACES)) if hub is not None else Contact.AWAY
+        return (
+            _contact_by(hub.cache(core.NAMESPACES))
+            if hub is not None
+            else PlaneReachability.UNREACHABLE
+        )
 
-    def _project_contact(self, cell: Cluster, namespace: str) -> Contact:
+    def _project_contact(self, cell: Cluster, namespace: str) -> PlaneReachability:
         if self._projects is None:
-            return Contact.NOT_USED
-        tenant = tenant_of(cell, namespace)
+            return PlaneReachability.NOT_USED
+        tenant = project_namespace_of(cell, namespace)
         if tenant is None:
-            return Contact.UNKNOWN
+            return PlaneReachability.UNKNOWN
         plane = self._projects.get(tenant.project)
         if plane is None:
-            return Contact.AWAY
+            return PlaneReachability.UNREACHABLE
         return _contact_by(plane.cache(quota.RESOURCE_CLAIMS, label_selector=self._claims_selector))
 
 
-def _contact_by(cache: Cache) -> Contact:
+def _contact_by(cache: Cache) -> PlaneReachability:
     if cache.state is CacheState.CURRENT:
-        return Contact.ANSWERED
-    return Contact.REFUSED if cache.refused else Contact.AWAY
+        return PlaneReachability.ANSWERED
+    return PlaneReachability.REFUSED if cache.refused else PlaneReachability.UNREACHABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client, merge
-from datum_compute.decisions import gates
+from datum_compute.decisions.instances import gates
 
 
 async def ensure_gate_removed(cell_client: Client, instance: Object, gate: str) -> Object:

@@ -8,15 +8,15 @@ offer is an argument. Looking it up, and speaking to an API server, belong to ``
 
 from datum_compute.decisions.admission.defaults import Default, decide_defaults, with_defaults
 from datum_compute.decisions.admission.offer import Needs, Offer, decide_needs
-from datum_compute.decisions.admission.workload import Verdict, decide_verdict
+from datum_compute.decisions.admission.workload import AdmissionDecision, decide_admission
 
 __all__ = [
+    "AdmissionDecision",
     "Default",
     "Needs",
     "Offer",
-    "Verdict",
+    "decide_admission",
     "decide_defaults",
     "decide_needs",
-    "decide_verdict",
     "with_defaults",
 ]

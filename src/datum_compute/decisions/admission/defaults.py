@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.compute import constants
 
 _EACH = "[]"
 
@@ -26,7 +26,7 @@ _DEFAULTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("template", "spec", "volumes", _EACH, "disk", "template", "spec", "type"), "pd-standard"),
     (
         ("placements", _EACH, "scaleSettings", "instanceManagementPolicy"),
-        words.POLICY_ORDERED_READY,
+        constants.POLICY_ORDERED_READY,
     ),
 )
 

@@ -30,7 +30,7 @@ _TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldValue:
     value: Any  # any JSON value; None where there is none
     path: FieldPath
     identity: tuple[str, ...] = ()
@@ -41,16 +41,16 @@ class Place:
     def given(self) -> bool:
         return self.value is not None
 
-    def child(self, name: str) -> Place:
-        return Place(self._of(name), self.path.child(name), (*self.identity, name))
+    def child(self, name: str) -> FieldValue:
+        return FieldValue(self._of(name), self.path.child(name), (*self.identity, name))
 
-    def entry(self, key: str) -> Place:
+    def entry(self, key: str) -> FieldValue:
         """An entry of a map whose keys are the user's."""
-        return Place(self._of(key), self.path.key(key), (*self.identity, key))
+        return FieldValue(self._of(key), self.path.key(key), (*self.identity, key))
 
-    def part(self, index: int, value: Any) -> Place:
+    def part(self, index: int, value: Any) -> FieldValue:
         """A part of a value that is written as one text."""
-        return Place(value, self.path.index(index), (*self.identity, str(index)))
+        return FieldValue(value, self.path.index(index), (*self.identity, str(index)))
 
     def _of(self, key: str) -> Any:
         return self.value.get(key) if isinstance(self.value, dict) else None
@@ -79,35 +79,35 @@ class Findings:
     def __init__(self) -> None:
         self.found: list[Finding] = []
 
-    def required(self, place: Place, detail: str = "") -> None:
+    def required(self, place: FieldValue, detail: str = "") -> None:
         self._add(place, fields.required(place.path, detail))
 
-    def invalid(self, place: Place, detail: str, *, shown: Any = None) -> None:
+    def invalid(self, place: FieldValue, detail: str, *, shown: Any = None) -> None:
         value = place.value if shown is None else shown
         self._add(place, fields.invalid(place.path, _short(value), detail))
 
-    def not_supported(self, place: Place, supported: Iterable[str]) -> None:
+    def not_supported(self, place: FieldValue, supported: Iterable[str]) -> None:
         self._add(place, fields.not_supported(place.path, _short(place.value), supported))
 
-    def duplicate(self, place: Place) -> None:
+    def duplicate(self, place: FieldValue) -> None:
         self._add(place, fields.duplicate(place.path, _short(place.value)))
 
-    def forbidden(self, place: Place, detail: str) -> None:
+    def forbidden(self, place: FieldValue, detail: str) -> None:
         self._add(place, fields.forbidden(place.path, detail))
 
-    def not_found(self, place: Place) -> None:
+    def not_found(self, place: FieldValue) -> None:
         self._add(place, fields.not_found(place.path, _short(place.value)))
 
-    def too_long(self, place: Place, maximum: int) -> None:
+    def too_long(self, place: FieldValue, maximum: int) -> None:
         self._add(place, fields.too_long(place.path, place.value, maximum))
 
-    def unknown(self, place: Place, detail: str) -> None:
+    def unknown(self, place: FieldValue, detail: str) -> None:
         """What it takes to judge the value could not be read, so no value was judged: the
         same item spelled differently has the same fault."""
         error = FieldError(str(place.path), Fault.INTERNAL, None, detail)
         self.found.append(Finding(error, place.identity, None))
 
-    def is_mapping(self, place: Place, *, needed: bool = False, detail: str = "") -> bool:
+    def is_mapping(self, place: FieldValue, *, needed: bool = False, detail: str = "") -> bool:
         if isinstance(place.value, dict):
             return True
         if place.given:
@@ -116,7 +116,7 @@ class Findings:
             self.required(place, detail)
         return False
 
-    def items(self, place: Place, key: str | None = None) -> list[Place]:
+    def items(self, place: FieldValue, key: str | None = None) -> list[FieldValue]:
         """The items of a list. ``key`` is the field that names an item; an empty one means
         that items are texts and name themselves, ignoring case; None, that they have only
         their position."""
@@ -126,18 +126,18 @@ class Findings:
             return []
         seen: dict[str, int] = {}
         return [
-            Place(
+            FieldValue(
                 item, place.path.index(i), (*place.identity, _name(item, i, key, seen)), key == ""
             )
             for i, item in enumerate(place.value)
         ]
 
-    def mappings(self, place: Place, key: str | None = None) -> list[Place]:
+    def mappings(self, place: FieldValue, key: str | None = None) -> list[FieldValue]:
         """The items of a list that are objects."""
         items = self.items(place, key)
         return [item for item in items if self.is_mapping(item, needed=True)]
 
-    def text(self, place: Place, *, needed: bool = False, detail: str = "") -> str:
+    def text(self, place: FieldValue, *, needed: bool = False, detail: str = "") -> str:
         """The text; empty when it is absent, empty or none."""
         if isinstance(place.value, str):
             if not place.value and needed:
@@ -149,14 +149,14 @@ class Findings:
             self.required(place, detail)
         return ""
 
-    def choice(self, place: Place, supported: Iterable[str]) -> None:
+    def choice(self, place: FieldValue, supported: Iterable[str]) -> None:
         """One of a few words, where anything is given; an empty text is none of them."""
         known = tuple(supported)
         self.text(place)
         if isinstance(place.value, str) and place.value not in known:
             self.not_supported(place, known)
 
-    def integer(self, place: Place, *, needed: bool = False) -> int | None:
+    def integer(self, place: FieldValue, *, needed: bool = False) -> int | None:
         if isinstance(place.value, int) and not isinstance(place.value, bool):
             return place.value
         if place.given:
@@ -165,11 +165,11 @@ class Findings:
             self.required(place)
         return None
 
-    def _wrong_type(self, place: Place, expected: str) -> None:
+    def _wrong_type(self, place: FieldValue, expected: str) -> None:
         found = type_name(place.value)
         self._add(place, fields.type_invalid(place.path, found, f"must be {expected}"))
 
-    def _add(self, place: Place, error: FieldError) -> None:
+    def _add(self, place: FieldValue, error: FieldError) -> None:
         is_folded = place.ignores_case and isinstance(place.value, str)
         subject = place.value.lower() if is_folded else place.value
         self.found.append(Finding(error, place.identity, subject))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api.compute import vocabulary
+from datum_compute.api.compute import constants
 from datum_compute.api.fields import FieldPath
-from datum_compute.decisions.admission import words
-from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.decisions.admission import name_rules
+from datum_compute.decisions.admission.findings import FieldValue, Findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Offer:
     """Networks that exist in the workload's namespace; None when they could not be read."""
     denied: frozenset[str] = frozenset()
     """Networks that whoever writes may not use."""
-    instance_types: tuple[str, ...] = (vocabulary.INSTANCE_TYPE_D1_STANDARD_2,)
+    instance_types: tuple[str, ...] = (constants.INSTANCE_TYPE_D1_STANDARD_2,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ def networks_of(workload: Any) -> tuple[str, ...]:
     """The networks a workload's interfaces name, each once, in order; names that can be none
     are left out, so that nobody looks them up."""
     findings = Findings()  # faults of form are found elsewhere
-    template = Place(workload, FieldPath()).child("spec").child("template")
+    template = FieldValue(workload, FieldPath()).child("spec").child("template")
     interfaces = findings.items(template.child("spec").child("networkInterfaces"))
     names = [each.child("network").child("name").value for each in interfaces]
-    return tuple(dict.fromkeys(name for name in names if words.is_label(name)))
+    return tuple(dict.fromkeys(name for name in names if name_rules.is_dns_label(name)))
 
 
 def _cities(workload: Any) -> set[tuple[str, ...]]:
     findings = Findings()
-    placements = Place(workload, FieldPath()).child("spec").child("placements")
+    placements = FieldValue(workload, FieldPath()).child("spec").child("placements")
     return {
         city.identity
         for placement in findings.items(placements, "name")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from datum_compute.api.compute import vocabulary
-from datum_compute.decisions.admission import words
-from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.api.compute import constants
+from datum_compute.decisions.admission import name_rules
+from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.volumes import quantity
 
 LARGEST_COUNT = 1000
-POLICIES = (vocabulary.POLICY_ORDERED_READY,)
+POLICIES = (constants.POLICY_ORDERED_READY,)
 METRICS = ("cpu",)
 TARGETS = ("value", "averageValue", "averageUtilization")
 
 
-def judge_placements(findings: Findings, placements: Place, cities: tuple[str, ...] | None) -> None:
+def validate_placements(
+    findings: Findings, placements: FieldValue, cities: tuple[str, ...] | None
+) -> None:
     if placements.value in (None, []):
         findings.required(placements, "at least one placement")
     names: set[str] = set()
     for placement in findings.mappings(placements, "name"):
-        name = words.judge_label(findings, placement.child("name"))
+        name = name_rules.validate_dns_label(findings, placement.child("name"))
         if name and name in names:
             findings.duplicate(placement.child("name"))
         names.add(name)
@@ -26,7 +28,7 @@ def judge_placements(findings: Findings, placements: Place, cities: tuple[str, .
         _judge_scale(findings, placement.child("scaleSettings"))
 
 
-def _judge_cities(findings: Findings, codes: Place, cities: tuple[str, ...] | None) -> None:
+def _judge_cities(findings: Findings, codes: FieldValue, cities: tuple[str, ...] | None) -> None:
     if codes.value in (None, []):
         findings.required(codes, "at least one city")
     known = {city.lower() for city in cities or ()}
@@ -47,7 +49,7 @@ def _judge_cities(findings: Findings, codes: Place, cities: tuple[str, ...] | No
             findings.not_supported(place, cities)
 
 
-def _judge_scale(findings: Findings, scale: Place) -> None:
+def _judge_scale(findings: Findings, scale: FieldValue) -> None:
     if not findings.is_mapping(scale, needed=True):
         return
     minimum = findings.integer(scale.child("minReplicas"), needed=True)
@@ -64,7 +66,7 @@ def _judge_scale(findings: Findings, scale: Place) -> None:
     findings.choice(scale.child("instanceManagementPolicy"), POLICIES)
 
 
-def _judge_metric(findings: Findings, resource: Place) -> None:
+def _judge_metric(findings: Findings, resource: FieldValue) -> None:
     if not findings.is_mapping(resource, needed=True):
         return
     name = findings.text(resource.child("name"), needed=True)

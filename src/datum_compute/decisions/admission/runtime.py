@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 
-from datum_compute.decisions.admission import words
-from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.decisions.admission import name_rules
+from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.volumes import VolumeFacts, volume_facts
 
 RUNTIMES = ("sandbox", "virtualMachine")
@@ -15,7 +15,7 @@ LARGEST_PORT = 65535
 ENV_SOURCES = ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef")
 
 
-def judge_runtime(findings: Findings, spec: Place, instance_types: Iterable[str]) -> None:
+def validate_runtime(findings: Findings, spec: FieldValue, instance_types: Iterable[str]) -> None:
     """``spec`` is the template's; its volumes tell what can be attached."""
     runtime = spec.child("runtime")
     if not findings.is_mapping(runtime, needed=True):
@@ -33,7 +33,7 @@ def judge_runtime(findings: Findings, spec: Place, instance_types: Iterable[str]
         _judge_machine(findings, machine, volumes)
 
 
-def attached_volumes(runtime: Place) -> frozenset[str]:
+def attached_volumes(runtime: FieldValue) -> frozenset[str]:
     """Names that some attachment names."""
     reader = Findings()
     users = [*reader.items(runtime.child("sandbox").child("containers"))]
@@ -46,7 +46,7 @@ def attached_volumes(runtime: Place) -> frozenset[str]:
     )
 
 
-def _judge_size(findings: Findings, resources: Place, instance_types: Iterable[str]) -> None:
+def _judge_size(findings: Findings, resources: FieldValue, instance_types: Iterable[str]) -> None:
     if not findings.is_mapping(resources, needed=True):
         return
     kind = findings.text(resources.child("instanceType"), needed=True)
@@ -58,13 +58,15 @@ def _judge_size(findings: Findings, resources: Place, instance_types: Iterable[s
         )
 
 
-def _judge_sandbox(findings: Findings, sandbox: Place, volumes: Mapping[str, VolumeFacts]) -> None:
+def _judge_sandbox(
+    findings: Findings, sandbox: FieldValue, volumes: Mapping[str, VolumeFacts]
+) -> None:
     containers = sandbox.child("containers")
     if containers.value in (None, []):
         findings.required(containers, "at least one container")
     names: set[str] = set()
     for container in findings.mappings(containers, "name"):
-        name = words.judge_label(findings, container.child("name"))
+        name = name_rules.validate_dns_label(findings, container.child("name"))
         if name in names:
             findings.duplicate(container.child("name"))
         elif name:
@@ -73,10 +75,10 @@ def _judge_sandbox(findings: Findings, sandbox: Place, volumes: Mapping[str, Vol
         _judge_attachments(findings, container.child("volumeAttachments"), volumes)
         _judge_ports(findings, container.child("ports"))
     for secret in findings.mappings(sandbox.child("imagePullSecrets"), "name"):
-        words.judge_object_name(findings, secret.child("name"))
+        name_rules.validate_object_name(findings, secret.child("name"))
 
 
-def _judge_container(findings: Findings, container: Place) -> None:
+def _judge_container(findings: Findings, container: FieldValue) -> None:
     image = findings.text(container.child("image"), needed=True)
     if image and (any(map(str.isspace, image)) or not image.isprintable()):
         findings.invalid(container.child("image"), "must be the name of an image, without spaces")
@@ -91,7 +93,7 @@ def _judge_container(findings: Findings, container: Place) -> None:
         _judge_variable(findings, variable, names)
 
 
-def _judge_variable(findings: Findings, variable: Place, names: set[str]) -> None:
+def _judge_variable(findings: Findings, variable: FieldValue, names: set[str]) -> None:
     name = findings.text(variable.child("name"), needed=True)
     if name and (not name.isascii() or not name.isprintable() or "=" in name):
         findings.invalid(variable.child("name"), "must be printable ASCII characters without '='")
@@ -113,7 +115,7 @@ def _judge_variable(findings: Findings, variable: Place, names: set[str]) -> Non
         _judge_source(findings, source.child(kind), kind)
 
 
-def _judge_source(findings: Findings, source: Place, kind: str) -> None:
+def _judge_source(findings: Findings, source: FieldValue, kind: str) -> None:
     if not findings.is_mapping(source):
         return
     if kind == "fieldRef":
@@ -121,11 +123,13 @@ def _judge_source(findings: Findings, source: Place, kind: str) -> None:
     elif kind == "resourceFieldRef":
         findings.text(source.child("resource"), needed=True)
     else:
-        words.judge_object_name(findings, source.child("name"))
+        name_rules.validate_object_name(findings, source.child("name"))
         findings.text(source.child("key"), needed=True)
 
 
-def _judge_machine(findings: Findings, machine: Place, volumes: Mapping[str, VolumeFacts]) -> None:
+def _judge_machine(
+    findings: Findings, machine: FieldValue, volumes: Mapping[str, VolumeFacts]
+) -> None:
     attachments = machine.child("volumeAttachments")
     if attachments.value in (None, []):
         findings.required(attachments, "at least the boot disk")
@@ -139,7 +143,7 @@ def _judge_machine(findings: Findings, machine: Place, volumes: Mapping[str, Vol
 
 
 def _judge_attachments(
-    findings: Findings, attachments: Place, volumes: Mapping[str, VolumeFacts]
+    findings: Findings, attachments: FieldValue, volumes: Mapping[str, VolumeFacts]
 ) -> None:
     names: set[str] = set()
     paths: set[str] = set()
@@ -155,7 +159,7 @@ def _judge_attachments(
 
 
 def _judge_mount(
-    findings: Findings, place: Place, volume: VolumeFacts | None, paths: set[str]
+    findings: Findings, place: FieldValue, volume: VolumeFacts | None, paths: set[str]
 ) -> None:
     path = findings.text(place)
     if not place.given or not isinstance(place.value, str):
@@ -171,10 +175,10 @@ def _judge_mount(
         findings.invalid(place, "the disk has no file system to mount: give it a populator")
 
 
-def _judge_ports(findings: Findings, ports: Place) -> None:
+def _judge_ports(findings: Findings, ports: FieldValue) -> None:
     names: set[str] = set()
     for port in findings.mappings(ports, "name"):
-        name = words.judge_port_name(findings, port.child("name"))
+        name = name_rules.validate_port_name(findings, port.child("name"))
         if name and name in names:
             findings.duplicate(port.child("name"))
         names.add(name)

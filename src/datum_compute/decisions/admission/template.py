@@ -6,17 +6,17 @@ import base64
 import binascii
 import ipaddress
 
-from datum_compute.api.compute import vocabulary
-from datum_compute.decisions.admission import words
-from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.api.compute import constants
+from datum_compute.decisions.admission import name_rules
+from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.offer import Offer
 from datum_compute.decisions.admission.runtime import (
     LARGEST_PORT,
     PROTOCOLS,
     attached_volumes,
-    judge_runtime,
+    validate_runtime,
 )
-from datum_compute.decisions.admission.volumes import judge_volumes
+from datum_compute.decisions.admission.volumes import validate_volumes
 
 SSH_KEY = "must be USER:KEY with an SSH public key, as in ana:ssh-ed25519 AAAAC3Nz… ana@example"
 LARGEST_ANNOTATIONS = 256 * 1024
@@ -26,7 +26,9 @@ _SHOWN_OF_A_LINE = 8
 _BY_CONTROLLERS = ("location", "controller")
 
 
-def judge_template(findings: Findings, template: Place, namespace: str, offer: Offer) -> None:
+def validate_template(
+    findings: Findings, template: FieldValue, namespace: str, offer: Offer
+) -> None:
     if not findings.is_mapping(template, needed=True):
         return
     spec = template.child("spec")
@@ -35,15 +37,15 @@ def judge_template(findings: Findings, template: Place, namespace: str, offer: O
     if not findings.is_mapping(spec, needed=True):
         return
     attached = attached_volumes(spec.child("runtime"))
-    judge_volumes(findings, spec.child("volumes"), attached)
-    judge_runtime(findings, spec, offer.instance_types)
+    validate_volumes(findings, spec.child("volumes"), attached)
+    validate_runtime(findings, spec, offer.instance_types)
     _judge_interfaces(findings, spec.child("networkInterfaces"), namespace, offer)
     for name in _BY_CONTROLLERS:
         if spec.child(name).value:
             findings.forbidden(spec.child(name), "is set by controllers, on each Instance")
 
 
-def _judge_metadata(findings: Findings, metadata: Place, *, has_machine: bool) -> None:
+def _judge_metadata(findings: Findings, metadata: FieldValue, *, has_machine: bool) -> None:
     findings.is_mapping(metadata)
     for field in ("labels", "annotations"):
         entries = metadata.child(field)
@@ -51,9 +53,9 @@ def _judge_metadata(findings: Findings, metadata: Place, *, has_machine: bool) -
             continue
         for key in entries.value:
             entry = entries.entry(key)
-            words.judge_key(findings, entry, key)
+            name_rules.validate_key(findings, entry, key)
             if field == "labels":
-                words.judge_label_value(findings, entry)
+                name_rules.validate_label_value(findings, entry)
             else:
                 findings.text(entry)
     _judge_room(findings, metadata.child("annotations"))
@@ -61,7 +63,7 @@ def _judge_metadata(findings: Findings, metadata: Place, *, has_machine: bool) -
         _judge_ssh_keys(findings, metadata.child("annotations").entry(_SSH_KEYS))
 
 
-def _judge_room(findings: Findings, annotations: Place) -> None:
+def _judge_room(findings: Findings, annotations: FieldValue) -> None:
     """An API server takes no object whose annotations are larger together; a workload that
     has them in its template would be stored, and none of its Instances ever."""
     if not isinstance(annotations.value, dict):
@@ -71,10 +73,10 @@ def _judge_room(findings: Findings, annotations: Place) -> None:
         findings.too_long(annotations, LARGEST_ANNOTATIONS)
 
 
-_SSH_KEYS = vocabulary.ANNOTATION_SSH_KEYS
+_SSH_KEYS = constants.ANNOTATION_SSH_KEYS
 
 
-def _judge_ssh_keys(findings: Findings, annotation: Place) -> None:
+def _judge_ssh_keys(findings: Findings, annotation: FieldValue) -> None:
     text = annotation.value
     if not annotation.given or (isinstance(text, str) and not text.strip()):
         findings.required(annotation, "a virtual machine needs USER:KEY lines to be reached by")
@@ -98,13 +100,15 @@ def _is_public_key(text: str) -> bool:
     return bool(name) and blob.startswith(len(name).to_bytes(4, "big") + name)
 
 
-def _judge_interfaces(findings: Findings, interfaces: Place, namespace: str, offer: Offer) -> None:
+def _judge_interfaces(
+    findings: Findings, interfaces: FieldValue, namespace: str, offer: Offer
+) -> None:
     if interfaces.value in (None, []):
         findings.required(interfaces, "at least one network interface")
     for interface in _named_by_network(findings, interfaces):
         network = interface.child("network")
         if findings.is_mapping(network, needed=True):
-            name = words.judge_label(findings, network.child("name"))
+            name = name_rules.validate_dns_label(findings, network.child("name"))
             other = findings.text(network.child("namespace"))
             if other and other != namespace:
                 findings.invalid(
@@ -118,17 +122,17 @@ def _judge_interfaces(findings: Findings, interfaces: Place, namespace: str, off
                 _judge_ingress(findings, rule)
 
 
-def _named_by_network(findings: Findings, interfaces: Place) -> list[Place]:
+def _named_by_network(findings: Findings, interfaces: FieldValue) -> list[FieldValue]:
     """Interfaces are known by their network: one that only moved is not a new one."""
     found = []
     for item in findings.mappings(interfaces):
         name = item.child("network").child("name").value
         own = f"[{name}]" if isinstance(name, str) else item.identity[-1]
-        found.append(Place(item.value, item.path, (*interfaces.identity, own)))
+        found.append(FieldValue(item.value, item.path, (*interfaces.identity, own)))
     return found
 
 
-def _judge_ingress(findings: Findings, rule: Place) -> None:
+def _judge_ingress(findings: Findings, rule: FieldValue) -> None:
     for port in findings.mappings(rule.child("ports")):
         findings.choice(port.child("protocol"), PROTOCOLS)
         _judge_port_range(findings, port)
@@ -143,10 +147,10 @@ def _judge_ingress(findings: Findings, rule: Place) -> None:
                 findings.invalid(part, f"must lie within {whole}")
 
 
-def _judge_port_range(findings: Findings, port: Place) -> None:
+def _judge_port_range(findings: Findings, port: FieldValue) -> None:
     first, last = port.child("port"), port.child("endPort")
     if isinstance(first.value, str):
-        words.judge_port_name(findings, first)
+        name_rules.validate_port_name(findings, first)
     else:
         number = findings.integer(first)
         if number is not None and not 1 <= number <= LARGEST_PORT:
@@ -163,7 +167,7 @@ def _judge_port_range(findings: Findings, port: Place) -> None:
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _network(findings: Findings, place: Place, *, needed: bool) -> _Network | None:
+def _network(findings: Findings, place: FieldValue, *, needed: bool) -> _Network | None:
     text = findings.text(place, needed=needed)
     if not text:
         return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from datum_compute.api import quantities
-from datum_compute.decisions.admission import words
-from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.decisions.admission import name_rules
+from datum_compute.decisions.admission.findings import FieldValue, Findings
 
 SOURCES = ("disk", "configMap", "secret")
 DISK_TYPES = ("pd-standard",)
@@ -32,13 +32,13 @@ class VolumeFacts:
     is_bootable: bool = False
 
 
-def judge_volumes(findings: Findings, volumes: Place, attached: frozenset[str]) -> None:
+def validate_volumes(findings: Findings, volumes: FieldValue, attached: frozenset[str]) -> None:
     names: set[str] = set()
     devices: set[str] = set()
     for i, volume in enumerate(findings.items(volumes, "name")):
         if not findings.is_mapping(volume, needed=True):
             continue
-        name = words.judge_label(findings, volume.child("name"))
+        name = name_rules.validate_dns_label(findings, volume.child("name"))
         if name in names:
             findings.duplicate(volume.child("name"))
         elif name and name not in attached:
@@ -50,7 +50,7 @@ def judge_volumes(findings: Findings, volumes: Place, attached: frozenset[str]) 
         _judge_device(findings, volume.child("disk"), i, devices)
 
 
-def volume_facts(volumes: Place) -> dict[str, VolumeFacts]:
+def volume_facts(volumes: FieldValue) -> dict[str, VolumeFacts]:
     """Each volume by its name; of several with one name, the first."""
     facts: dict[str, VolumeFacts] = {}
     for volume in Findings().items(volumes):
@@ -67,7 +67,7 @@ def volume_facts(volumes: Place) -> dict[str, VolumeFacts]:
     return facts
 
 
-def _judge_source(findings: Findings, volume: Place) -> None:
+def _judge_source(findings: Findings, volume: FieldValue) -> None:
     given = [source for source in SOURCES if volume.child(source).given]
     if not given:
         findings.required(volume, f"exactly one of {', '.join(SOURCES)}")
@@ -83,7 +83,7 @@ def _judge_source(findings: Findings, volume: Place) -> None:
             _judge_files(findings, place, "name" if source == "configMap" else "secretName")
 
 
-def _judge_device(findings: Findings, disk: Place, index: int, devices: set[str]) -> None:
+def _judge_device(findings: Findings, disk: FieldValue, index: int, devices: set[str]) -> None:
     if not isinstance(disk.value, dict):
         return
     place = disk.child("deviceName")
@@ -92,13 +92,13 @@ def _judge_device(findings: Findings, disk: Place, index: int, devices: set[str]
         findings.invalid(place, "must not be empty; leave it away for a name by position")
     name = name or f"persistent-disk-{index}"
     if name in devices:
-        findings.duplicate(place if place.given else Place(name, place.path, place.identity))
+        findings.duplicate(place if place.given else FieldValue(name, place.path, place.identity))
     devices.add(name)
 
 
-def _judge_files(findings: Findings, source: Place, name: str) -> None:
+def _judge_files(findings: Findings, source: FieldValue, name: str) -> None:
     """Files out of a ConfigMap or a Secret."""
-    words.judge_object_name(findings, source.child(name))
+    name_rules.validate_object_name(findings, source.child(name))
     mode = findings.integer(source.child("defaultMode"))
     if mode is not None and not 0 <= mode <= LARGEST_MODE:
         findings.invalid(
@@ -108,7 +108,7 @@ def _judge_files(findings: Findings, source: Place, name: str) -> None:
         findings.forbidden(source.child("items"), "not implemented: every key becomes a file")
 
 
-def _judge_disk(findings: Findings, disk: Place) -> None:
+def _judge_disk(findings: Findings, disk: FieldValue) -> None:
     template = disk.child("template")
     if not findings.is_mapping(template, needed=True):
         return
@@ -120,7 +120,7 @@ def _judge_disk(findings: Findings, disk: Place) -> None:
     _judge_room(findings, spec.child("resources"), image_room)
 
 
-def _judge_populator(findings: Findings, populator: Place) -> str:
+def _judge_populator(findings: Findings, populator: FieldValue) -> str:
     """The room its image takes; empty when it has none."""
     if not findings.is_mapping(populator):
         return ""
@@ -141,7 +141,7 @@ def _judge_populator(findings: Findings, populator: Place) -> str:
     return DISK_IMAGES.get(name, SMALLEST_DISK)
 
 
-def _judge_room(findings: Findings, resources: Place, image_room: str) -> None:
+def _judge_room(findings: Findings, resources: FieldValue, image_room: str) -> None:
     """How large the disk is; an image says so itself."""
     if not findings.is_mapping(
         resources, needed=not image_room, detail="a disk without an image needs a size"
@@ -152,7 +152,7 @@ def _judge_room(findings: Findings, resources: Place, image_room: str) -> None:
         return
     for name in requests.value:
         if name != "storage":
-            findings.not_supported(Place(name, requests.path.key(name)), ["storage"])
+            findings.not_supported(FieldValue(name, requests.path.key(name)), ["storage"])
     storage = requests.entry("storage")
     amount = quantity(findings, storage, needed=True)
     if amount is None:
@@ -167,7 +167,7 @@ def _judge_room(findings: Findings, resources: Place, image_room: str) -> None:
         findings.invalid(storage, "must be a whole number of Gi")
 
 
-def quantity(findings: Findings, place: Place, *, needed: bool = False) -> Decimal | None:
+def quantity(findings: Findings, place: FieldValue, *, needed: bool = False) -> Decimal | None:
     value = place.value
     if value is None:
         if needed:

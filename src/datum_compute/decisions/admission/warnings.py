@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from datum_compute.api.fields import FieldPath
-from datum_compute.decisions.admission.findings import Findings, Place
+from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.offer import Offer
 
 MOST_NAMES = 3
@@ -15,7 +15,7 @@ MOST_NAMES = 3
 
 def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tuple[str, ...]:
     """One sentence for each cause. ``networks`` are those this write brings in."""
-    spec = Place(workload, FieldPath()).child("spec")
+    spec = FieldValue(workload, FieldPath()).child("spec")
     template = spec.child("template").child("spec")
     found = []
     if scaled := [*_autoscaled(spec.child("placements"))]:
@@ -40,14 +40,14 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
     return tuple(found)
 
 
-def _autoscaled(placements: Place) -> Iterator[str]:
+def _autoscaled(placements: FieldValue) -> Iterator[str]:
     for placement in Findings().items(placements):
         scale = placement.child("scaleSettings")
         if scale.child("maxReplicas").given or scale.child("metrics").value:
             yield str(placement.child("name").value)
 
 
-def _referenced(template: Place) -> dict[str, list[str]]:
+def _referenced(template: FieldValue) -> dict[str, list[str]]:
     """ConfigMaps and Secrets whose data Instances are to get, each once."""
     reader = Findings()
     maps: list[Any] = []

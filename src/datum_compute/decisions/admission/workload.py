@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.fields import FieldError, FieldPath
-from datum_compute.decisions.admission import words
-from datum_compute.decisions.admission.findings import Finding, Findings, Place
+from datum_compute.decisions.admission import name_rules
+from datum_compute.decisions.admission.findings import FieldValue, Finding, Findings
 from datum_compute.decisions.admission.offer import Offer, decide_needs
-from datum_compute.decisions.admission.placements import judge_placements
-from datum_compute.decisions.admission.template import judge_template
+from datum_compute.decisions.admission.placements import validate_placements
+from datum_compute.decisions.admission.template import validate_template
 from datum_compute.decisions.admission.warnings import decide_warnings
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionDecision:
     errors: tuple[FieldError, ...] = ()
     """Every fault, in the order of the document; none: it may be stored."""
     warnings: tuple[str, ...] = ()
 
 
-def decide_verdict(workload: Any, *, offer: Offer, old: Any = None) -> Verdict:
+def decide_admission(workload: Any, *, offer: Offer, old: Any = None) -> AdmissionDecision:
     """What there is to say about ``workload``, any JSON value, given what is on offer.
     ``old`` is what is stored, on an update."""
     found = _judge(workload, offer)
@@ -36,12 +36,12 @@ def decide_verdict(workload: Any, *, offer: Offer, old: Any = None) -> Verdict:
     same = old is not None and _spec(old) == _spec(workload)
     networks = decide_needs(workload, old).networks
     warnings = () if same else decide_warnings(workload, offer, networks)
-    return Verdict(tuple(finding.error for finding in found), warnings)
+    return AdmissionDecision(tuple(finding.error for finding in found), warnings)
 
 
 def _judge(workload: Any, offer: Offer) -> list[Finding]:
     findings = Findings()
-    root = Place(workload, FieldPath())
+    root = FieldValue(workload, FieldPath())
     if findings.is_mapping(root, needed=True):
         metadata = root.child("metadata")
         if findings.is_mapping(metadata, needed=True):
@@ -49,24 +49,24 @@ def _judge(workload: Any, offer: Offer) -> list[Finding]:
         spec = root.child("spec")
         if findings.is_mapping(spec, needed=True):
             namespace = metadata.child("namespace").value
-            judge_template(
+            validate_template(
                 findings,
                 spec.child("template"),
                 namespace if isinstance(namespace, str) else "",
                 offer,
             )
-            judge_placements(findings, spec.child("placements"), offer.cities)
+            validate_placements(findings, spec.child("placements"), offer.cities)
     return findings.found
 
 
-def _judge_name(findings: Findings, metadata: Place) -> None:
+def _judge_name(findings: Findings, metadata: FieldValue) -> None:
     """Deployments and Instances are named after the workload, so it must be a label. How
     long it is does not matter beyond that: their names are cut to fit."""
     name, generate = metadata.child("name"), metadata.child("generateName")
     if name.value in (None, "") and generate.given:
-        words.judge_generate_name(findings, generate)
+        name_rules.validate_generate_name(findings, generate)
     else:
-        words.judge_label(findings, name)
+        name_rules.validate_dns_label(findings, name)
 
 
 def _new_ones(found: list[Finding], stored: list[Finding]) -> list[Finding]:

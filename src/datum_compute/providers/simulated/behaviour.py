@@ -15,7 +15,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import TRUE
 from datum_compute.providers import protocol
 from datum_compute.providers.errors import Rejected
-from datum_compute.providers.protocol import Addresses, Report, State, failed
+from datum_compute.providers.protocol import Addresses, ConditionState, InstanceReport, failed
 
 START_SECONDS = "simulated.compute.datumapis.com/start-seconds"
 FAIL = "simulated.compute.datumapis.com/fail"
@@ -31,7 +31,7 @@ FAILURES = (
     compute.REASON_INSTANCE_CRASHING,
 )
 
-ASLEEP = State(TRUE, REASON_ASLEEP, "Instance sleeps until it is called")
+ASLEEP = ConditionState(TRUE, REASON_ASLEEP, "Instance sleeps until it is called")
 CRASHING = failed(
     compute.REASON_INSTANCE_CRASHING, f"the simulated process ended, as {CRASH_AFTER_SECONDS} asks"
 )
@@ -62,25 +62,27 @@ def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
     )
 
 
-def decide_report(behaviour: Behaviour, age: float, interfaces: tuple[Addresses, ...]) -> Report:
+def decide_report(
+    behaviour: Behaviour, age: float, interfaces: tuple[Addresses, ...]
+) -> InstanceReport:
     """How an Instance does ``age`` seconds after it was, or will have been, programmed."""
     if behaviour.fail:
         raise Rejected(behaviour.fail, f"the simulated Instance fails, as {FAIL} asks")
     if age < 0:
-        return Report(protocol.PROGRAMMING, protocol.PROVISIONING, look_again=-age)
+        return InstanceReport(protocol.PROGRAMMING, protocol.PROVISIONING, requeue_after=-age)
     if age >= behaviour.crash_after:
-        return Report(protocol.PROGRAMMED, CRASHING, interfaces)
+        return InstanceReport(protocol.PROGRAMMED, CRASHING, interfaces)
     asleep = age >= behaviour.sleep_after
     ahead = [
         moment
         for moment in (behaviour.crash_after, behaviour.sleep_after)
         if age < moment < math.inf
     ]
-    return Report(
+    return InstanceReport(
         protocol.PROGRAMMED,
         ASLEEP if asleep else protocol.AVAILABLE,
         interfaces,
-        look_again=min(ahead) - age if ahead else None,
+        requeue_after=min(ahead) - age if ahead else None,
     )
 
 

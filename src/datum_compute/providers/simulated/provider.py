@@ -10,12 +10,12 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.env import Environment
-from datum_compute.providers.controller import provider_controller
 from datum_compute.providers.errors import InsufficientCapacity, NotReady, Rejected
-from datum_compute.providers.protocol import Addresses, Line, Report, Subject
+from datum_compute.providers.frame import provider_controller
+from datum_compute.providers.protocol import Addresses, InstanceReport, InstanceTarget, LogLine
 from datum_compute.providers.simulated.addresses import SubnetAddresses
 from datum_compute.providers.simulated.behaviour import Behaviour, decide_report, parse_behaviour
-from datum_compute.providers.simulated.journal import Journal
+from datum_compute.providers.simulated.logs import InstanceLogs
 from datum_compute.providers.simulated.subnets import (
     CLAIMS_BY_CONTEXT,
     SubnetKey,
@@ -45,7 +45,7 @@ class SimulatedProvider:
         self._programmed_at: dict[str, float] = {}
         """By uid, the loop's time at which an Instance was, or will be, programmed."""
         self._subnets: dict[SubnetKey, SubnetAddresses] = {}
-        self._journal = Journal(env)
+        self._journal = InstanceLogs(env)
 
     def controllers(self) -> list[Controller]:
         """What runs this provider."""
@@ -59,7 +59,7 @@ class SimulatedProvider:
             ]
         return [provider_controller(self._cell, self, self._env, reads=reads)]
 
-    async def ensure(self, subject: Subject) -> Report:
+    async def ensure(self, subject: InstanceTarget) -> InstanceReport:
         try:
             report = self._report(subject)
         except Rejected as error:
@@ -71,13 +71,13 @@ class SimulatedProvider:
         self._journal.reported(subject.instance, report)
         return report
 
-    def _report(self, subject: Subject) -> Report:
+    def _report(self, subject: InstanceTarget) -> InstanceReport:
         behaviour = parse_behaviour(subject.instance.metadata.annotations)
         age = asyncio.get_running_loop().time() - self._start(subject, behaviour)
         interfaces = self._addresses(subject) if age >= 0 and not behaviour.fail else ()
         return decide_report(behaviour, age, interfaces)
 
-    async def remove(self, subject: Subject) -> None:
+    async def remove(self, subject: InstanceTarget) -> None:
         self._journal.removed(subject.uid)
         self._programmed_at.pop(subject.uid, None)
         for subnet in self._subnets.values():
@@ -90,10 +90,10 @@ class SimulatedProvider:
         tail: int | None = None,
         since: datetime | None = None,
         follow: bool = False,
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[LogLine]:
         return self._journal.lines(uid, tail=tail, since=since, follow=follow)
 
-    def _start(self, subject: Subject, behaviour: Behaviour) -> float:
+    def _start(self, subject: InstanceTarget, behaviour: Behaviour) -> float:
         known = self._programmed_at.get(subject.uid)
         if known is None:
             known = asyncio.get_running_loop().time() + behaviour.start_seconds
@@ -108,7 +108,7 @@ class SimulatedProvider:
             self._programmed_at[subject.uid] = known
         return known
 
-    def _addresses(self, subject: Subject) -> tuple[Addresses, ...]:
+    def _addresses(self, subject: InstanceTarget) -> tuple[Addresses, ...]:
         cell = self._cell.get(subject.cluster)
         if cell is None or not self._networking:
             return ()

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.decisions import names
 from datum_compute.providers.errors import NotReady
 from datum_compute.runtime.cluster import Cluster
 

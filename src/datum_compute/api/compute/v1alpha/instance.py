@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.compute import constants
 from datum_compute.api.compute.v1alpha.runtime import Runtime, Volume
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Condition, Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.references import LocationReference, TemplateMetadata
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "DEFAULT_CONDITIONS",
@@ -40,66 +40,66 @@ __all__ = [
     "default_status",
 ]
 
-INSTANCES = Resource(words.GROUP, words.VERSION, "instances", "Instance")
+INSTANCES = Resource(constants.GROUP, constants.VERSION, "instances", "Instance")
 
 _PROVIDER_FAILURES = (
-    words.REASON_IMAGE_UNAVAILABLE,
-    words.REASON_INSTANCE_CRASHING,
-    words.REASON_CONFIGURATION_ERROR,
+    constants.REASON_IMAGE_UNAVAILABLE,
+    constants.REASON_INSTANCE_CRASHING,
+    constants.REASON_CONFIGURATION_ERROR,
 )
 
 INSTANCE_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_PROGRAMMED,
-        true=(words.REASON_PROGRAMMED,),
+        constants.CONDITION_PROGRAMMED,
+        true=(constants.REASON_PROGRAMMED,),
         false=(
-            words.REASON_PENDING_PROGRAMMING,
-            words.REASON_PENDING_QUOTA,
+            constants.REASON_PENDING_PROGRAMMING,
+            constants.REASON_PENDING_QUOTA,
             *_PROVIDER_FAILURES,
         ),
-        unknown=(words.REASON_PENDING, words.REASON_PROGRAMMING_IN_PROGRESS),
+        unknown=(constants.REASON_PENDING, constants.REASON_PROGRAMMING_IN_PROGRESS),
     ),
     DeclaredCondition(
-        words.CONDITION_AVAILABLE,
-        true=(words.REASON_AVAILABLE, words.REASON_ASLEEP),
+        constants.CONDITION_AVAILABLE,
+        true=(constants.REASON_AVAILABLE, constants.REASON_ASLEEP),
         false=(
-            words.REASON_STOPPED,
-            words.REASON_STARTING,
-            words.REASON_STOPPING,
-            words.REASON_PENDING_QUOTA,
+            constants.REASON_STOPPED,
+            constants.REASON_STARTING,
+            constants.REASON_STOPPING,
+            constants.REASON_PENDING_QUOTA,
             *_PROVIDER_FAILURES,
-            words.REASON_PROVISIONING,
-            words.REASON_FAILED,
+            constants.REASON_PROVISIONING,
+            constants.REASON_FAILED,
         ),
-        unknown=(words.REASON_PENDING, words.REASON_PROVISIONING),
+        unknown=(constants.REASON_PENDING, constants.REASON_PROVISIONING),
     ),
     DeclaredCondition(
-        words.CONDITION_READY,
-        true=(words.REASON_AVAILABLE,),
+        constants.CONDITION_READY,
+        true=(constants.REASON_AVAILABLE,),
         false=(
-            words.REASON_SCHEDULING_GATES_PRESENT,
-            words.REASON_PENDING_PROGRAMMING,
-            words.REASON_PENDING_QUOTA,
-            words.REASON_NETWORK_FAILED_TO_CREATE,
-            words.REASON_PROVISIONING,
+            constants.REASON_SCHEDULING_GATES_PRESENT,
+            constants.REASON_PENDING_PROGRAMMING,
+            constants.REASON_PENDING_QUOTA,
+            constants.REASON_NETWORK_FAILED_TO_CREATE,
+            constants.REASON_PROVISIONING,
             *_PROVIDER_FAILURES,
         ),
-        unknown=(words.REASON_PENDING,),
-        passes_on="Programmed and Available",
+        unknown=(constants.REASON_PENDING,),
+        inherits_from="Programmed and Available",
     ),
     DeclaredCondition(
-        words.CONDITION_QUOTA_GRANTED,
-        true=(words.REASON_QUOTA_AVAILABLE, words.REASON_QUOTA_DISABLED),
+        constants.CONDITION_QUOTA_GRANTED,
+        true=(constants.REASON_QUOTA_AVAILABLE, constants.REASON_QUOTA_DISABLED),
         false=(
-            words.REASON_QUOTA_EXCEEDED,
-            words.REASON_VALIDATION_FAILED,
-            words.REASON_QUOTA_BACKEND_UNAVAILABLE,
-            words.REASON_QUOTA_PROJECT_NOT_FOUND,
-            words.REASON_QUOTA_NAMESPACE_NOT_FOUND,
-            words.REASON_QUOTA_MISCONFIGURED,
-            words.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE,
+            constants.REASON_QUOTA_EXCEEDED,
+            constants.REASON_VALIDATION_FAILED,
+            constants.REASON_QUOTA_BACKEND_UNAVAILABLE,
+            constants.REASON_QUOTA_PROJECT_NOT_FOUND,
+            constants.REASON_QUOTA_NAMESPACE_NOT_FOUND,
+            constants.REASON_QUOTA_MISCONFIGURED,
+            constants.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE,
         ),
-        unknown=(words.REASON_PENDING_EVALUATION, words.REASON_QUOTA_NO_BUDGET),
+        unknown=(constants.REASON_PENDING_EVALUATION, constants.REASON_QUOTA_NO_BUDGET),
     ),
 )
 
@@ -271,21 +271,21 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
 
     @cached_property
     def ready(self) -> bool:
-        return conditions_.is_true(self.status.conditions, words.CONDITION_READY)
+        return conditions_.is_true(self.status.conditions, constants.CONDITION_READY)
 
     @cached_property
-    def standing(self) -> tuple[object, ...]:
+    def plan_key(self) -> tuple[object, ...]:
         """All that instance control looks at: equal standings, equal plans."""
         meta = self.metadata
         return meta.name, meta.uid, meta.labels, meta.deleting, self.template_hash, self.ready
 
     @cached_property
     def programmed(self) -> bool:
-        return conditions_.is_true(self.status.conditions, words.CONDITION_PROGRAMMED)
+        return conditions_.is_true(self.status.conditions, constants.CONDITION_PROGRAMMED)
 
     @cached_property
     def available(self) -> bool:
-        return conditions_.is_true(self.status.conditions, words.CONDITION_AVAILABLE)
+        return conditions_.is_true(self.status.conditions, constants.CONDITION_AVAILABLE)
 
     @cached_property
     def serves(self) -> bool:
@@ -296,12 +296,16 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
 _WAITING = "Waiting for controller"
 
 DEFAULT_CONDITIONS: Conditions = (
-    Condition(type=words.CONDITION_PROGRAMMED, reason=words.REASON_PENDING, message=_WAITING),
-    Condition(type=words.CONDITION_AVAILABLE, reason=words.REASON_PENDING, message=_WAITING),
-    Condition(type=words.CONDITION_READY, reason=words.REASON_PENDING, message=_WAITING),
     Condition(
-        type=words.CONDITION_QUOTA_GRANTED,
-        reason=words.REASON_PENDING_EVALUATION,
+        type=constants.CONDITION_PROGRAMMED, reason=constants.REASON_PENDING, message=_WAITING
+    ),
+    Condition(
+        type=constants.CONDITION_AVAILABLE, reason=constants.REASON_PENDING, message=_WAITING
+    ),
+    Condition(type=constants.CONDITION_READY, reason=constants.REASON_PENDING, message=_WAITING),
+    Condition(
+        type=constants.CONDITION_QUOTA_GRANTED,
+        reason=constants.REASON_PENDING_EVALUATION,
         message="Waiting for quota evaluation",
     ),
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from datum_compute.api.references import TemplateMetadata
-from datum_compute.api.structural import Quantity, described
+from datum_compute.api.structural_schema import Quantity, described
 
 __all__ = [
     "DNS_LABEL",

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from datum_compute.api.compute import vocabulary as words
-from datum_compute.api.structural import Quantity, described
+from datum_compute.api.compute import constants
+from datum_compute.api.structural_schema import Quantity, described
 
 __all__ = [
     "Metric",
@@ -59,7 +59,7 @@ class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str,
         described(
             "How Instances are created, replaced and removed.",
-            default=words.POLICY_ORDERED_READY,
-            enum=[words.POLICY_ORDERED_READY],
+            default=constants.POLICY_ORDERED_READY,
+            enum=[constants.POLICY_ORDERED_READY],
         ),
-    ] = words.POLICY_ORDERED_READY
+    ] = constants.POLICY_ORDERED_READY

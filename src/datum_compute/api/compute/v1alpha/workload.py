@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.compute import constants
 from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.runtime import DNS_LABEL
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "PLACEMENT_CONDITIONS",
@@ -34,27 +34,31 @@ __all__ = [
     "workload_status_to_wire",
 ]
 
-WORKLOADS = Resource(words.GROUP, words.VERSION, "workloads", "Workload")
+WORKLOADS = Resource(constants.GROUP, constants.VERSION, "workloads", "Workload")
 
 _NOT_PLACED = (
-    words.REASON_NO_MATCHING_LOCATION,
-    words.REASON_NO_CELL_FOR_CITY,
-    words.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
+    constants.REASON_NO_MATCHING_LOCATION,
+    constants.REASON_NO_CELL_FOR_CITY,
+    constants.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
 )
 
 WORKLOAD_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_AVAILABLE,
-        true=(words.REASON_AVAILABLE_PLACEMENT_FOUND,),
-        false=(words.REASON_NO_AVAILABLE_PLACEMENTS, words.REASON_NETWORK_NOT_FOUND, *_NOT_PLACED),
+        constants.CONDITION_AVAILABLE,
+        true=(constants.REASON_AVAILABLE_PLACEMENT_FOUND,),
+        false=(
+            constants.REASON_NO_AVAILABLE_PLACEMENTS,
+            constants.REASON_NETWORK_NOT_FOUND,
+            *_NOT_PLACED,
+        ),
     ),
 )
 
 PLACEMENT_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_AVAILABLE,
-        true=(words.REASON_AVAILABLE_DEPLOYMENT_FOUND,),
-        false=(words.REASON_NO_AVAILABLE_DEPLOYMENTS, *_NOT_PLACED),
+        constants.CONDITION_AVAILABLE,
+        true=(constants.REASON_AVAILABLE_DEPLOYMENT_FOUND,),
+        false=(constants.REASON_NO_AVAILABLE_DEPLOYMENTS, *_NOT_PLACED),
     ),
 )
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute import vocabulary as words
+from datum_compute.api.compute import constants
 from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.references import LocationReference
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "WORKLOAD_DEPLOYMENTS",
@@ -28,36 +28,36 @@ __all__ = [
 ]
 
 WORKLOAD_DEPLOYMENTS = Resource(
-    words.GROUP, words.VERSION, "workloaddeployments", "WorkloadDeployment"
+    constants.GROUP, constants.VERSION, "workloaddeployments", "WorkloadDeployment"
 )
 
 _NOTHING_SERVES = (
-    words.REASON_NO_MATCHING_LOCATION,
-    words.REASON_PROVISIONING_NETWORK,
-    words.REASON_PROVISIONING_INSTANCES,
+    constants.REASON_NO_MATCHING_LOCATION,
+    constants.REASON_PROVISIONING_NETWORK,
+    constants.REASON_PROVISIONING_INSTANCES,
 )
-_NOT_SCHEDULED = (words.REASON_NO_CELL_FOR_CITY, words.REASON_AMBIGUOUS_CELL)
+_NOT_SCHEDULED = (constants.REASON_NO_CELL_FOR_CITY, constants.REASON_AMBIGUOUS_CELL)
 
 WORKLOAD_DEPLOYMENT_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_AVAILABLE,
-        true=(words.REASON_STABLE_INSTANCE_FOUND,),
+        constants.CONDITION_AVAILABLE,
+        true=(constants.REASON_STABLE_INSTANCE_FOUND,),
         false=(*_NOTHING_SERVES, *_NOT_SCHEDULED),
     ),
     DeclaredCondition(
-        words.CONDITION_REPLICAS_READY,
-        true=(words.REASON_REPLICAS_AVAILABLE,),
+        constants.CONDITION_REPLICAS_READY,
+        true=(constants.REASON_REPLICAS_AVAILABLE,),
         false=(*_NOTHING_SERVES, *_NOT_SCHEDULED),
-        passes_on="the unready Instance of highest priority",
+        inherits_from="the unready Instance of highest priority",
     ),
     DeclaredCondition(
-        words.CONDITION_CELL_REACHABLE,
-        true=(words.REASON_CELL_READY,),
-        false=(words.REASON_CELL_UNREACHABLE,),
+        constants.CONDITION_CELL_REACHABLE,
+        true=(constants.REASON_CELL_READY,),
+        false=(constants.REASON_CELL_UNREACHABLE,),
     ),
     DeclaredCondition(
-        words.CONDITION_SCHEDULED,
-        true=(words.REASON_SCHEDULED,),
+        constants.CONDITION_SCHEDULED,
+        true=(constants.REASON_SCHEDULED,),
         false=_NOT_SCHEDULED,
     ),
 )
@@ -121,7 +121,7 @@ class WorkloadDeployment(msgspec.Struct, frozen=True, kw_only=True, rename="came
     def source_generation(self) -> int:
         """The project generation of this spec: as stamped, or its own where it is not."""
         try:
-            return int(self.metadata.annotations[words.ANNOTATION_SOURCE_GENERATION])
+            return int(self.metadata.annotations[constants.ANNOTATION_SOURCE_GENERATION])
         except (KeyError, ValueError):
             return self.metadata.generation
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
-from datum_compute.api.networking.v1alpha import vocabulary as words
+from datum_compute.api.networking.v1alpha import constants
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "LOCATIONS",
@@ -31,16 +31,18 @@ __all__ = [
     "LocationStatus",
 ]
 
-LOCATIONS = Resource(words.GROUP, "v1alpha", "locations", "Location", namespaced=False)
+LOCATIONS = Resource(constants.GROUP, "v1alpha", "locations", "Location", namespaced=False)
 LOCATION_BINDINGS = Resource(
-    words.GROUP, "v1alpha", "locationbindings", "LocationBinding", namespaced=False
+    constants.GROUP, "v1alpha", "locationbindings", "LocationBinding", namespaced=False
 )
 
 TOPOLOGY_CITY_CODE = "topology.datum.net/city-code"
 """Key of a Location's topology: the city it is in."""
 
-LOCATION_CONDITIONS = (DeclaredCondition(words.CONDITION_READY, true=(words.REASON_READY,)),)
-LOCATION_BINDING_CONDITIONS = (DeclaredCondition(words.CONDITION_LOCATION_AVAILABLE),)
+LOCATION_CONDITIONS = (
+    DeclaredCondition(constants.CONDITION_READY, true=(constants.REASON_READY,)),
+)
+LOCATION_BINDING_CONDITIONS = (DeclaredCondition(constants.CONDITION_LOCATION_AVAILABLE),)
 
 
 class GCPProvider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

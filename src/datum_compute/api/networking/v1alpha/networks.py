@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Condition, Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
-from datum_compute.api.networking.v1alpha import vocabulary as words
+from datum_compute.api.networking.v1alpha import constants
 from datum_compute.api.references import LocationReference
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "NETWORKS",
@@ -37,41 +37,41 @@ __all__ = [
     "default_network_status",
 ]
 
-NETWORKS = Resource(words.GROUP, "v1alpha", "networks", "Network")
-NETWORK_CONTEXTS = Resource(words.GROUP, "v1alpha", "networkcontexts", "NetworkContext")
-NETWORK_BINDINGS = Resource(words.GROUP, "v1alpha", "networkbindings", "NetworkBinding")
+NETWORKS = Resource(constants.GROUP, "v1alpha", "networks", "Network")
+NETWORK_CONTEXTS = Resource(constants.GROUP, "v1alpha", "networkcontexts", "NetworkContext")
+NETWORK_BINDINGS = Resource(constants.GROUP, "v1alpha", "networkbindings", "NetworkBinding")
 
 NETWORK_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_READY,
-        true=(words.REASON_READY,),
+        constants.CONDITION_READY,
+        true=(constants.REASON_READY,),
         false=(
-            words.REASON_PROJECT_NAMESPACE_NOT_FOUND,
-            words.REASON_PROJECT_UNRESOLVED,
-            words.REASON_RANGE_OCCUPIED,
-            words.REASON_RANGE_UNSUPPORTED,
+            constants.REASON_PROJECT_NAMESPACE_NOT_FOUND,
+            constants.REASON_PROJECT_UNRESOLVED,
+            constants.REASON_RANGE_OCCUPIED,
+            constants.REASON_RANGE_UNSUPPORTED,
         ),
-        unknown=(words.REASON_PENDING,),
+        unknown=(constants.REASON_PENDING,),
     ),
-    DeclaredCondition(words.CONDITION_IPAM_ALLOCATED),
+    DeclaredCondition(constants.CONDITION_IPAM_ALLOCATED),
 )
 NETWORK_CONTEXT_CONDITIONS = (
-    DeclaredCondition(words.CONDITION_READY, true=(words.REASON_READY,)),
-    DeclaredCondition(words.CONDITION_PROGRAMMED),
-    DeclaredCondition(words.CONDITION_IPAM_ALLOCATED),
+    DeclaredCondition(constants.CONDITION_READY, true=(constants.REASON_READY,)),
+    DeclaredCondition(constants.CONDITION_PROGRAMMED),
+    DeclaredCondition(constants.CONDITION_IPAM_ALLOCATED),
 )
 NETWORK_BINDING_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_READY,
-        true=(words.REASON_NETWORK_CONTEXT_READY,),
+        constants.CONDITION_READY,
+        true=(constants.REASON_NETWORK_CONTEXT_READY,),
         false=(
-            words.REASON_NETWORK_NOT_FOUND,
-            words.REASON_NETWORK_CONTEXT_NOT_READY,
-            words.REASON_NETWORK_FAILED_TO_CREATE,
-            words.REASON_PROJECT_UNRESOLVED,
-            words.REASON_LOCATION_NOT_AVAILABLE,
+            constants.REASON_NETWORK_NOT_FOUND,
+            constants.REASON_NETWORK_CONTEXT_NOT_READY,
+            constants.REASON_NETWORK_FAILED_TO_CREATE,
+            constants.REASON_PROJECT_UNRESOLVED,
+            constants.REASON_LOCATION_NOT_AVAILABLE,
         ),
-        unknown=(words.REASON_PENDING,),
+        unknown=(constants.REASON_PENDING,),
     ),
 )
 
@@ -181,13 +181,13 @@ class NetworkBinding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def default_network_status() -> dict[str, Any]:
     """What the server puts into the status of a new Network."""
-    return unknown_status(words.CONDITION_READY)
+    return unknown_status(constants.CONDITION_READY)
 
 
 def unknown_status(*types: str) -> dict[str, Any]:
     """A status that says of each condition only that nobody has looked, since 1970."""
     waiting = [
-        Condition(type=type, reason=words.REASON_PENDING, message="Waiting for controller")
+        Condition(type=type, reason=constants.REASON_PENDING, message="Waiting for controller")
         for type in types
     ]
     return {"conditions": conditions_.to_wire(waiting)}

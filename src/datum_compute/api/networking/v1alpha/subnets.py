@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
-from datum_compute.api.networking.v1alpha import vocabulary as words
+from datum_compute.api.networking.v1alpha import constants
 from datum_compute.api.networking.v1alpha.networks import unknown_status
 from datum_compute.api.references import LocationReference
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "SUBNETS",
@@ -31,49 +31,49 @@ __all__ = [
     "default_subnet_status",
 ]
 
-SUBNET_CLAIMS = Resource(words.GROUP, "v1alpha", "subnetclaims", "SubnetClaim")
-SUBNETS = Resource(words.GROUP, "v1alpha", "subnets", "Subnet")
+SUBNET_CLAIMS = Resource(constants.GROUP, "v1alpha", "subnetclaims", "SubnetClaim")
+SUBNETS = Resource(constants.GROUP, "v1alpha", "subnets", "Subnet")
 
 SUBNET_CLAIM_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_ALLOCATED,
-        true=(words.REASON_PREFIX_ALLOCATED,),
+        constants.CONDITION_ALLOCATED,
+        true=(constants.REASON_PREFIX_ALLOCATED,),
         false=(
-            words.REASON_RANGE_OCCUPIED,
-            words.REASON_RANGE_UNSUPPORTED,
-            words.REASON_POOL_EXHAUSTED,
+            constants.REASON_RANGE_OCCUPIED,
+            constants.REASON_RANGE_UNSUPPORTED,
+            constants.REASON_POOL_EXHAUSTED,
         ),
-        unknown=(words.REASON_PENDING,),
+        unknown=(constants.REASON_PENDING,),
     ),
     DeclaredCondition(
-        words.CONDITION_PROGRAMMED,
-        true=(words.REASON_PROGRAMMED,),
-        false=(words.REASON_NOT_PROGRAMMED, words.REASON_PROGRAMMING_IN_PROGRESS),
-        unknown=(words.REASON_PENDING,),
+        constants.CONDITION_PROGRAMMED,
+        true=(constants.REASON_PROGRAMMED,),
+        false=(constants.REASON_NOT_PROGRAMMED, constants.REASON_PROGRAMMING_IN_PROGRESS),
+        unknown=(constants.REASON_PENDING,),
     ),
     DeclaredCondition(
-        words.CONDITION_READY,
-        true=(words.REASON_SUBNET_READY,),
-        false=(words.REASON_SUBNET_NOT_READY,),
-        unknown=(words.REASON_PENDING,),
+        constants.CONDITION_READY,
+        true=(constants.REASON_SUBNET_READY,),
+        false=(constants.REASON_SUBNET_NOT_READY,),
+        unknown=(constants.REASON_PENDING,),
     ),
 )
 SUBNET_CONDITIONS = (
     DeclaredCondition(
-        words.CONDITION_ALLOCATED,
-        true=(words.REASON_PREFIX_ALLOCATED,),
-        unknown=(words.REASON_PENDING,),
+        constants.CONDITION_ALLOCATED,
+        true=(constants.REASON_PREFIX_ALLOCATED,),
+        unknown=(constants.REASON_PENDING,),
     ),
     DeclaredCondition(
-        words.CONDITION_PROGRAMMED,
-        true=(words.REASON_PROGRAMMED,),
-        false=(words.REASON_NOT_PROGRAMMED, words.REASON_PROGRAMMING_IN_PROGRESS),
-        unknown=(words.REASON_PENDING,),
+        constants.CONDITION_PROGRAMMED,
+        true=(constants.REASON_PROGRAMMED,),
+        false=(constants.REASON_NOT_PROGRAMMED, constants.REASON_PROGRAMMING_IN_PROGRESS),
+        unknown=(constants.REASON_PENDING,),
     ),
     DeclaredCondition(
-        words.CONDITION_READY,
-        true=(words.REASON_READY,),
-        unknown=(words.REASON_PENDING,),
+        constants.CONDITION_READY,
+        true=(constants.REASON_READY,),
+        unknown=(constants.REASON_PENDING,),
     ),
 )
 
@@ -154,5 +154,5 @@ class Subnet(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def default_subnet_status() -> dict[str, Any]:
     """What the server puts into the status of a new SubnetClaim or Subnet."""
     return unknown_status(
-        words.CONDITION_ALLOCATED, words.CONDITION_PROGRAMMED, words.CONDITION_READY
+        constants.CONDITION_ALLOCATED, constants.CONDITION_PROGRAMMED, constants.CONDITION_READY
     )

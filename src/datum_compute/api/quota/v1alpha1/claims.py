@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Condition, Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.quota.v1alpha1.allowances import (
     GROUP,
@@ -20,7 +20,7 @@ from datum_compute.api.quota.v1alpha1.allowances import (
     ConsumerReference,
 )
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "ALLOCATION_DENIED",

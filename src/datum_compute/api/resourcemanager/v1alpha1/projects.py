@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.resourcemanager.v1alpha1.organizations import (
     CONDITION_READY,
@@ -15,7 +15,7 @@ from datum_compute.api.resourcemanager.v1alpha1.organizations import (
     REASON_READY,
 )
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "CONDITION_RESOURCE_CLEANUP",

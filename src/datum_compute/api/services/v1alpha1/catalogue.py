@@ -7,11 +7,11 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
-from datum_compute.api.declared import DeclaredCondition
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
-from datum_compute.api.structural import described
+from datum_compute.api.structural_schema import described
 
 __all__ = [
     "CONDITION_PUBLISHED",

@@ -10,27 +10,27 @@ from collections.abc import Iterable
 import msgspec
 
 from datum_compute.api import core
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, ObjectMeta
 from datum_compute.api.networking import v1alpha as networking_api
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.controllers.cell.instance import turns
-from datum_compute.controllers.cell.instance.quota import CLAIMS_BY_INSTANCE_NAMESPACE, QuotaDesk
+from datum_compute.controllers.cell.instance import denials
+from datum_compute.controllers.cell.instance.quota import CLAIMS_BY_INSTANCE_NAMESPACE, ClaimManager
 from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
 from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import SINGLE
-from datum_compute.controllers.predicates import beyond_status
-from datum_compute.controllers.resources import show_resources
-from datum_compute.decisions import names
+from datum_compute.controllers.resource_metrics import register_resource_metrics
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
 
 INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
 
@@ -43,13 +43,13 @@ def instance_controller(
     projects: Fleet | None,
     cluster_name: str,
     networking: bool = False,
-    metrics: Registry | None = None,
+    metrics: MetricsRegistry | None = None,
 ) -> Controller:
     """``projects`` None means that quota is not enforced, ``hub`` None that nothing is
     reported. ``networking`` says whether this cell serves the networking kinds."""
-    desk = QuotaDesk(projects, env, cluster_name)
+    desk = ClaimManager(projects, env, cluster_name)
     signals = InstanceSignals(env, metrics, quota=projects is not None)
-    show_resources(signals.registry, cell, compute.INSTANCES, "instance")
+    register_resource_metrics(signals.registry, cell, compute.INSTANCES, "instance")
     write_back = WriteBack(cluster_name, signals)
     wiring = _Wiring(cell, projects, desk)
     reconciler = InstanceReconciler(
@@ -77,7 +77,7 @@ def instance_controller(
 class _Wiring:
     """The mappings that look things up."""
 
-    def __init__(self, cell: Fleet, projects: Fleet | None, desk: QuotaDesk) -> None:
+    def __init__(self, cell: Fleet, projects: Fleet | None, desk: ClaimManager) -> None:
         self._cell = cell
         self._projects = projects
         self._desk = desk
@@ -90,7 +90,7 @@ class _Wiring:
                 itself,
                 indexes={
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
-                    turns.DENIED_INSTANCES: turns.denied_in,
+                    denials.DENIED_INSTANCES: denials.denied_index_keys,
                 },
                 predicate=_beyond_holds,
                 own_writes=False,
@@ -99,9 +99,11 @@ class _Wiring:
                 self._cell,
                 compute.WORKLOAD_DEPLOYMENTS,
                 self.claims_of_deployment,
-                predicate=beyond_status,
+                predicate=metadata_or_spec_changed,
             ),
-            Watch(self._cell, core.NAMESPACES, self.from_namespace, predicate=beyond_status),
+            Watch(
+                self._cell, core.NAMESPACES, self.from_namespace, predicate=metadata_or_spec_changed
+            ),
         ]
         if networking:
             watches.append(
@@ -157,7 +159,7 @@ class _Wiring:
         if cell is None:
             return []
         namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
-        waiting = turns.denied_of(cell, namespaces, project)
+        waiting = denials.denied_instances(cell, namespaces, project)
         return [Request(SINGLE, each.namespace, each.name) for each in waiting]
 
     def _instances_of(self, namespace: str, deployment: str) -> Iterable[Request]:

@@ -16,21 +16,21 @@ import logging
 from dataclasses import dataclass
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
-from datum_compute.controllers.cell.instance.retries import Case, Retries
-from datum_compute.controllers.cell.instance.tenancy import Tenant, tenant_of
-from datum_compute.decisions import names
+from datum_compute.controllers.cell.instance.retries import Retries, WantedClaim
+from datum_compute.controllers.cell.project_namespaces import ProjectNamespace, project_namespace_of
 from datum_compute.decisions import quota as decisions
-from datum_compute.decisions.contact import is_own_claim
-from datum_compute.decisions.quota import Verdict
+from datum_compute.decisions.connectivity import is_own_claim
+from datum_compute.decisions.quota import QuotaDecision
 from datum_compute.env import Environment
-from datum_compute.runtime import patch
-from datum_compute.runtime.cache import Cache
+from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.writes import patch
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +48,15 @@ RESTORE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    verdict: Verdict
+class QuotaEvaluation:
+    verdict: QuotaDecision
     due_in: float = 0.0
     """Seconds for which the answer to a claim just made is worth waiting for."""
-    look_again: float | None = None
+    requeue_after: float | None = None
     """Seconds until the claim needs another look, whatever happens meanwhile."""
 
 
-class QuotaDesk:
+class ClaimManager:
     def __init__(self, projects: Fleet | None, env: Environment, cluster_name: str) -> None:
         self._projects = projects
         self._env = env
@@ -77,7 +77,7 @@ class QuotaDesk:
         """This cell's claims in a project, and no other's."""
         return plane.cache(quota.RESOURCE_CLAIMS, label_selector=self.selector)
 
-    def plane_of(self, tenant: Tenant | None) -> Cluster | None:
+    def plane_of(self, tenant: ProjectNamespace | None) -> Cluster | None:
         if self._projects is None or tenant is None:
             return None
         return self._projects.get(tenant.project)
@@ -98,67 +98,67 @@ class QuotaDesk:
             namespace=instance_namespace,
         )
 
-    async def evaluate(self, cell: Cluster, instance: Object) -> Answer:
+    async def evaluate(self, cell: Cluster, instance: Object) -> QuotaEvaluation:
         """What QuotaGranted is to say now. Never raises for a project that does not answer:
         that is an answer to show, and the requeue asks again."""
         view = instance.view(compute.Instance)
         previous = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
         held = _as_verdict(previous)
         if not self.enabled:
-            return Answer(held if held.status == conditions.TRUE else decisions.DISABLED)
-        tenant = tenant_of(cell, instance.namespace)
+            return QuotaEvaluation(held if held.status == conditions.TRUE else decisions.DISABLED)
+        tenant = project_namespace_of(cell, instance.namespace)
         plane = self.plane_of(tenant)
         if tenant is None or plane is None:
-            return Answer(held)  # not yet: its labels or its project are on their way
-        case = Case(
+            return QuotaEvaluation(held)  # not yet: its labels or its project are on their way
+        case = WantedClaim(
             plane, tenant, names.claim_name(instance.name), decisions.decide_size(view.spec)
         )
         if held.status == conditions.TRUE:
-            return Answer(held, look_again=await self._restore(case, instance))
+            return QuotaEvaluation(held, requeue_after=await self._restore(case, instance))
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 return await self._ask(cell, case, instance, previous)
         except (errors.ClientError, TimeoutError) as error:
-            return Answer(_failed(held, error, tenant))
+            return QuotaEvaluation(_failed(held, error, tenant))
 
     async def _ask(
         self,
         cell: Cluster,
-        case: Case,
+        case: WantedClaim,
         instance: Object,
         previous: conditions.Condition | None,
-    ) -> Answer:
+    ) -> QuotaEvaluation:
         claim = self._cached(case)
         if claim is not None and (due_in := self._due_in(instance, claim)) > 0:
-            return Answer(_as_verdict(previous), due_in=due_in)
+            return QuotaEvaluation(_as_verdict(previous), due_in=due_in)
         if self._is_hearsay(case, instance, claim):
-            claim = await self.find_live(case.plane, case.name, case.tenant.namespace)
+            claim = await self.find_live(case.plane, case.name, case.project_namespace.namespace)
         if claim is None:
-            if (left := self._retries.rest_left(instance.metadata.uid)) > 0:
-                return Answer(_as_verdict(previous), look_again=left)
+            if (left := self._retries.retry_delay(instance.metadata.uid)) > 0:
+                return QuotaEvaluation(_as_verdict(previous), requeue_after=left)
             denied = _denial(previous)
-            if denied and not await self._retries.may_ask_again(cell, case, instance, denied):
-                return Answer(_as_verdict(denied))
+            if denied and not await self._retries.may_retry(cell, case, instance, denied):
+                return QuotaEvaluation(_as_verdict(denied))
             claim = await self._create(case, instance)
             if claim is None:
                 self._made[instance.metadata.uid] = None
                 self._asked_at[instance.metadata.uid] = asyncio.get_running_loop().time()
-                return Answer(_as_verdict(previous), due_in=FRESH_SECONDS)
+                return QuotaEvaluation(_as_verdict(previous), due_in=FRESH_SECONDS)
         if not self.is_ours(claim, instance.namespace):
-            return Answer(_taken(claim))
+            return QuotaEvaluation(_taken(claim))
         if claim.metadata.deleting:
-            return Answer(_as_verdict(previous))
+            return QuotaEvaluation(_as_verdict(previous))
         view = claim.view(quota.ResourceClaim)
         if not decisions.claim_fits(view, case.size):
             # The size has changed: what was set aside goes back before more is asked for.
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
-            return Answer(_as_verdict(previous))
-        verdict = decisions.decide_verdict(view, previous)
+            return QuotaEvaluation(_as_verdict(previous))
+        verdict = decisions.decide_quota(view, previous)
         if _is_refused(view):
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
-        return Answer(verdict)
+        return QuotaEvaluation(verdict)
 
-    def _is_hearsay(self, case: Case, instance: Object, claim: Object | None) -> bool:
+    def _is_hearsay(self, case: WantedClaim, instance: Object, claim: Object | None) -> bool:
         """Whether what the cache says of a claim is to be heard from the project itself. One
         still open may have been answered unheard; one made for a predecessor may be gone, and
         given to others, while the watch is away."""
@@ -185,8 +185,8 @@ class QuotaDesk:
         self._made.pop(uid, None)
         self._retries.forget(uid)
 
-    def _cached(self, case: Case) -> Object | None:
-        return self.claims_in(case.plane).get(case.name, case.tenant.namespace)
+    def _cached(self, case: WantedClaim) -> Object | None:
+        return self.claims_in(case.plane).get(case.name, case.project_namespace.namespace)
 
     async def find_live(self, plane: Cluster, name: str, namespace: str) -> Object | None:
         try:
@@ -194,24 +194,26 @@ class QuotaDesk:
         except errors.NotFound:
             return None
 
-    async def _create(self, case: Case, instance: Object) -> Object | None:
+    async def _create(self, case: WantedClaim, instance: Object) -> Object | None:
         """None when it was made just now; otherwise the one that stands in the way."""
         body = decisions.build_claim(
             instance_name=instance.name,
             instance_namespace=instance.namespace,
-            claim_namespace=case.tenant.namespace,
-            project=case.tenant.project,
+            claim_namespace=case.project_namespace.namespace,
+            project=case.project_namespace.project,
             source_cluster=self.cluster_name,
             size=case.size,
         )
-        self._retries.asking(case, instance.metadata.uid)
+        self._retries.record_attempt(case, instance.metadata.uid)
         try:
-            await case.plane.client.create(quota.RESOURCE_CLAIMS, body, case.tenant.namespace)
+            await case.plane.client.create(
+                quota.RESOURCE_CLAIMS, body, case.project_namespace.namespace
+            )
         except errors.AlreadyExists:
-            return await self.find_live(case.plane, case.name, case.tenant.namespace)
+            return await self.find_live(case.plane, case.name, case.project_namespace.namespace)
         return None
 
-    async def _restore(self, case: Case, instance: Object) -> float | None:
+    async def _restore(self, case: WantedClaim, instance: Object) -> float | None:
         """Put back the claim of an Instance that runs on its grant; seconds until another
         look where that has not been possible."""
         if not self.claims_in(case.plane).synced:
@@ -226,10 +228,10 @@ class QuotaDesk:
             )
             return RESTORE_SECONDS
 
-    async def _put_back(self, case: Case, instance: Object) -> float | None:
+    async def _put_back(self, case: WantedClaim, instance: Object) -> float | None:
         claim = self._cached(case)
         if claim is None:
-            if (left := self._retries.rest_left(instance.metadata.uid)) > 0:
+            if (left := self._retries.retry_delay(instance.metadata.uid)) > 0:
                 return left
             await self._create(case, instance)
             return None  # its answer brings the next pass
@@ -244,10 +246,10 @@ class QuotaDesk:
         return None
 
 
-def _as_verdict(previous: conditions.Condition | None) -> Verdict:
+def _as_verdict(previous: conditions.Condition | None) -> QuotaDecision:
     if previous is None:
         return decisions.PENDING
-    return Verdict(previous.status, previous.reason, previous.message)
+    return QuotaDecision(previous.status, previous.reason, previous.message)
 
 
 def _denial(previous: conditions.Condition | None) -> conditions.Condition | None:
@@ -265,19 +267,19 @@ def _is_refused(claim: quota.ResourceClaim) -> bool:
     """Whether the answer is no, and final."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
     exceeded = granted is not None and granted.reason == quota.REASON_QUOTA_EXCEEDED
-    return exceeded or decisions.is_invalid(claim)
+    return exceeded or decisions.is_claim_invalid(claim)
 
 
-def _taken(claim: Object) -> Verdict:
+def _taken(claim: Object) -> QuotaDecision:
     holder = claim.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER, "somebody else")
-    return Verdict(
+    return QuotaDecision(
         conditions.FALSE,
         compute.REASON_QUOTA_MISCONFIGURED,
         f"Claim {claim.namespace}/{claim.name} belongs to {holder}",
     )
 
 
-def _failed(held: Verdict, error: Exception, tenant: Tenant) -> Verdict:
+def _failed(held: QuotaDecision, error: Exception, tenant: ProjectNamespace) -> QuotaDecision:
     if decisions.is_denied(held):
         return held  # only the answer to a new claim changes a denial
     code = error.code if isinstance(error, errors.StatusError) else None
@@ -285,4 +287,6 @@ def _failed(held: Verdict, error: Exception, tenant: Tenant) -> Verdict:
         code = None  # a plane without quota kinds says nothing about this namespace
     reason = decisions.create_failure_reason(code, namespace=tenant.namespace)
     text = str(error) or "no answer in time"
-    return Verdict(conditions.FALSE, reason, f"Quota of project {tenant.project}: {text}"[:1024])
+    return QuotaDecision(
+        conditions.FALSE, reason, f"Quota of project {tenant.project}: {text}"[:1024]
+    )

@@ -6,27 +6,27 @@ import asyncio
 import logging
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.controllers.cell.gates import ensure_gate_removed
-from datum_compute.controllers.cell.instance.quota import QuotaDesk
+from datum_compute.controllers.cell.instance.quota import ClaimManager
 from datum_compute.controllers.cell.instance.removal import FINALIZERS, Removal, is_held_by_others
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
-from datum_compute.controllers.cell.instance.status import Outlook, decide_outlook
+from datum_compute.controllers.cell.instance.status import DecidedStatus, decide_instance_status
 from datum_compute.controllers.cell.instance.sweep import Sweep
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import HUB
-from datum_compute.decisions import names
-from datum_compute.decisions.quota import Verdict, pending_requeue
+from datum_compute.decisions.quota import QuotaDecision, pending_requeue
 from datum_compute.env import Environment
-from datum_compute.runtime import patch
 from datum_compute.runtime.backoff import Backoff
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
+from datum_compute.runtime.writes import patch
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class InstanceReconciler:
         cell: Fleet,
         hub: Fleet | None,
         env: Environment,
-        desk: QuotaDesk,
+        desk: ClaimManager,
         write_back: WriteBack,
         signals: InstanceSignals,
         *,
@@ -86,20 +86,20 @@ class InstanceReconciler:
         try:
             instance = await self._report(cell, instance, answer.verdict)
             if (due_in := self._first_word_due_in(instance)) > 0:
-                return _sooner(requeue, answer.look_again, due_in)
-            return _sooner(requeue, answer.look_again, await self._tell_hub(instance))
+                return _sooner(requeue, answer.requeue_after, due_in)
+            return _sooner(requeue, answer.requeue_after, await self._tell_hub(instance))
         except errors.Conflict:
             if requeue is None:
                 raise
             log.info("conflict while quota is pending", extra={"fields": {"name": instance.name}})
             return after(requeue)
 
-    def _safety_requeue(self, instance: Object, verdict: Verdict) -> float | None:
+    def _safety_requeue(self, instance: Object, verdict: QuotaDecision) -> float | None:
         if verdict.status == conditions.TRUE:
             return None
         return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
 
-    async def _report(self, cell: Cluster, instance: Object, verdict: Verdict) -> Object:
+    async def _report(self, cell: Cluster, instance: Object, verdict: QuotaDecision) -> Object:
         """One status write, and the gate in the same pass: a grant that is written but not
         acted upon would have nobody to act upon it later."""
         outlook = self._outlook(cell, instance, verdict)
@@ -125,25 +125,27 @@ class InstanceReconciler:
         del self._starting[uid]
         return 0.0
 
-    def _outlook(self, cell: Cluster, instance: Object, verdict: Verdict) -> Outlook:
-        return decide_outlook(
+    def _outlook(self, cell: Cluster, instance: Object, verdict: QuotaDecision) -> DecidedStatus:
+        return decide_instance_status(
             instance.view(compute.Instance),
             verdict,
             now=self._env.now(),
             network_failure=self._network_failure(cell, instance),
         )
 
-    async def _write_status(self, cell: Cluster, instance: Object, outlook: Outlook) -> Object:
+    async def _write_status(
+        self, cell: Cluster, instance: Object, outlook: DecidedStatus
+    ) -> Object:
         before = instance.view(compute.Instance).status.conditions
         if outlook.conditions == before:
-            await self._signals.waits(cell, instance)
+            await self._signals.record_no_budget(cell, instance)
             return instance  # most passes have nothing new to say
         status = {
             **patch.values(instance.status),
             "conditions": conditions.to_wire(outlook.conditions),
         }
         instance = await patch.write_status(cell.client, compute.INSTANCES, instance, status)
-        await self._signals.told(cell, instance, before)
+        await self._signals.record_events(cell, instance, before)
         return instance
 
     def _network_failure(self, cell: Cluster, instance: Object) -> str | None:
@@ -182,7 +184,7 @@ class InstanceReconciler:
         return max(HUB_RETRY_SECONDS, HUB_RETRY.delay(failures, chance))
 
     async def _has_told(self, hub: Cluster | None, instance: Object) -> bool:
-        if hub is None or not self._write_back.is_known(hub):
+        if hub is None or not self._write_back.has_synced(hub):
             return False
         try:
             return await self._write_back.ensure_copy(hub, instance)
@@ -200,13 +202,13 @@ class InstanceReconciler:
             view = instance.view(compute.Instance)
             granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
             if granted is not None:
-                said = Verdict(granted.status, granted.reason, granted.message)
+                said = QuotaDecision(granted.status, granted.reason, granted.message)
                 outlook = self._outlook(cell, instance, said)
                 instance = await self._write_status(cell, instance, outlook)
             retry = await self._tell_hub(instance)
             return DONE if retry is None else after(retry)
         self._env.fault("instance.before-release")
-        await self._removal.give_back(cell, self._hub_cluster(), instance)
+        await self._removal.clean_up(cell, self._hub_cluster(), instance)
         self._desk.forget(instance.metadata.uid)
         self._hub_failures.pop(instance.metadata.uid, None)
         self._starting.pop(instance.metadata.uid, None)

@@ -21,13 +21,13 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
-from datum_compute.controllers.cell.instance import turns
-from datum_compute.controllers.cell.instance.tenancy import Tenant
+from datum_compute.controllers.cell.instance import denials
+from datum_compute.controllers.cell.project_namespaces import ProjectNamespace
 from datum_compute.decisions import quota as decisions
+from datum_compute.decisions.claim_order import may_claim_next
 from datum_compute.decisions.quota import Budget, Size
-from datum_compute.decisions.turns import is_its_turn
 from datum_compute.env import Environment
-from datum_compute.runtime.cache import CacheState
+from datum_compute.runtime.cache.cache import CacheState
 from datum_compute.runtime.cluster import Cluster
 
 BLIND_SECONDS = 60.0
@@ -41,11 +41,11 @@ Buckets = Sequence[quota.AllowanceBucket]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class WantedClaim:
     """One Instance's claim: where it lies and what it asks for."""
 
     plane: Cluster
-    tenant: Tenant
+    project_namespace: ProjectNamespace
     name: str
     size: Size
 
@@ -60,12 +60,12 @@ class Retries:
         self._asked_of: dict[str, Budget] = {}  # by Instance: what stood behind its last claim
         self._asked_at: dict[str, float] = {}
 
-    def asking(self, case: Case, uid: str) -> None:
+    def record_attempt(self, case: WantedClaim, uid: str) -> None:
         """A claim is about to be made for the Instance of this uid."""
         self._asked_of[uid] = _behind(case, _cached(case))
         self._asked_at[uid] = asyncio.get_running_loop().time()
 
-    def rest_left(self, uid: str) -> float:
+    def retry_delay(self, uid: str) -> float:
         """Seconds until a further claim may be made for the Instance of this uid."""
         asked_at = self._asked_at.get(uid)
         if asked_at is None:
@@ -77,36 +77,36 @@ class Retries:
         self._blind_until.pop(uid, None)
         self._asked_of.pop(uid, None)
 
-    async def may_ask_again(
-        self, cell: Cluster, case: Case, instance: Object, denied: conditions.Condition
+    async def may_retry(
+        self, cell: Cluster, case: WantedClaim, instance: Object, denied: conditions.Condition
     ) -> bool:
         buckets = await _read(case)
         if buckets is None:
             return self._has_rested(instance.metadata.uid)
         if denied.reason == compute.REASON_VALIDATION_FAILED:
-            fits = decisions.has_room(case.size, buckets, project=case.tenant.project)
+            fits = decisions.has_room(case.size, buckets, project=case.project_namespace.project)
             return fits and self._is_another(case, instance.metadata.uid, buckets)
         namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
-        waiting = turns.denied_of(cell, namespaces, case.tenant.project)
+        waiting = denials.denied_instances(cell, namespaces, case.project_namespace.project)
         views = [each.view(compute.Instance) for each in waiting]
-        return is_its_turn(
+        return may_claim_next(
             instance.view(compute.Instance),
             [each for each in views if not _is_invalid(each)],
             buckets,
-            project=case.tenant.project,
+            project=case.project_namespace.project,
         )
 
-    def may_replace(self, case: Case, uid: str, claim: quota.ResourceClaim) -> bool:
+    def may_replace(self, case: WantedClaim, uid: str, claim: quota.ResourceClaim) -> bool:
         """Whether the denied claim of an Instance that runs on its grant should make place
         for a new one. It may still hold part of what it asked for."""
         if not case.plane.cache(quota.ALLOWANCE_BUCKETS).synced:
             return False
         buckets = _cached(case)
-        if decisions.is_invalid(claim) and not self._is_another(case, uid, buckets):
+        if decisions.is_claim_invalid(claim) and not self._is_another(case, uid, buckets):
             return False
-        return decisions.has_room_for_denied(claim, buckets, project=case.tenant.project)
+        return decisions.has_room_for_denied(claim, buckets, project=case.project_namespace.project)
 
-    def _is_another(self, case: Case, uid: str, buckets: Buckets) -> bool:
+    def _is_another(self, case: WantedClaim, uid: str, buckets: Buckets) -> bool:
         return self._asked_of.get(uid) != _behind(case, buckets)
 
     def _has_rested(self, uid: str) -> bool:
@@ -122,16 +122,16 @@ class Retries:
         return True
 
 
-def _behind(case: Case, buckets: Buckets) -> Budget:
-    return decisions.budget_behind(case.size, buckets, project=case.tenant.project)
+def _behind(case: WantedClaim, buckets: Buckets) -> Budget:
+    return decisions.budget_for(case.size, buckets, project=case.project_namespace.project)
 
 
-def _cached(case: Case) -> list[quota.AllowanceBucket]:
+def _cached(case: WantedClaim) -> list[quota.AllowanceBucket]:
     cache = case.plane.cache(quota.ALLOWANCE_BUCKETS)
     return [each.view(quota.AllowanceBucket) for each in cache.list()]
 
 
-async def _read(case: Case) -> Buckets | None:
+async def _read(case: WantedClaim) -> Buckets | None:
     """None where they cannot be read."""
     cache = case.plane.cache(quota.ALLOWANCE_BUCKETS)
     if cache.synced and cache.state is CacheState.CURRENT:

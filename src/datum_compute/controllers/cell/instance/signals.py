@@ -11,13 +11,13 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Conditions
 from datum_compute.api.meta import Object
 from datum_compute.controllers.lag import conditions_in, observe_lag
-from datum_compute.decisions import notices
-from datum_compute.decisions.notices import NORMAL, WARNING, Notice
-from datum_compute.decisions.quota import Verdict
+from datum_compute.decisions import status_events
+from datum_compute.decisions.quota import QuotaDecision
+from datum_compute.decisions.status_events import NORMAL, WARNING, EventContent
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.events import EventRecorder
-from datum_compute.runtime.metrics import LAG_SECONDS, Registry
+from datum_compute.runtime.metrics.registry import LAG_SECONDS, MetricsRegistry
 
 COMPONENT = "instance-controller"
 
@@ -32,8 +32,8 @@ _EVALUATION_FAILURES = {
 
 
 class InstanceSignals:
-    def __init__(self, env: Environment, metrics: Registry | None, *, quota: bool) -> None:
-        registry = metrics if metrics is not None else Registry()
+    def __init__(self, env: Environment, metrics: MetricsRegistry | None, *, quota: bool) -> None:
+        registry = metrics if metrics is not None else MetricsRegistry()
         self.registry = registry
         self._env = env
         self._events = EventRecorder(COMPONENT, env, registry)
@@ -65,20 +65,20 @@ class InstanceSignals:
             "Reports that the hub could not be given, and that are tried again.",
         ).labels()
 
-    def evaluated(self, verdict: Verdict) -> None:
+    def evaluated(self, verdict: QuotaDecision) -> None:
         failure = self._failures.get(verdict.reason)
         if failure is not None:
             failure.inc()
 
-    async def told(self, cell: Cluster, instance: Object, before: Conditions) -> None:
+    async def record_events(self, cell: Cluster, instance: Object, before: Conditions) -> None:
         """The status of ``instance`` was stored; it had these conditions before."""
         after = instance.view(compute.Instance).status.conditions
-        found = notices.instance_notices(before, after)
+        found = status_events.decide_instance_events(before, after)
         await self._events.record(cell.client, instance, *found)
 
-    async def waits(self, cell: Cluster, instance: Object) -> None:
+    async def record_no_budget(self, cell: Cluster, instance: Object) -> None:
         """Looked at once more, and nothing new to say."""
-        notice = notices.no_budget_notice(
+        notice = status_events.decide_no_budget_event(
             instance.view(compute.Instance).status.conditions,
             created=instance.metadata.creation_timestamp,
             now=self._env.now(),
@@ -87,13 +87,13 @@ class InstanceSignals:
             await self._events.record_once(cell.client, instance, notice)
 
     async def terminating(self, cell: Cluster, instance: Object) -> None:
-        notice = Notice(NORMAL, notices.REASON_TERMINATING, "The Instance is being stopped")
+        notice = EventContent(NORMAL, compute.REASON_TERMINATING, "The Instance is being stopped")
         await self._events.record_once(cell.client, instance, notice)
 
     async def claim_orphaned(self, cell: Cluster, instance: Object) -> None:
         self._orphaned.inc()
         text = "Its project cannot be told, so its quota claim is left behind"
-        notice = Notice(WARNING, compute.REASON_QUOTA_CLAIM_ORPHANED, text)
+        notice = EventContent(WARNING, compute.REASON_QUOTA_CLAIM_ORPHANED, text)
         await self._events.record_once(cell.client, instance, notice)
 
     def reported(self, copy: Object | None, instance: Object, written: Object) -> None:

@@ -10,20 +10,24 @@ import msgspec
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Conditions
-from datum_compute.decisions.gates import has_gate, may_clear_quota_gate
-from datum_compute.decisions.quota import Verdict
-from datum_compute.decisions.readiness import decide_conditions
+from datum_compute.decisions.instances.gates import has_gate, may_clear_quota_gate
+from datum_compute.decisions.quota import QuotaDecision
+from datum_compute.decisions.rollup.readiness import decide_conditions
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class DecidedStatus:
     conditions: Conditions
     clears_quota_gate: bool
 
 
-def decide_outlook(
-    instance: compute.Instance, verdict: Verdict, *, now: datetime, network_failure: str | None
-) -> Outlook:
+def decide_instance_status(
+    instance: compute.Instance,
+    verdict: QuotaDecision,
+    *,
+    now: datetime,
+    network_failure: str | None,
+) -> DecidedStatus:
     """What the status is to say, and whether the Quota gate goes in this pass. Ready is
     told as it will be without that gate, so that clearing it needs no second report."""
     before = instance.status.conditions
@@ -37,14 +41,14 @@ def decide_outlook(
     told = _settled(current, decided)
     if told != before:
         told = _with_quota_as_of(told, instance.metadata.generation)
-    return Outlook(told, clears)
+    return DecidedStatus(told, clears)
 
 
-def _with_quota(instance: compute.Instance, verdict: Verdict, now: datetime) -> Conditions:
+def _with_quota(instance: compute.Instance, verdict: QuotaDecision, now: datetime) -> Conditions:
     current = instance.status.conditions
     previous = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
     if not has_gate(instance, compute.GATE_QUOTA) and previous is not None:
-        said = Verdict(previous.status, previous.reason, previous.message)
+        said = QuotaDecision(previous.status, previous.reason, previous.message)
         if said == verdict:
             return current  # of an older generation, and true all the same
     return conditions.with_condition(

@@ -7,23 +7,23 @@ plane is given its own back as soon as it answers, whether the other does or not
 
 from __future__ import annotations
 
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
-from datum_compute.controllers.cell.instance.quota import QuotaDesk
-from datum_compute.controllers.cell.instance.removal import deployment_wanting, outcome_of
-from datum_compute.controllers.cell.instance.tenancy import tenant_of
+from datum_compute.controllers.cell.instance.quota import ClaimManager
+from datum_compute.controllers.cell.instance.removal import cleanup_outcome, find_deployment
 from datum_compute.controllers.cell.instance.write_back import WriteBack
-from datum_compute.decisions import names
-from datum_compute.decisions.contact import Contact, Leftovers, decide_sweep
-from datum_compute.runtime import patch
+from datum_compute.controllers.cell.project_namespaces import project_namespace_of
+from datum_compute.decisions.connectivity import Leftovers, PlaneReachability, decide_sweep
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.writes import patch
 
 
 class Sweep:
-    def __init__(self, desk: QuotaDesk, write_back: WriteBack) -> None:
+    def __init__(self, desk: ClaimManager, write_back: WriteBack) -> None:
         self._desk = desk
         self._write_back = write_back
 
@@ -42,13 +42,13 @@ class Sweep:
         left = self._leftovers(cell, hub, name, namespace)
         outcomes = []
         if left.copy and hub is not None:
-            outcomes.append(await outcome_of(self._write_back.give_back(hub, name, namespace)))
+            outcomes.append(await cleanup_outcome(self._write_back.clean_up(hub, name, namespace)))
         if left.claim:
-            outcomes.append(await outcome_of(self._give_up_claim(cell, name, namespace)))
+            outcomes.append(await cleanup_outcome(self._give_up_claim(cell, name, namespace)))
         for outcome in outcomes:
             if outcome.refusal is not None:
                 raise outcome.refusal
-        return all(outcome.contact is Contact.ANSWERED for outcome in outcomes)
+        return all(outcome.contact is PlaneReachability.ANSWERED for outcome in outcomes)
 
     def _leftovers(
         self, cell: Cluster, hub: Cluster | None, name: str, namespace: str
@@ -62,14 +62,14 @@ class Sweep:
             namespace=namespace,
             copy=copy.metadata.labels if copy else None,
             claim=claim.view(quota.ResourceClaim) if claim else None,
-            wanting=deployment_wanting(cell, deployment_name, namespace),
+            deployment=find_deployment(cell, deployment_name, namespace),
         )
 
     def _cached_claim(
         self, cell: Cluster, name: str, namespace: str
     ) -> tuple[Cluster | None, Object | None]:
         """With the project it lies in."""
-        tenant = tenant_of(cell, namespace)
+        tenant = project_namespace_of(cell, namespace)
         if tenant is None:
             # The namespace has left the cell, but a claim names it.
             return self._desk.find_claim_for(namespace, names.claim_name(name))
@@ -78,8 +78,8 @@ class Sweep:
             return None, None
         return plane, self._desk.claims_in(plane).get(names.claim_name(name), tenant.namespace)
 
-    async def _give_up_claim(self, cell: Cluster, name: str, namespace: str) -> Contact:
+    async def _give_up_claim(self, cell: Cluster, name: str, namespace: str) -> PlaneReachability:
         plane, claim = self._cached_claim(cell, name, namespace)
         if plane is not None and claim is not None:
             await patch.delete_if_present(plane.client, quota.RESOURCE_CLAIMS, claim)
-        return Contact.ANSWERED
+        return PlaneReachability.ANSWERED

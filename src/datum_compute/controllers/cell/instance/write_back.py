@@ -11,17 +11,17 @@ from __future__ import annotations
 import logging
 
 from datum_compute.api import core
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
-from datum_compute.controllers.copies import SpecCopies
-from datum_compute.controllers.ownership import ensure_owner
-from datum_compute.decisions import names
-from datum_compute.decisions.contact import Contact, is_own_copy
-from datum_compute.runtime import patch
-from datum_compute.runtime.cache import Cache
+from datum_compute.decisions.connectivity import PlaneReachability, is_own_copy
+from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.ownership import ensure_owner
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class WriteBack:
     def selector(self) -> str:
         return f"{compute.LABEL_SOURCE_CLUSTER}={self._cluster_name}"
 
-    def is_known(self, hub: Cluster) -> bool:
+    def has_synced(self, hub: Cluster) -> bool:
         """Whether enough of the hub has been seen to compare with."""
         return self.copies_on(hub).synced and hub.cache(core.NAMESPACES).synced
 
@@ -99,12 +99,12 @@ class WriteBack:
         ours = is_own_copy(copy.metadata.labels, source_cluster=self._cluster_name)
         return copy if ours else None
 
-    async def give_back(self, hub: Cluster, name: str, namespace: str) -> Contact:
+    async def clean_up(self, hub: Cluster, name: str, namespace: str) -> PlaneReachability:
         """Remove the copy of an Instance, if there is one and it is ours."""
         copy = await self.find_copy(hub, name, namespace)
         if copy is not None:
             await self.remove_copy(hub, copy)
-        return Contact.ANSWERED
+        return PlaneReachability.ANSWERED
 
     async def remove_copy(self, hub: Cluster, copy: Object) -> None:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)

@@ -8,19 +8,19 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.controllers.cell.contact import Contacts
+from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.workload_deployment import instances, networks
 from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
-from datum_compute.controllers.predicates import beyond_status
-from datum_compute.controllers.resources import show_resources
-from datum_compute.decisions.gates import has_gate
+from datum_compute.controllers.resource_metrics import register_resource_metrics
+from datum_compute.decisions.instances.gates import has_gate
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import controller_owner, itself
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import controller_owner, itself
+from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
 
 DEPLOYMENTS_BY_CITY = "city"
 
@@ -33,7 +33,7 @@ def workload_deployment_controller(
     hub: Fleet | None = None,
     projects: Fleet | None = None,
     cluster_name: str = "",
-    metrics: Registry | None = None,
+    metrics: MetricsRegistry | None = None,
 ) -> Controller:
     """Without ``networking`` none of its kinds is watched: a cell may not serve them. With
     a ``hub``, and with ``projects`` where quota is enforced, rolls wait while one of them is
@@ -44,7 +44,7 @@ def workload_deployment_controller(
             cell,
             compute.WORKLOAD_DEPLOYMENTS,
             itself,
-            predicate=beyond_status,
+            predicate=metadata_or_spec_changed,
             indexes={DEPLOYMENTS_BY_CITY: _city_of},
         ),
         Watch(
@@ -57,9 +57,11 @@ def workload_deployment_controller(
     ]
     if networking:
         watches += _network_watches(cell)
-    contacts = Contacts(hub, projects, cluster_name)
+    contacts = ContactMonitor(hub, projects, cluster_name)
     signals = DeploymentSignals(env, metrics)
-    show_resources(signals.registry, cell, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment")
+    register_resource_metrics(
+        signals.registry, cell, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment"
+    )
     reconciler = DeploymentReconciler(
         cell, env, networking=networking, contacts=contacts, signals=signals
     )

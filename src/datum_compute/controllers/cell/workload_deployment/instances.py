@@ -11,11 +11,11 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.references import LocationReference
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
-from datum_compute.decisions import plan
+from datum_compute.decisions.instances import plan
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.patch import values
 from datum_compute.runtime.result import Waiting
+from datum_compute.runtime.writes.patch import values
 
 INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
 
@@ -50,7 +50,7 @@ def controller_labels(deployment: Object) -> Callable[[int], dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Mould:
+class InstanceParameters:
     """What every Instance made in this pass has in common."""
 
     deployment: Object
@@ -59,7 +59,7 @@ class Mould:
     gates: tuple[str, ...]
 
 
-def build_instance(mould: Mould, ordinal: int, name: str) -> dict[str, Any]:
+def build_instance(mould: InstanceParameters, ordinal: int, name: str) -> dict[str, Any]:
     deployment = mould.deployment
     template = values(deployment.spec).get("template") or {}
     metadata = template.get("metadata") or {}
@@ -84,10 +84,10 @@ def build_instance(mould: Mould, ordinal: int, name: str) -> dict[str, Any]:
     }
 
 
-async def carry_out(
+async def apply_actions(
     cell: Cluster,
     env: Environment,
-    mould: Mould,
+    mould: InstanceParameters,
     actions: Sequence[plan.Action],
 ) -> None:
     """In order; the first failure ends it, and the next pass decides anew."""
@@ -102,7 +102,7 @@ async def carry_out(
             await _label(cell, namespace, action)
 
 
-async def _create(cell: Cluster, mould: Mould, action: plan.Create) -> None:
+async def _create(cell: Cluster, mould: InstanceParameters, action: plan.Create) -> None:
     body = build_instance(mould, action.ordinal, action.name)
     namespace = mould.deployment.namespace
     try:

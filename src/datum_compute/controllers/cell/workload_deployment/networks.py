@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.references import LocationReference
 from datum_compute.client import errors
-from datum_compute.decisions import names
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.patch import values
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.patch import values
 
 READY = networking.CONDITION_READY
 SUBNET_CLASS = "private"

@@ -10,24 +10,24 @@ from functools import lru_cache
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
-from datum_compute.controllers.cell.contact import Contacts
+from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.gates import ensure_gate_removed
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
-from datum_compute.controllers.pacing import Pace
-from datum_compute.decisions.gates import gates_for_new, has_gate
-from datum_compute.decisions.hashing import template_hash
-from datum_compute.decisions.instances import UnknownPolicy, decide_instances
-from datum_compute.decisions.plan import Delete, HeldBack, Plan
-from datum_compute.decisions.readiness import is_ready_due
-from datum_compute.decisions.rollup import Surroundings, decide_deployment_status
+from datum_compute.decisions.instances.gates import gates_for_new, has_gate
+from datum_compute.decisions.instances.ordered import UnknownPolicy, decide_instances
+from datum_compute.decisions.instances.plan import Delete, HeldStep, InstancePlan
+from datum_compute.decisions.instances.revisions import template_hash
+from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_deployment_status
+from datum_compute.decisions.rollup.readiness import is_ready_due
 from datum_compute.env import Environment
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
+from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
+from datum_compute.runtime.writes import patch
 
 ROLLING_SECONDS = 30.0
 """How often a roll under way is looked at: contact is lost without an event, and then the
@@ -39,7 +39,7 @@ _Failure = errors.ClientError | Waiting | Terminal
 @dataclass(frozen=True, slots=True)
 class _Remembered:
     depends_on: tuple[object, ...]
-    plan: Plan
+    plan: InstancePlan
 
 
 class DeploymentReconciler:
@@ -49,7 +49,7 @@ class DeploymentReconciler:
         env: Environment,
         *,
         networking: bool,
-        contacts: Contacts,
+        contacts: ContactMonitor,
         signals: DeploymentSignals,
     ) -> None:
         self._cell = cell
@@ -57,7 +57,7 @@ class DeploymentReconciler:
         self._contacts = contacts
         self._env = env
         self._networking = networking
-        self._pace = Pace()
+        self._pace = RateLimiter()
         self._plans: dict[Request, _Remembered] = {}
 
     async def reconcile(self, request: Request) -> Result:
@@ -95,7 +95,7 @@ class DeploymentReconciler:
         revision = _revision(deployment)
         # A cell without contact cannot know whether what it would start instead may start.
         hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
-        plan, refusal = Plan(), ""
+        plan, refusal = InstancePlan(), ""
         try:
             plan = self._plan(request, deployment, views, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
@@ -111,8 +111,8 @@ class DeploymentReconciler:
         if failures:
             raise failures[0]
         if result.delay is None and hold_rolls:
-            return after(self._contacts.look_again(deployment.namespace))
-        if result.delay is None and any(isinstance(step, Delete) for step in plan.in_line):
+            return after(self._contacts.requeue_after(deployment.namespace))
+        if result.delay is None and any(isinstance(step, Delete) for step in plan.queued):
             return after(ROLLING_SECONDS)
         return result
 
@@ -128,7 +128,7 @@ class DeploymentReconciler:
         views: list[compute.Instance],
         revision: str,
         hold_rolls: str,
-    ) -> Plan:
+    ) -> InstancePlan:
         """The plan, decided anew only when something it depends on has changed: most passes
         are about conditions that matter to the report alone."""
         depends_on = (
@@ -136,7 +136,7 @@ class DeploymentReconciler:
             bytes(deployment.spec),
             hold_rolls,
             # The tuple of an Instance that has not changed is the very same, and compared so.
-            [each.standing for each in views],
+            [each.plan_key for each in views],
         )
         known = self._plans.get(request)
         if known is not None and known.depends_on == depends_on:
@@ -161,18 +161,18 @@ class DeploymentReconciler:
         self,
         cell: Cluster,
         deployment: Object,
-        plan: Plan,
+        plan: InstancePlan,
         revision: str,
         state: NetworkState,
     ) -> None:
         view = deployment.view(compute.WorkloadDeployment)
-        mould = instances.Mould(
+        mould = instances.InstanceParameters(
             deployment,
             revision,
             state.location or view.status.location,
             gates_for_new(networks_ready=state.ready),
         )
-        await instances.carry_out(cell, self._env, mould, plan.now)
+        await instances.apply_actions(cell, self._env, mould, plan.now)
 
     async def _report(
         self,
@@ -181,7 +181,7 @@ class DeploymentReconciler:
         views: list[compute.Instance],
         revision: str,
         state: NetworkState,
-        held: Sequence[HeldBack] = (),
+        held: Sequence[HeldStep] = (),
         *,
         refusal: str = "",
     ) -> Result:
@@ -196,7 +196,7 @@ class DeploymentReconciler:
                 deployment.view(compute.WorkloadDeployment),
                 views,
                 template_hash=revision,
-                surroundings=Surroundings(
+                context=DeploymentContext(
                     location=state.location,
                     location_needed=not state.located,
                     networks_ready=state.ready,
@@ -213,7 +213,7 @@ class DeploymentReconciler:
         written = await patch.write_status(
             cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status
         )
-        await self._signals.told(cell, deployment, written)
+        await self._signals.record_events(cell, deployment, written)
         return DONE
 
     def _held(self, deployment: Object, views: Sequence[compute.Instance]) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.controllers.cell.workload_deployment.instances import instances_of
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.result import Waiting
+from datum_compute.runtime.writes import patch
 
 
 async def remove(cell: Cluster, deployment: Object) -> list[Object]:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.decisions import notices, plan
-from datum_compute.decisions.notices import NORMAL, Notice
+from datum_compute.decisions import status_events
+from datum_compute.decisions.instances import plan
+from datum_compute.decisions.status_events import NORMAL, EventContent
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.events import EventRecorder
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 COMPONENT = "workload-deployment-controller"
 
@@ -32,8 +33,8 @@ _KINDS = {
 
 
 class DeploymentSignals:
-    def __init__(self, env: Environment, metrics: Registry | None) -> None:
-        self.registry = metrics if metrics is not None else Registry()
+    def __init__(self, env: Environment, metrics: MetricsRegistry | None) -> None:
+        self.registry = metrics if metrics is not None else MetricsRegistry()
         self._events = EventRecorder(COMPONENT, env, self.registry)
         self._actions = self.registry.counter(
             "compute_instance_actions_total",
@@ -62,12 +63,12 @@ class DeploymentSignals:
                 self._actions.labels(_KINDS[action.reason]).inc()
                 if action.reason in _ROLLS:
                     text = f"Replacing Instance {action.name} by one of the newest template"
-                    notice = Notice(NORMAL, notices.REASON_RECREATED, text)
+                    notice = EventContent(NORMAL, compute.REASON_RECREATED, text)
                     await self._events.record(cell.client, deployment, notice)
 
-    async def told(self, cell: Cluster, deployment: Object, written: Object) -> None:
+    async def record_events(self, cell: Cluster, deployment: Object, written: Object) -> None:
         """The status was stored; ``deployment`` is from before."""
-        found = notices.deployment_notices(
+        found = status_events.decide_deployment_events(
             deployment.view(compute.WorkloadDeployment).status,
             written.view(compute.WorkloadDeployment).status,
         )

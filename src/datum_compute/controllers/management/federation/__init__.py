@@ -23,6 +23,6 @@ Conditions it writes: ``CellReachable`` and ``Scheduled``; and ``Available`` and
 """
 
 from datum_compute.controllers.management.federation.controller import federator
-from datum_compute.controllers.management.federation.policies import policy_keeper
+from datum_compute.controllers.management.federation.policies import policy_cleanup_controller
 
-__all__ = ["federator", "policy_keeper"]
+__all__ = ["federator", "policy_cleanup_controller"]

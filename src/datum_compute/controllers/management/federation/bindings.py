@@ -39,7 +39,7 @@ async def find_binding(hub: Cluster, hub_namespace: str, deployment_name: str) -
         return None
 
 
-def is_left_behind(binding: Object) -> bool:
+def is_orphaned(binding: Object) -> bool:
     """Whether its deployment went without it, as with ``--cascade=orphan``."""
     return binding.metadata.controller() is None and not binding.metadata.deleting
 

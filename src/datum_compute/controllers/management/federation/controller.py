@@ -11,20 +11,20 @@ from datum_compute.controllers.management.federation import bindings, status
 from datum_compute.controllers.management.federation.reconcile import Federator
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of, project_request
-from datum_compute.controllers.predicates import beyond_status
-from datum_compute.controllers.resources import show_resources
+from datum_compute.controllers.resource_metrics import register_resource_metrics
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
 
 BINDINGS_BY_CELL = "cell"
 
 
 def federator(
-    projects: Fleet, hub: Fleet, env: Environment, *, metrics: Registry | None = None
+    projects: Fleet, hub: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
     """Requests carry the project, its namespace and the deployment's name, wherever the
     event was seen: a hub object is led back to its project by its namespace's labels."""
@@ -67,16 +67,22 @@ def federator(
         return [request for binding in bound for request in from_binding("", binding)]
 
     signals = FederationSignals(env, metrics, hub)
-    show_resources(signals.registry, projects, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment")
+    register_resource_metrics(
+        signals.registry, projects, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment"
+    )
     return Controller(
         "federator",
         projects,
         Federator(projects, hub, env, signals).reconcile,
         watches=[
-            Watch(projects, compute.WORKLOAD_DEPLOYMENTS, itself, predicate=beyond_status),
+            Watch(
+                projects, compute.WORKLOAD_DEPLOYMENTS, itself, predicate=metadata_or_spec_changed
+            ),
             Watch(hub, compute.WORKLOAD_DEPLOYMENTS, from_hub_deployment),
             Watch(hub, core.NAMESPACES, from_hub_namespace),
-            Watch(hub, karmada.PROPAGATION_POLICIES, from_policy, predicate=beyond_status),
+            Watch(
+                hub, karmada.PROPAGATION_POLICIES, from_policy, predicate=metadata_or_spec_changed
+            ),
             Watch(
                 hub,
                 karmada.RESOURCE_BINDINGS,

@@ -11,10 +11,10 @@ import logging
 
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.runtime.cache import Cache
+from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +22,14 @@ DEPLOYMENT = (compute.WORKLOAD_DEPLOYMENTS.api_version, compute.WORKLOAD_DEPLOYM
 
 
 class InterpreterWatch:
-    def __init__(self, registry: Registry, hub: Fleet) -> None:
+    def __init__(self, registry: MetricsRegistry, hub: Fleet) -> None:
         self._said = True  # that all is well need not be said
         registry.gauge(
             "compute_federation_status_interpreter",
             "1 where the hub is told how to aggregate the status of deployments.",
         ).labels().track(lambda: float(all(is_described(each) for each in hub.clusters())))
 
-    def look(self, hub: Cluster) -> None:
+    def check(self, hub: Cluster) -> None:
         """Say what has changed since the last look; nothing while the hub has yet to answer."""
         if not _customizations(hub).synced:
             return

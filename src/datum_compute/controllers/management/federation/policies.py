@@ -12,28 +12,28 @@ import asyncio
 from collections.abc import Iterable
 
 from datum_compute.api import core, karmada
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.controllers.management.federation.draining import ensure_policy_removed
-from datum_compute.controllers.management.federation.placing import city_of, city_of_policy
+from datum_compute.controllers.management.federation.hub_objects import city_of, city_of_policy
+from datum_compute.controllers.management.federation.removal import ensure_policy_removed
 from datum_compute.controllers.planes import HUB, hub_of
-from datum_compute.decisions import names
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
+from datum_compute.runtime.watches.mapping import itself
 
 GRACE_SECONDS = 60.0
 """How long a policy may wait for its first deployment, which is written right after it."""
 
 
-def policy_keeper(hub: Fleet) -> Controller:
+def policy_cleanup_controller(hub: Fleet) -> Controller:
     """Requests carry the hub's namespace and the policy's name."""
     return Controller(
         "policy",
         hub,
-        PolicyKeeper(hub).reconcile,
+        PolicyCleanup(hub).reconcile,
         watches=[
             Watch(hub, karmada.PROPAGATION_POLICIES, itself, predicate=_came),
             Watch(hub, compute.WORKLOAD_DEPLOYMENTS, _policy_of, predicate=_went),
@@ -42,7 +42,7 @@ def policy_keeper(hub: Fleet) -> Controller:
     )
 
 
-class PolicyKeeper:
+class PolicyCleanup:
     def __init__(self, hub: Fleet) -> None:
         self._hub = hub
         self._seen: dict[Request, tuple[str, float]] = {}

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from datum_compute.api import core
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
-from datum_compute.controllers.copies import SpecCopies
-from datum_compute.controllers.management.federation import bindings, draining, placing, status
+from datum_compute.controllers.management.federation import bindings, hub_objects, removal, status
 from datum_compute.controllers.management.federation.interpreter import InterpreterWatch
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of
-from datum_compute.decisions import names
 from datum_compute.env import Environment
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 GONE_RETRY_SECONDS = 5.0
 """The floor while the hub clears up behind a deleted copy; its events come sooner."""
@@ -46,7 +46,7 @@ class Federator:
             await self._clear_up(project, request)
             return DONE
         hub = hub_of(self._hub)
-        self._interpreter.look(hub)
+        self._interpreter.check(hub)
         if deployment.metadata.deleting:
             return await self._end(project, hub, deployment)
         return await self._federate(project, hub, deployment)
@@ -76,9 +76,9 @@ class Federator:
         cached: Object | None,
     ) -> Object:
         """The copy on the hub, with its namespace and the policy that routes it."""
-        await placing.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
-        await placing.ensure_policy(hub, hub_namespace, placing.city_of(deployment))
-        hub_deployment = await placing.ensure_deployment(
+        await hub_objects.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
+        await hub_objects.ensure_policy(hub, hub_namespace, hub_objects.city_of(deployment))
+        hub_deployment = await hub_objects.ensure_deployment(
             hub.client, self._copies, deployment, hub_namespace, cached
         )
         self._signals.federated(cached, hub_deployment)
@@ -96,7 +96,7 @@ class Federator:
             written = await patch.write_status(
                 project.client, compute.WORKLOAD_DEPLOYMENTS, deployment, wanted
             )
-            await self._signals.told(project, deployment, written)
+            await self._signals.record_events(project, deployment, written)
 
     async def _end(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
         if compute.FINALIZER_FEDERATOR not in deployment.metadata.finalizers:
@@ -105,23 +105,23 @@ class Federator:
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         binding = await bindings.find_binding(hub, hub_namespace, deployment.name)
         route = status.route_of(hub, binding)
-        left_behind = binding is not None and bindings.is_left_behind(binding)
+        left_behind = binding is not None and bindings.is_orphaned(binding)
         if cached is not None and not cached.metadata.deleting:
             await self._mirror(project, deployment, cached, route)
             if left_behind:
                 return after(GONE_RETRY_SECONDS)  # it would be again
             now = self._env.now()
-            if not await draining.ensure_drained(hub.client, deployment, cached, route, now):
-                return after(max(1.0, draining.seconds_left(deployment, now)))
+            if not await removal.ensure_drained(hub.client, deployment, cached, route, now):
+                return after(max(1.0, removal.seconds_left(deployment, now)))
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
             self._copies.forget(cached.metadata.uid)
         elif cached is None and left_behind:
             # Nobody collects it. Its template made again owns it, and goes as any other does.
             await self._ensure_copy(project, hub, deployment, hub_namespace, None)
             return after(GONE_RETRY_SECONDS)
-        if not await draining.is_gone(hub, hub_namespace, deployment):
+        if not await removal.is_gone(hub, hub_namespace, deployment):
             return after(GONE_RETRY_SECONDS)
-        await draining.ensure_policy_removed(hub, hub_namespace, placing.city_of(deployment))
+        await removal.ensure_policy_removed(hub, hub_namespace, hub_objects.city_of(deployment))
         self._env.fault("federation.before-release")
         await patch.release_finalizer(
             project.client,
@@ -148,7 +148,7 @@ class Federator:
         except errors.NotFound:
             # Only the project's own "no" counts: a cache may lag.
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, copy)
-            await draining.ensure_policy_removed(hub, hub_namespace, placing.city_of(copy))
+            await removal.ensure_policy_removed(hub, hub_namespace, hub_objects.city_of(copy))
             self._copies.forget(copy.metadata.uid)
             return
         raise Waiting("the cache has not seen this deployment yet", 1.0)

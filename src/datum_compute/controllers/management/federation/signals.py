@@ -9,19 +9,19 @@ from __future__ import annotations
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.decisions import notices
+from datum_compute.decisions import status_events
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.events import EventRecorder
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 COMPONENT = "federator"
 
 
 class FederationSignals:
-    def __init__(self, env: Environment, metrics: Registry | None, hub: Fleet) -> None:
-        self.registry = metrics if metrics is not None else Registry()
+    def __init__(self, env: Environment, metrics: MetricsRegistry | None, hub: Fleet) -> None:
+        self.registry = metrics if metrics is not None else MetricsRegistry()
         self._events = EventRecorder(COMPONENT, env, self.registry)
         self._hub_writes = self.registry.counter(
             "compute_federation_hub_writes_total", "Writes to the hub, by kind.", "kind"
@@ -35,9 +35,9 @@ class FederationSignals:
         if was != hub_deployment.metadata.resource_version:
             self._hub_writes.inc()
 
-    async def told(self, project: Cluster, deployment: Object, written: Object) -> None:
+    async def record_events(self, project: Cluster, deployment: Object, written: Object) -> None:
         """The status was mirrored; ``deployment`` is from before."""
-        found = notices.deployment_notices(
+        found = status_events.decide_deployment_events(
             deployment.view(compute.WorkloadDeployment).status,
             written.view(compute.WorkloadDeployment).status,
         )

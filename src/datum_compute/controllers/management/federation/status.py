@@ -18,7 +18,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import FALSE, TRUE, Condition, Conditions
 from datum_compute.api.meta import Object
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.patch import values
+from datum_compute.runtime.writes.patch import values
 
 OWN = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
 SILENT = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)

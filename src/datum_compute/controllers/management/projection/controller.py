@@ -14,22 +14,22 @@ from datum_compute.controllers.planes import hub_of, project_request
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
 
 HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
 
 
 def projector(
-    projects: Fleet, hub: Fleet, env: Environment, *, metrics: Registry | None = None
+    projects: Fleet, hub: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
     """Requests carry the project, the project's namespace and the Instance's name."""
 
     signals = ProjectionSignals(env, metrics, hub)
 
     def from_hub(_: str, hub_instance: Object) -> Iterable[Request]:
-        signals.quarantine.look(hub_instance)
+        signals.quarantine.check(hub_instance)
         return project_request(hub_instance.metadata.labels, hub_instance.name)
 
     def from_deployment(project: str, deployment: Object) -> Iterable[Request]:

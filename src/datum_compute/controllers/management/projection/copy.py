@@ -7,9 +7,9 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client.protocol import Client
-from datum_compute.controllers.copies import SpecCopies
-from datum_compute.controllers.ownership import ensure_owner
-from datum_compute.runtime import patch
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.ownership import ensure_owner
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 
 def is_projection(instance: Object) -> bool:
@@ -20,7 +20,7 @@ def is_projection(instance: Object) -> bool:
     )
 
 
-def is_of_another(projection: Object, hub_instance: Object) -> bool:
+def is_of_predecessor(projection: Object, hub_instance: Object) -> bool:
     """Whether it shows a predecessor of the same name. Where one of the two carries no
     instance-uid nothing is known, and the projection is corrected in place."""
     shown = projection.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)

@@ -18,7 +18,7 @@ from datum_compute.api.meta import Object
 from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.planes import project_request
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class _Absence:
 
 
 class Quarantine:
-    def __init__(self, metrics: Registry, hub: Fleet) -> None:
+    def __init__(self, metrics: MetricsRegistry, hub: Fleet) -> None:
         self._hub = hub
         self._told: dict[Key, tuple[str, str]] = {}
         """Of those that do not say where they belong: uid and reason when it was told."""
@@ -53,7 +53,7 @@ class Quarantine:
         gauge.labels(NO_DEPLOYMENT).track(lambda: self._unresolvable(NO_DEPLOYMENT))
         gauge.labels(OWNER_ABSENT).track(self._orphans)
 
-    def look(self, hub_instance: Object) -> None:
+    def check(self, hub_instance: Object) -> None:
         """An Instance was seen on the hub: does it say where it belongs?"""
         key, reason = _key(hub_instance), unresolvable(hub_instance)
         if not reason:
@@ -67,7 +67,7 @@ class Quarantine:
         self._told[key] = verdict
         _tell(hub_instance, reason)
 
-    def has_no_owner(self, hub_instance: Object) -> bool:
+    def record_missing_owner(self, hub_instance: Object) -> bool:
         """Its deployment is not in the project; whether that has lasted too long."""
         key, now = _key(hub_instance), asyncio.get_running_loop().time()
         absence = self._absent.get(key)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from datum_compute.api import core
+from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
-from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.management.projection import copy
 from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.management.projection.signals import ProjectionSignals
 from datum_compute.controllers.planes import hub_of
-from datum_compute.decisions import names
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 OWNER_RETRY_SECONDS = 5.0
 """The floor while an owner is awaited; its appearance wakes the Instance sooner."""
@@ -58,10 +58,10 @@ class Projector:
         owner = project.cache(compute.WORKLOAD_DEPLOYMENTS).get(owner_name, request.namespace)
         if owner is None:
             # It may be about to come; if it has gone, its hub copy and this Instance follow.
-            is_hopeless = self._quarantine.has_no_owner(hub_instance)
+            is_hopeless = self._quarantine.record_missing_owner(hub_instance)
             return after(HOPELESS_RETRY_SECONDS if is_hopeless else OWNER_RETRY_SECONDS)
         self._quarantine.release(hub_instance.namespace, hub_instance.name)
-        if projection is not None and copy.is_of_another(projection, hub_instance):
+        if projection is not None and copy.is_of_predecessor(projection, hub_instance):
             await patch.delete_if_present(project.client, compute.INSTANCES, projection)
             if projection.metadata.finalizers:
                 raise Waiting("the projection of a predecessor is going", OWNER_RETRY_SECONDS)
@@ -71,7 +71,7 @@ class Projector:
         shown = await copy.ensure_projection(
             project.client, self._copies, hub_instance, owner, projection
         )
-        await self._signals.shown(project, projection, shown)
+        await self._signals.record_projection(project, projection, shown)
         return DONE
 
     async def _remove(

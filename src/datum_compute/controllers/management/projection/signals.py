@@ -9,19 +9,19 @@ from __future__ import annotations
 from datum_compute.api.meta import Object
 from datum_compute.controllers.lag import conditions_in, observe_lag
 from datum_compute.controllers.management.projection.quarantine import Quarantine
-from datum_compute.decisions import notices
+from datum_compute.decisions import status_events
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.events import EventRecorder
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.metrics import LAG_SECONDS, Registry
+from datum_compute.runtime.metrics.registry import LAG_SECONDS, MetricsRegistry
 
 COMPONENT = "projector"
 
 
 class ProjectionSignals:
-    def __init__(self, env: Environment, metrics: Registry | None, hub: Fleet) -> None:
-        self.registry = metrics if metrics is not None else Registry()
+    def __init__(self, env: Environment, metrics: MetricsRegistry | None, hub: Fleet) -> None:
+        self.registry = metrics if metrics is not None else MetricsRegistry()
         self._env = env
         self._events = EventRecorder(COMPONENT, env, self.registry)
         self._lag = self.registry.histogram(
@@ -31,10 +31,12 @@ class ProjectionSignals:
         ).labels()
         self.quarantine = Quarantine(self.registry, hub)
 
-    async def shown(self, project: Cluster, before: Object | None, projection: Object) -> None:
+    async def record_projection(
+        self, project: Cluster, before: Object | None, projection: Object
+    ) -> None:
         """The projection as it was, and as it is."""
         was = conditions_in(before.status) if before is not None else ()
         now = conditions_in(projection.status)
         observe_lag(self._lag, was, now, self._env.now())
-        found = notices.instance_notices(was, now)
+        found = status_events.decide_instance_events(was, now)
         await self._events.record(project.client, projection, *found)

@@ -13,20 +13,20 @@ from datum_compute.controllers.management.workload.deployments import (
 )
 from datum_compute.controllers.management.workload.reconcile import WorkloadReconciler
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
-from datum_compute.controllers.predicates import beyond_status
-from datum_compute.controllers.resources import show_resources
+from datum_compute.controllers.resource_metrics import register_resource_metrics
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.mapping import itself
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
 
 WORKLOADS_BY_NETWORK = "network"
 
 
 def workload_controller(
-    projects: Fleet, env: Environment, *, metrics: Registry | None = None
+    projects: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
     def from_network(project: str, network: Object) -> Iterable[Request]:
         found = projects.get(project)
@@ -42,7 +42,7 @@ def workload_controller(
         return [Request(project, workload.namespace, workload.name) for workload in workloads]
 
     signals = WorkloadSignals(env, metrics)
-    show_resources(signals.registry, projects, compute.WORKLOADS, "workload")
+    register_resource_metrics(signals.registry, projects, compute.WORKLOADS, "workload")
     return Controller(
         "workload",
         projects,
@@ -52,7 +52,7 @@ def workload_controller(
                 projects,
                 compute.WORKLOADS,
                 itself,
-                predicate=beyond_status,
+                predicate=metadata_or_spec_changed,
                 indexes={WORKLOADS_BY_NETWORK: _networks_of},
             ),
             Watch(

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client import errors
-from datum_compute.controllers.copies import SpecCopies
 from datum_compute.decisions.placement import (
     PlacementPlan,
     WantedDeployment,
     build_deployment_spec,
 )
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.result import Waiting
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 DEPLOYMENTS_BY_WORKLOAD = "workload-uid"
 

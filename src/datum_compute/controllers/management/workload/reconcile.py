@@ -5,18 +5,18 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.controllers.copies import SpecCopies
 from datum_compute.controllers.management.workload import deployments
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
-from datum_compute.controllers.pacing import Pace
 from datum_compute.decisions.placement import PlacementPlan, decide_placement
-from datum_compute.decisions.workload_status import decide_workload_status
+from datum_compute.decisions.rollup.workload import decide_workload_status
 from datum_compute.env import Environment
-from datum_compute.runtime import patch
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
+from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 
 class WorkloadReconciler:
@@ -25,7 +25,7 @@ class WorkloadReconciler:
         self._projects = projects
         self._env = env
         self._copies = SpecCopies()
-        self._pace = Pace()
+        self._pace = RateLimiter()
 
     async def reconcile(self, request: Request) -> Result:
         project = self._projects.get(request.cluster)
@@ -65,7 +65,7 @@ class WorkloadReconciler:
             return DONE
         self._pace.spend(workload.metadata.uid)
         written = await patch.write_status(project.client, compute.WORKLOADS, workload, status)
-        await self._signals.told(project, workload, written)
+        await self._signals.record_events(project, workload, written)
         return DONE
 
     async def _remove(self, project: Cluster, workload: Object) -> Result:

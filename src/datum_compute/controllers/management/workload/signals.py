@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.decisions import notices
+from datum_compute.decisions import status_events
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.events import EventRecorder
-from datum_compute.runtime.metrics import Registry
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 COMPONENT = "workload-controller"
 
 
 class WorkloadSignals:
-    def __init__(self, env: Environment, metrics: Registry | None) -> None:
-        self.registry = metrics if metrics is not None else Registry()
+    def __init__(self, env: Environment, metrics: MetricsRegistry | None) -> None:
+        self.registry = metrics if metrics is not None else MetricsRegistry()
         self._events = EventRecorder(COMPONENT, env, self.registry)
 
-    async def told(self, project: Cluster, workload: Object, written: Object) -> None:
+    async def record_events(self, project: Cluster, workload: Object, written: Object) -> None:
         """The status was stored; ``workload`` is from before."""
-        found = notices.workload_notices(
+        found = status_events.decide_workload_events(
             workload.view(compute.Workload).status.conditions,
             written.view(compute.Workload).status.conditions,
         )

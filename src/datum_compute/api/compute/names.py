@@ -1,0 +1,102 @@
+"""Every derived name, in one place.
+
+Names travel between planes and UIDs do not, so a name must follow from what it names and
+from nothing else: whoever asks again, on any plane, gets the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+
+from datum_compute.api.compute import constants
+
+_LONGEST_DEPLOYMENT = 52
+"""A DNS label has 63: a dash, an ordinal and what others append must still fit."""
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_ORDINAL = re.compile(r"0|[1-9][0-9]{0,8}")
+_CLUSTER_PREFIX = "cluster-"
+_CLAIM_PREFIX = "instance-"
+
+
+def deployment_name(workload_name: str, workload_uid: str, placement: str, city: str) -> str:
+    """The WorkloadDeployment of a workload's placement in a city.
+
+    Readable where that cannot be ambiguous: a dash in placement or city could belong to
+    either neighbour, so those get the form with a digest of the whole identity.
+    """
+    city = city.lower()
+    readable = f"{workload_name}-{placement}-{city}".lower()
+    joinable = "-" not in placement and "-" not in city and _DNS_LABEL.fullmatch(readable)
+    if joinable and len(readable) <= _LONGEST_DEPLOYMENT:
+        return readable
+    digest = sha256("\0".join((workload_uid, placement, city)).encode()).hexdigest()
+    return f"{workload_name[:30].rstrip('-')}-{digest[:10]}"
+
+
+def instance_name(deployment: str, ordinal: int) -> str:
+    return f"{deployment}-{ordinal}"
+
+
+def ordinal_of(labels: Mapping[str, str], name: str, deployment: str) -> int | None:
+    """The ordinal an Instance says it has: by its label, else by its name."""
+    ordinal = _parsed(labels.get(constants.LABEL_INSTANCE_INDEX, ""))
+    prefix = f"{deployment}-"
+    if ordinal is None and name.startswith(prefix):
+        return _parsed(name.removeprefix(prefix))
+    return ordinal
+
+
+@lru_cache(maxsize=4096)  # asked of every Instance of a deployment, in pass after pass
+def _parsed(text: str) -> int | None:
+    return int(text) if _ORDINAL.fullmatch(text) else None
+
+
+def claim_name(instance: str) -> str:
+    """The ResourceClaim of an Instance, and of whoever takes its ordinal next."""
+    return _CLAIM_PREFIX + instance
+
+
+def instance_of_claim(claim: str) -> str:
+    """The Instance a claim is for; empty when it is not for an Instance."""
+    return claim.removeprefix(_CLAIM_PREFIX) if claim.startswith(_CLAIM_PREFIX) else ""
+
+
+def binding_name(deployment: str, interface: int) -> str:
+    """The NetworkBinding of a deployment's network interface."""
+    return f"{deployment}-net-{interface}"
+
+
+def subnet_claim_name(network_context: str) -> str:
+    """One fixed name per context: a stale cache cannot make a second claim."""
+    return f"{network_context}-0"
+
+
+def policy_name(city: str) -> str:
+    """The PropagationPolicy of a city, in each namespace."""
+    return f"city-{city.lower().replace(' ', '-')}"
+
+
+def federation_namespace(namespace_uid: str) -> str:
+    """Where a project's namespace lives on the hub and in the cells."""
+    return f"ns-{namespace_uid}"
+
+
+def encode_cluster(name: str) -> str:
+    """A cluster name as a label value, which may not hold a slash."""
+    return _CLUSTER_PREFIX + name.replace("/", "_")
+
+
+def decode_cluster(label: str) -> str:
+    """The cluster name in a label value, path and all; empty when there is none."""
+    if not label.startswith(_CLUSTER_PREFIX):
+        return ""
+    return label.removeprefix(_CLUSTER_PREFIX).replace("_", "/")
+
+
+def decode_project(label: str) -> str:
+    """The bare project in a label value, which is what fleets know projects by."""
+    return decode_cluster(label).rpartition("/")[2]

@@ -1,0 +1,1 @@
+"""Built-in kinds and endpoints: discovery, OpenAPI, reviews, health and version."""

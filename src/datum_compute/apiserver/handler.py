@@ -1,0 +1,266 @@
+"""One request, from the first stage to the last.
+
+The stages, in order, each able to refuse: size, identity, right, plane, kind, verb. A verb
+runs to its end without awaiting, unless an admission is to be asked about the kind or somebody
+else for lines; then, and only if some write is not on disk yet, the answer waits for the
+commit. That holds for refusals too: "already exists" said about an object that a crash then
+forgets would be a lie.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.builtin import endpoints, reviews
+from datum_compute.apiserver.planes import Plane, PlaneRegistry
+from datum_compute.apiserver.printing.renderer import Renderer
+from datum_compute.apiserver.request import access, admission, routes
+from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
+from datum_compute.apiserver.request.admission import Admission
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.routes import ResourcePath
+from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.storage.store import Store, StoreBroken
+from datum_compute.apiserver.verbs import logs, reads, scale, watch, writes
+from datum_compute.apiserver.verbs.logs import LogSubresource
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
+from datum_compute.env import Environment
+
+METRICS_PATH = "/metrics"
+"""On the root plane: the numbers of the whole process, for whoever may read everything."""
+
+METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
+
+LOCAL_PATH = "/local/v1/"
+"""Verbs about the local platform itself, outside every plane."""
+
+_log = logging.getLogger(__name__)
+
+_OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_PATH_VERBS = {
+    "GET": "get",
+    "HEAD": "head",
+    "POST": "post",
+    "PUT": "put",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_SUBRESOURCE_VERBS = ("get", "update", "patch")
+_SCALE_VERBS = {"get": scale.get, "update": scale.update, "patch": scale.patch}
+
+
+class RequestHandler:
+    """Answers requests on all planes of one store."""
+
+    def __init__(
+        self,
+        env: Environment,
+        store: Store,
+        planes: PlaneRegistry,
+        authorizer: Authorizer,
+        local: Handler | None,
+        admissions: Sequence[Admission] = (),
+        metrics: Callable[[], str] | None = None,
+        logs: LogSubresource | None = None,
+    ) -> None:
+        self._env = env
+        self._store = store
+        self._planes = planes
+        self._authorizer = authorizer
+        self._local = local
+        self._admissions = tuple(admissions)
+        self._metrics = metrics
+        self._logs = logs
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """The answer, whatever happens. Only a simulated crash passes through."""
+        try:
+            if request.path.startswith(LOCAL_PATH):
+                return await self._handle_local(request)
+            try:
+                answer = self._answer(request)
+                response = answer if isinstance(answer, HttpResponse) else await answer
+            except errors.ApiError as error:
+                response = error.response()
+            except errors.PathNotFound:
+                response = errors.PATH_NOT_FOUND
+            try:
+                await self._store.wait_durable()
+            except BaseException:
+                # Nobody will read this answer; a watch it opened would stay open for ever.
+                await close_stream(response.stream)
+                raise
+            return response
+        except errors.ApiError as error:
+            return error.response()
+        except StoreBroken:
+            return errors.unavailable("the store has failed; the server must restart").response()
+        except Exception:  # noqa: BLE001 - our bug in one request must not end the others
+            _log.exception("request failed", extra={"method": request.method})
+            return errors.internal().response()
+
+    async def _handle_local(self, request: HttpRequest) -> HttpResponse:
+        user = access.authenticate(request.headers, self._store.users)
+        if access.MASTERS not in user.groups:
+            raise errors.forbidden_path(user.name, request.method.lower(), request.path)
+        return await self._local(request) if self._local is not None else errors.PATH_NOT_FOUND
+
+    def _answer(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        if len(request.body) > codec.MAX_BODY:
+            raise errors.too_large(codec.MAX_BODY)
+        user = access.authenticate(request.headers, self._store.users)
+        if not request.path.startswith("/"):
+            raise errors.PathNotFound
+        plane_name, path = routes.split_plane(request.path)
+        target = routes.parse_resource_path(path)
+        review = reviews.respond(path, request, user, plane_name, self._authorizer)
+        if review is not None:
+            self._plane(plane_name)
+            return review
+        if target is None:
+            return self._answer_path(request, user, plane_name, path)
+        query = dict(request.query)
+        verb = _verb(request, target, query)
+        self._authorize(user, _attributes(verb, plane_name, target))
+        plane = self._plane(plane_name)
+        if target.subresource == logs.SUBRESOURCE and self._logs is not None:
+            kind = _served(plane, msgspec.structs.replace(target, subresource=""), verb)
+            if self._logs.matches(plane, kind):
+                call = RequestContext(request, query, user, plane, kind, target, codec.PLAIN)
+                return self._answer_log(self._logs, verb, call)
+        kind = _served(plane, target, verb)
+        form = codec.accepted_form(request.headers)
+        return self._run(verb, RequestContext(request, query, user, plane, kind, target, form))
+
+    def _answer_log(
+        self, source: LogSubresource, verb: str, call: RequestContext
+    ) -> Awaitable[HttpResponse]:
+        if verb != "get":
+            raise _not_allowed()
+        return logs.get(source, call, self._env)
+
+    def _answer_path(
+        self, request: HttpRequest, user: RequestUser, plane_name: str, path: str
+    ) -> HttpResponse:
+        verb = _PATH_VERBS.get(request.method, request.method.lower())
+        path = path.rstrip("/") or "/"
+        attributes = Attributes(verb, plane_name, path=path)
+        if not self._authorizer.allows(user, attributes):
+            raise errors.forbidden_path(user.name, verb, request.path)
+        plane = self._plane(plane_name)
+        if request.method != "GET":
+            raise errors.PathNotFound
+        if path == METRICS_PATH and plane_name == routes.ROOT and self._metrics is not None:
+            return HttpResponse(200, METRICS_TYPE, self._metrics().encode())
+        return endpoints.respond(plane, path, request)
+
+    def _authorize(self, user: RequestUser, attributes: Attributes) -> None:
+        if self._authorizer.allows(user, attributes):
+            return
+        what = attributes.resource
+        if attributes.group:
+            what = f"{what}.{attributes.group}"
+        if attributes.name:
+            what = f'{what} "{attributes.name}"'
+        details = {
+            "name": attributes.name,
+            "group": attributes.group,
+            "kind": attributes.resource,
+        }
+        message = f"{what} is forbidden: {access.denial(user, attributes)}"
+        named = {key: value for key, value in details.items() if value}
+        raise errors.ApiError(403, "Forbidden", message, named)
+
+    def _plane(self, name: str) -> Plane:
+        plane = self._planes.get(name)
+        if plane is None:
+            raise errors.PathNotFound
+        return plane
+
+    def _run(self, verb: str, call: RequestContext) -> HttpResponse | Awaitable[HttpResponse]:
+        renderer = Renderer(call, self._env.now)
+        for whom in self._admissions:
+            if whom.matches(verb, call):  # one at most speaks for a kind
+                return self._admit(whom, verb, call, renderer)
+        if call.target.subresource == "scale":
+            return _SCALE_VERBS[verb](call)
+        match verb:
+            case "get":
+                return reads.get(call, renderer)
+            case "list":
+                return reads.list_objects(call, renderer, self._store)
+            case "watch":
+                return watch.watch(call, renderer, self._store, self._env)
+            case "create":
+                return writes.create(call, renderer)
+            case "update":
+                return writes.update(call, renderer)
+            case "patch":
+                return writes.patch(call, renderer)
+            case "delete":
+                return writes.delete(call, renderer)
+            case _:
+                return writes.delete_collection(call, renderer, self._store)
+
+    async def _admit(
+        self, whom: Admission, verb: str, call: RequestContext, renderer: Renderer
+    ) -> HttpResponse:
+        return await admission.write(
+            whom, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
+        )
+
+
+def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> str:
+    verbs = _OBJECT_VERBS if target.name else _COLLECTION_VERBS
+    verb = verbs.get(request.method)
+    if verb is None or (target.subresource and verb not in _SUBRESOURCE_VERBS):
+        raise _not_allowed()
+    if verb == "list" and query.get("watch") in ("true", "1", "True"):
+        return "watch"
+    return verb
+
+
+def _not_allowed() -> errors.ApiError:
+    return errors.method_not_allowed(
+        "the server does not allow this method on the requested resource"
+    )
+
+
+def _attributes(verb: str, plane: str, target: ResourcePath) -> Attributes:
+    return Attributes(
+        verb,
+        plane,
+        target.group,
+        target.plural,
+        target.subresource,
+        target.namespace,
+        target.name,
+    )
+
+
+def _served(plane: Plane, target: ResourcePath, verb: str) -> ServedKind:
+    kind = plane.registry.find(target.group, target.version, target.plural)
+    if kind is None:
+        raise errors.PathNotFound
+    resource = kind.resource
+    if resource.namespaced:
+        if target.name and not target.namespace:
+            raise errors.PathNotFound
+    elif target.namespace:
+        raise errors.PathNotFound
+    subresource = target.subresource
+    if subresource:
+        is_finalize = subresource == "finalize" and resource.kind == "Namespace" and kind.builtin
+        has = {"status": kind.has_status, "scale": kind.has_scale}.get(subresource, is_finalize)
+        if not has:
+            if kind.builtin:
+                raise errors.PathNotFound
+            raise errors.not_found(resource, target.name)  # as if the object were missing
+    elif verb not in kind.verbs:
+        raise _not_allowed()
+    return kind

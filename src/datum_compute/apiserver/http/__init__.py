@@ -1,0 +1,1 @@
+"""The TLS listener and its certificates."""

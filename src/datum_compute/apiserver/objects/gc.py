@@ -1,0 +1,277 @@
+"""What goes away because something else did.
+
+The store tells the collector of every change as it is made. From that the collector keeps
+a queue of things to look at again, and works it off in order, in slices, after the writes
+that caused them: dependents whose owners are gone, owners that wait for their dependents
+(foreground) or let go of them (orphan), namespaces and definitions whose content must go
+first. Looking again is idempotent and reads the present, so a thing may be queued twice
+or in vain, and after a restart one scan of everything queues what a crash interrupted.
+
+An owner is the object of that uid on the same plane, in the dependent's namespace or
+cluster-scoped. Anything else counts as absent, as upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+
+from datum_compute.apiserver import errors
+from datum_compute.apiserver.builtin import rules
+from datum_compute.apiserver.objects import object_meta
+from datum_compute.apiserver.objects.lifecycle import DeleteOptions, tables_of
+from datum_compute.apiserver.planes import Plane, PlaneRegistry
+from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.storage.store import ObjectKey, PlaneStore, Store
+from datum_compute.apiserver.storage.table import Owner, StoredObject, StoreEvent, Table
+
+SLICE = 100
+"""Objects deleted before other work gets a turn. A guess: some ten milliseconds of work."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Item(msgspec.Struct, frozen=True, gc=False):
+    """Something to look at again."""
+
+    task: str
+    """object: are its owners alive; owner: may it go, having this uid; namespace and
+    definition: is there content left."""
+    plane: str
+    key: tuple[str, ...]
+
+
+class GarbageCollector:
+    """Garbage collection and namespace deletion on all planes."""
+
+    def __init__(self, store: Store, planes: PlaneRegistry) -> None:
+        self._store = store
+        self._planes = planes
+        self._queue: dict[_Item, None] = {}
+        self._wake = asyncio.Event()
+        store.listeners.append(self._on_change)
+        store.failure_listeners.append(self._wake.set)
+
+    async def wait(self) -> None:
+        """Return when there is something to do."""
+        await self._wake.wait()
+
+    async def drain(self) -> None:
+        """Work until the queue is empty, letting others run in between. Raises StoreBroken."""
+        await self._store.wait_durable()
+        while self._queue:
+            for _ in range(min(SLICE, len(self._queue))):
+                item = next(iter(self._queue))
+                del self._queue[item]
+                self._look(item)
+            await self._store.wait_durable()
+            await asyncio.sleep(0)
+        self._wake.clear()
+
+    def scan(self) -> None:
+        """Queue everything that may need work, as after a restart."""
+        for plane in self._planes.all():
+            for table in tables_of(plane.store):
+                for stored in table.in_order(None):
+                    self._consider(plane.store, table, stored)
+
+    # Hearing
+
+    def _on_change(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+        after = event.after
+        if event.deleted:
+            self._on_removal(plane, table, after)
+        elif after.owners or after.deleting:
+            before = event.before
+            if before is None or before.owners != after.owners or after.deleting:
+                self._consider(plane, table, after)
+
+    def _on_removal(self, plane: PlaneStore, table: Table, gone: StoredObject) -> None:
+        for key in plane.dependents.get(gone.uid, ()):
+            self._add("object", plane, key)
+        for owner in gone.owners:
+            self._add("owner", plane, (owner.uid,))
+        if gone.namespace:
+            namespace = plane.get((rules.NAMESPACES, "", gone.namespace))
+            if namespace is not None and namespace.deleting:
+                self._add("namespace", plane, (gone.namespace,))
+        definition = plane.get((rules.CRDS, "", table.resource))
+        if definition is not None and definition.deleting:
+            self._add("definition", plane, (table.resource,))
+
+    def _consider(self, plane: PlaneStore, table: Table, stored: StoredObject) -> None:
+        key = (table.resource, stored.namespace, stored.name)
+        for owner in stored.owners:
+            held = _owner_of(plane, stored, owner)
+            if held is None or object_meta.FOREGROUND in held.finalizers:
+                self._add("object", plane, key)
+        if not stored.deleting:
+            return
+        if object_meta.FOREGROUND in stored.finalizers or object_meta.ORPHAN in stored.finalizers:
+            self._add("owner", plane, (stored.uid,))
+        if table.resource == rules.NAMESPACES:
+            self._add("namespace", plane, (stored.name,))
+        elif table.resource == rules.CRDS:
+            self._add("definition", plane, (stored.name,))
+
+    def _add(self, task: str, plane: PlaneStore, key: tuple[str, ...]) -> None:
+        self._queue[_Item(task, plane.name, key)] = None
+        self._wake.set()
+
+    # Acting
+
+    def _look(self, item: _Item) -> None:
+        plane = self._planes.get(item.plane)
+        if plane is None:
+            return
+        try:
+            match item.task:
+                case "object":
+                    self._look_at_object(plane, (item.key[0], item.key[1], item.key[2]))
+                case "owner":
+                    self._look_at_owner(plane, item.key[0])
+                case "namespace":
+                    self._look_at_namespace(plane, item.key[0])
+                case _:
+                    self._look_at_definition(plane, item.key[0])
+        except errors.ApiError as error:
+            # The object is as it was; the next change to it, or a restart, queues it again.
+            _log.error("collection refused", extra={"item": str(item), "error": error.message})
+
+    def _look_at_object(self, plane: Plane, key: ObjectKey) -> None:
+        stored = plane.store.get(key)
+        kind = plane.registry.any_version(key[0])
+        if stored is None or kind is None or stored.deleting or not stored.owners:
+            return
+        solid, waiting = set(), False
+        for owner in stored.owners:
+            held = _owner_of(plane.store, stored, owner)
+            if held is None:
+                continue
+            if held.deleting and object_meta.FOREGROUND in held.finalizers:
+                waiting = True
+            else:
+                solid.add(owner.uid)
+        if len(solid) == len({owner.uid for owner in stored.owners}):
+            return
+        if solid:
+            _keep_owners(plane, kind, stored, solid)
+        else:
+            how = _propagation(plane.store, stored, waiting)
+            plane.writer.delete(kind, stored, DeleteOptions(how, uid=stored.uid))
+
+    def _look_at_owner(self, plane: Plane, uid: str) -> None:
+        key = plane.store.uids.get(uid)
+        stored = plane.store.get(key) if key else None
+        kind = plane.registry.any_version(key[0]) if key else None
+        if stored is None or kind is None or not stored.deleting:
+            return
+        dependents = list(plane.store.dependents.get(uid, ()))
+        if object_meta.ORPHAN in stored.finalizers:
+            for each in dependents:
+                _release(plane, each, uid)
+            _drop_finalizer(plane, kind, stored, object_meta.ORPHAN)
+        elif object_meta.FOREGROUND in stored.finalizers:
+            for each in dependents:
+                self._add("object", plane.store, each)
+            if not any(_blocks(plane.store, each, uid) for each in dependents):
+                _drop_finalizer(plane, kind, stored, object_meta.FOREGROUND)
+
+    def _look_at_namespace(self, plane: Plane, name: str) -> None:
+        stored = plane.store.get((rules.NAMESPACES, "", name))
+        kind = plane.registry.any_version(rules.NAMESPACES)
+        if stored is None or kind is None or not stored.deleting:
+            return
+        left = False
+        for table in tables_of(plane.store):
+            if name in table.rows:
+                left = True
+                self._empty(plane, table, name, ("namespace", name))
+        if left:
+            return
+        old = plane.writer.read(kind, stored)
+        spec = dict(old.get("spec") or {})
+        spec["finalizers"] = [
+            one for one in spec.get("finalizers") or () if one != rules.NAMESPACE_CLEANUP
+        ]
+        new = {**old, "metadata": dict(old["metadata"]), "spec": spec}
+        plane.writer.store_change(kind, stored, old, new)
+
+    def _look_at_definition(self, plane: Plane, name: str) -> None:
+        stored = plane.store.get((rules.CRDS, "", name))
+        kind = plane.registry.any_version(rules.CRDS)
+        if stored is None or kind is None or not stored.deleting:
+            return
+        table = plane.store.tables.get(name)
+        if table is not None and table.rows:
+            self._empty(plane, table, None, ("definition", name))
+        else:
+            _drop_finalizer(plane, kind, stored, rules.CRD_CLEANUP)
+
+    def _empty(
+        self, plane: Plane, table: Table, namespace: str | None, again: tuple[str, str]
+    ) -> None:
+        """Delete one slice of a table's objects, and come back while there are more."""
+        kind = plane.registry.any_version(table.resource)
+        if kind is None:
+            return
+        living = [row for row in table.in_order(namespace) if not row.deleting]
+        for row in living[:SLICE]:
+            plane.writer.delete(kind, row, DeleteOptions("Background", uid=row.uid))
+        if len(living) > SLICE:
+            self._add(again[0], plane.store, (again[1],))
+
+
+def _owner_of(plane: PlaneStore, dependent: StoredObject, owner: Owner) -> StoredObject | None:
+    key = plane.uids.get(owner.uid)
+    if key is None or (key[1] and key[1] != dependent.namespace):
+        return None
+    return plane.get(key)
+
+
+def _propagation(plane: PlaneStore, stored: StoredObject, waiting: bool) -> str:
+    """How to delete a dependent: as it asks for itself, else so that its owner can wait."""
+    if object_meta.ORPHAN in stored.finalizers:
+        return "Orphan"
+    if object_meta.FOREGROUND in stored.finalizers or (
+        waiting and plane.dependents.get(stored.uid)
+    ):
+        return "Foreground"
+    return "Background"
+
+
+def _blocks(plane: PlaneStore, key: ObjectKey, uid: str) -> bool:
+    stored = plane.get(key)
+    return stored is not None and any(o.uid == uid and o.blocks for o in stored.owners)
+
+
+def _release(plane: Plane, key: ObjectKey, uid: str) -> None:
+    stored = plane.store.get(key)
+    kind = plane.registry.any_version(key[0])
+    if stored is not None and kind is not None:
+        _keep_owners(plane, kind, stored, {o.uid for o in stored.owners if o.uid != uid})
+
+
+def _keep_owners(plane: Plane, kind: ServedKind, stored: StoredObject, kept: set[str]) -> None:
+    old = plane.writer.read(kind, stored)
+    metadata = dict(old["metadata"])
+    references = [one for one in metadata["ownerReferences"] if one["uid"] in kept]
+    _set_list(metadata, "ownerReferences", references)
+    plane.writer.store_change(kind, stored, old, {**old, "metadata": metadata})
+
+
+def _drop_finalizer(plane: Plane, kind: ServedKind, stored: StoredObject, finalizer: str) -> None:
+    old = plane.writer.read(kind, stored)
+    metadata = dict(old["metadata"])
+    _set_list(metadata, "finalizers", [f for f in stored.finalizers if f != finalizer])
+    plane.writer.store_change(kind, stored, old, {**old, "metadata": metadata})
+
+
+def _set_list(metadata: dict[str, Any], key: str, values: list[Any]) -> None:
+    if values:
+        metadata[key] = values
+    else:
+        metadata.pop(key, None)

@@ -1,0 +1,397 @@
+"""From birth to removal: what happens to one object on one plane.
+
+A :class:`Writer` holds the rules a write obeys whoever asks for it: the handler after a
+request, the garbage collector, the plane itself when it is made. Nothing here awaits, so
+reading the current state, deciding and storing are one step; whoever answers a caller
+awaits :meth:`Store.durable` afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.apiserver import errors as status
+from datum_compute.apiserver.builtin import rules
+from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.objects import object_meta
+from datum_compute.apiserver.objects.patches import json_equal
+from datum_compute.apiserver.schema import registry
+from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.schema.transitions import validate_transitions
+from datum_compute.apiserver.storage.store import PlaneStore
+from datum_compute.apiserver.storage.table import StoredObject, Table
+from datum_compute.env import Environment
+
+
+class WriteResult(msgspec.Struct, frozen=True):
+    """What a write left behind."""
+
+    raw: bytes
+    stored: StoredObject | None
+    """None after a dry run."""
+    removed: bool = False
+    unknown: tuple[str, ...] = ()
+    """Fields that were dropped because the schema does not know them."""
+
+
+class DeleteOptions(msgspec.Struct, frozen=True):
+    """How to delete."""
+
+    propagation: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+
+class UnknownFieldsError(Exception):
+    """Unknown fields in a write that demanded none; carries them."""
+
+    def __init__(self, unknown: list[str]) -> None:
+        super().__init__(", ".join(unknown))
+        self.unknown = unknown
+
+
+class Writer:
+    """Writes to one plane."""
+
+    def __init__(self, env: Environment, plane: PlaneStore) -> None:
+        self._env = env
+        self._plane = plane
+
+    def create(
+        self, kind: ServedKind, obj: dict[str, Any], *, strict: bool = False, dry_run: bool = False
+    ) -> WriteResult:
+        """Store a new object. ``obj`` was checked for type and place; it is changed."""
+        resource = kind.resource
+        unknown = object_meta.check_metadata(obj)
+        metadata = obj["metadata"]
+        object_meta.generate_name(metadata, self._env)
+        self._set_birth(kind, metadata)
+        if kind.has_status:
+            obj.pop("status", None)
+        errors = object_meta.validate_metadata(kind, metadata)
+        errors += rules.before_write(resource.group_resource, obj)
+        if resource.group_resource == rules.NAMESPACES:
+            rules.new_namespace(obj)
+        outcome = kind.schema.process(obj)
+        unknown += outcome.unknown
+        if strict and unknown:
+            raise UnknownFieldsError(unknown)
+        errors += outcome.errors
+        if resource.group_resource == rules.CRDS and not errors:
+            errors += registry.establish(obj, metadata["creationTimestamp"])
+        name = metadata.get("name", "")
+        if errors:
+            raise status.invalid_object(resource, name, errors)
+        if metadata.get("resourceVersion") and not dry_run:
+            raise status.bad_request("resourceVersion should not be set on objects to be created")
+        table = self._plane.table(resource.group_resource)
+        present = table.get(metadata.get("namespace", ""), name)
+        if present is not None:
+            raise status.already_exists(resource, name, leaving=present.deleting)
+        if dry_run:
+            metadata.pop("resourceVersion", None)
+            return WriteResult(encode_json(obj), None, unknown=tuple(unknown))
+        stored = self._plane.put(table, obj, None, passed=kind.schema)
+        return WriteResult(stored.raw, stored, unknown=tuple(unknown))
+
+    def _set_birth(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
+        metadata["uid"] = self._env.new_uid()
+        metadata["creationTimestamp"] = object_meta.timestamp(self._env.now())
+        metadata.pop("deletionTimestamp", None)
+        metadata.pop("deletionGracePeriodSeconds", None)
+        if has_generation(kind):
+            metadata["generation"] = 1
+        else:
+            metadata.pop("generation", None)
+
+    def replace(
+        self,
+        kind: ServedKind,
+        before: StoredObject,
+        new: dict[str, Any],
+        *,
+        subresource: str = "",
+        strict: bool = False,
+        dry_run: bool = False,
+        old: dict[str, Any] | None = None,
+    ) -> WriteResult:
+        """Store ``new`` in place of ``before``, unless that changes nothing. ``new`` may share
+        subtrees with ``old``, the content of ``before``, only if that :meth:`has_passed`."""
+        resource = kind.resource
+        passed = is_validated(kind, before)
+        if old is None:
+            old = self.read(kind, before)
+        elif new["metadata"] is old["metadata"]:
+            new["metadata"] = dict(old["metadata"])
+        unknown = object_meta.check_metadata(new)
+        self._check_versions(kind, before, new["metadata"])
+        if subresource == "status":
+            new = _with_status(old, new)
+        elif kind.has_status:
+            _copy_key(old, new, "status")
+        if resource.group_resource == rules.NAMESPACES and subresource != "finalize":
+            _copy_key(old, new, "spec")
+        errors = _carry_identity(old["metadata"], new["metadata"])
+        if not passed or not _same_rules_apply(old["metadata"], new["metadata"]):
+            errors += object_meta.validate_metadata(kind, new["metadata"])
+        errors += rules.before_write(resource.group_resource, new)
+        outcome = kind.schema.process(new, old if passed else None)
+        unknown += outcome.unknown
+        if strict and unknown:
+            raise UnknownFieldsError(unknown)
+        errors += outcome.errors
+        if kind.schema.rules and not subresource and not errors:
+            errors += validate_transitions(kind.schema.rules, old, new)
+        if resource.group_resource == rules.CRDS and not errors:
+            errors += registry.establish(new, object_meta.timestamp(self._env.now()))
+        if errors:
+            raise status.invalid_object(resource, before.name, errors)
+        return self.store_change(
+            kind, before, old, new, tuple(unknown), dry_run=dry_run, passed=kind.schema
+        )
+
+    def store_change(
+        self,
+        kind: ServedKind,
+        before: StoredObject,
+        old: dict[str, Any],
+        new: dict[str, Any],
+        unknown: tuple[str, ...] = (),
+        *,
+        dry_run: bool = False,
+        passed: object | None = None,
+    ) -> WriteResult:
+        """The last step of any update: generation, no-op, removal of what is finished."""
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if has_generation(kind) and _differs(kind, old, new):
+            metadata["generation"] = old["metadata"].get("generation", 0) + 1
+        if new == old and json_equal(new, old):
+            return WriteResult(self.raw(kind, before), before, unknown=unknown)
+        if dry_run:
+            return WriteResult(encode_json(new), None, unknown=unknown)
+        table = self._plane.table(kind.resource.group_resource)
+        if is_finished(new):
+            stored = self._plane.remove(table, new, before)
+            return WriteResult(stored.raw, stored, removed=True, unknown=unknown)
+        stored = self._plane.put(table, new, before, passed=passed)
+        return WriteResult(stored.raw, stored, unknown=unknown)
+
+    def delete(self, kind: ServedKind, before: StoredObject, how: DeleteOptions) -> WriteResult:
+        """Delete at once, or mark for deletion while something holds the object."""
+        resource = kind.resource
+        _check_preconditions(kind, before, how)
+        old = self.read(kind, before)
+        new = {**old, "metadata": dict(old["metadata"])}
+        _set_finalizers(new["metadata"], _deletion_finalizers(kind, before, how))
+        if resource.group_resource == rules.NAMESPACES:
+            self._check_namespace_deletion(kind, before)
+            new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
+        elif resource.group_resource == rules.CRDS:
+            _mark_crd_terminating(new, object_meta.timestamp(self._env.now()))
+        if is_held(new) and not before.deleting:
+            new["metadata"]["deletionTimestamp"] = object_meta.timestamp(self._env.now())
+            new["metadata"]["deletionGracePeriodSeconds"] = 0
+            if has_generation(kind):
+                new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if how.dry_run:
+            return WriteResult(encode_json(new), None, removed=not is_held(new))
+        table = self._plane.table(resource.group_resource)
+        if not is_held(new):
+            stored = self._plane.remove(table, new, before)
+            return WriteResult(stored.raw, stored, removed=True)
+        if new == old:
+            return WriteResult(self.raw(kind, before), before)
+        stored = self._plane.put(table, new, before)
+        return WriteResult(stored.raw, stored)
+
+    def _check_namespace_deletion(self, kind: ServedKind, before: StoredObject) -> None:
+        if before.name == "default":
+            raise status.forbidden(kind.resource, before.name, "this namespace may not be deleted")
+        if before.deleting:
+            why = (
+                "The system is ensuring all content is removed from this namespace.  Upon"
+                " completion, this namespace will automatically be purged by the system."
+            )
+            raise status.conflict(kind.resource, before.name, why)
+
+    def _check_versions(
+        self, kind: ServedKind, before: StoredObject, metadata: dict[str, Any]
+    ) -> None:
+        version = metadata.get("resourceVersion", "")
+        if version and version != str(before.revision):
+            raise status.modified(kind.resource, before.name)
+        uid = metadata.get("uid", "")
+        if uid and uid != before.uid:
+            why = (
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
+            )
+            raise status.conflict(kind.resource, before.name, why)
+
+    def read(self, kind: ServedKind, stored: StoredObject) -> dict[str, Any]:
+        """A fresh, changeable copy of a current object, in the version of ``kind``."""
+        obj: dict[str, Any] = decode_json(stored.raw)
+        obj["apiVersion"] = kind.resource.api_version
+        return obj
+
+    def raw(self, kind: ServedKind, stored: StoredObject) -> bytes:
+        return convert_version(kind, stored, stored.raw)
+
+
+def convert_version(kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes:
+    """The object's bytes in the version of ``kind``: versions differ in nothing else."""
+    if stored.api_version == kind.resource.api_version:
+        return raw
+    obj = decode_json(raw)
+    obj["apiVersion"] = kind.resource.api_version
+    return encode_json(obj)
+
+
+def is_validated(kind: ServedKind, stored: StoredObject) -> bool:
+    """Whether a version went through the rules of ``kind`` as they are now, so that what a
+    write leaves untouched need not go through them again. Rules of built-ins change objects
+    in place, so those are always taken as new."""
+    return stored.passed is kind.schema and not kind.builtin
+
+
+def has_generation(kind: ServedKind) -> bool:
+    """Of the built-ins served here only definitions count generations, as upstream."""
+    return not kind.builtin or kind.resource.group_resource == rules.CRDS
+
+
+def is_held(obj: dict[str, Any]) -> bool:
+    """Whether something must still happen before a deleted object may go."""
+    if obj["metadata"].get("finalizers"):
+        return True
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
+        return bool((obj.get("spec") or {}).get("finalizers"))
+    return False
+
+
+def is_finished(obj: dict[str, Any]) -> bool:
+    return "deletionTimestamp" in obj["metadata"] and not is_held(obj)
+
+
+def _with_status(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    result = {**old, "metadata": dict(old["metadata"])}
+    _copy_key(new, result, "status")
+    return result
+
+
+def _copy_key(source: dict[str, Any], target: dict[str, Any], key: str) -> None:
+    if key in source:
+        target[key] = source[key]
+    else:
+        target.pop(key, None)
+
+
+_CARRIED = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "namespace",
+)
+
+
+def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.FieldError]:
+    """What a client may not change stays as it was, whatever the body says."""
+    marked = new.get("deletionTimestamp")
+    for key in _CARRIED:
+        _copy_key(old, new, key)
+    if "deletionTimestamp" not in old:
+        if not marked:
+            return []
+        return [fields.invalid("metadata.deletionTimestamp", marked, "field is immutable")]
+    held = old.get("finalizers") or ()
+    added = [one for one in new.get("finalizers") or () if one not in held]
+    if not added:
+        return []
+    listed = ", ".join(f'"{one}"' for one in added)
+    detail = (
+        "no new finalizers can be added if the object is being deleted, found new finalizers"
+        f" []string{{{listed}}}"
+    )
+    return [fields.forbidden("metadata.finalizers", detail)]
+
+
+_JUDGED = ("name", "labels", "annotations", "ownerReferences", "finalizers")
+"""Of metadata, what can be at fault."""
+
+
+def _same_rules_apply(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return all(old.get(key) == new.get(key) for key in _JUDGED)
+
+
+def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether anything but metadata, and status where that is apart, has changed."""
+    skipped = ("metadata", "status") if kind.has_status else ("metadata",)
+    for key in {**old, **new}:
+        if key not in skipped and (key in old) != (key in new):
+            return True
+        if key in skipped or old[key] is new[key]:
+            continue
+        if not json_equal(old[key], new[key]):
+            return True
+    return False
+
+
+def _check_preconditions(kind: ServedKind, before: StoredObject, how: DeleteOptions) -> None:
+    # The kind where the plural should stand: the real server's words.
+    about = kind.resource._replace(plural=kind.resource.kind)
+    if how.uid and how.uid != before.uid:
+        why = (
+            f"the UID in the precondition ({how.uid}) does not match the UID in record"
+            f" ({before.uid}). The object might have been deleted and then recreated"
+        )
+        raise status.conflict(about, before.name, why)
+    if how.resource_version and how.resource_version != str(before.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({how.resource_version}) does not match the"
+            f" ResourceVersion in record ({before.revision}). The object might have been modified"
+        )
+        raise status.conflict(about, before.name, why)
+
+
+def _deletion_finalizers(kind: ServedKind, before: StoredObject, how: DeleteOptions) -> list[str]:
+    held = list(before.finalizers)
+    if how.propagation:
+        held = [one for one in held if one not in (object_meta.FOREGROUND, object_meta.ORPHAN)]
+    if how.propagation == "Foreground":
+        held.append(object_meta.FOREGROUND)
+    elif how.propagation == "Orphan":
+        held.append(object_meta.ORPHAN)
+    if kind.resource.group_resource == rules.CRDS and rules.CRD_CLEANUP not in held:
+        held.append(rules.CRD_CLEANUP)
+    return held
+
+
+def _set_finalizers(metadata: dict[str, Any], finalizers: list[str]) -> None:
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _mark_crd_terminating(crd: dict[str, Any], now: str) -> None:
+    conditions = (crd.get("status") or {}).get("conditions") or []
+    if any(one.get("type") == "Terminating" for one in conditions):
+        return
+    terminating = {
+        "type": "Terminating",
+        "status": "True",
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; deleting its objects",
+        "lastTransitionTime": now,
+    }
+    crd["status"] = {**(crd.get("status") or {}), "conditions": [*conditions, terminating]}
+
+
+def tables_of(plane: PlaneStore) -> list[Table]:
+    """Every table of a plane, in a fixed order."""
+    return [plane.tables[name] for name in sorted(plane.tables)]

@@ -1,0 +1,1 @@
+"""Before a verb runs: routing, authentication, authorization, admission and selection."""

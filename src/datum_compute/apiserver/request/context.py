@@ -1,0 +1,85 @@
+"""One request to a resource, taken apart once and read by every verb."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.apiserver import errors
+from datum_compute.apiserver.codec import Form
+from datum_compute.apiserver.planes import Plane
+from datum_compute.apiserver.request.access import RequestUser
+from datum_compute.apiserver.request.routes import ResourcePath
+from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.storage.table import StoredObject, Table
+from datum_compute.client.transport import HttpRequest
+
+_MAX_DIGITS = 18
+"""Numbers of a query fit into 64 bits."""
+
+
+class RequestContext(msgspec.Struct, frozen=True):
+    """Made for every request, so a struct: it costs a tenth of a frozen dataclass."""
+
+    request: HttpRequest
+    query: dict[str, str]
+    user: RequestUser
+    plane: Plane
+    kind: ServedKind
+    target: ResourcePath
+    form: Form
+
+    @property
+    def table(self) -> Table:
+        return self.plane.store.table(self.kind.resource.group_resource)
+
+    @property
+    def namespace(self) -> str | None:
+        """Of the rows addressed; None for those of every namespace."""
+        if not self.kind.resource.namespaced:
+            return ""
+        return self.target.namespace or None
+
+    def existing(self) -> StoredObject:
+        """The current state of the object the path names. Raises 404."""
+        name = self.target.name
+        stored = self.table.get(self.target.namespace, name)
+        if stored is None:
+            raise errors.not_found(self.kind.resource, name)
+        return stored
+
+    def number(self, key: str) -> int | None:
+        """A query parameter that counts something."""
+        text = self.query.get(key, "")
+        if not text:
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
+            raise errors.bad_request(f'invalid value "{text}" for {key}: must be a whole number')
+        return int(text)
+
+    def flag(self, key: str) -> bool:
+        return self.query.get(key, "") in ("true", "1", "True")
+
+    def dry_run(self, options: str) -> bool:
+        """Whether to only pretend. ``options`` is the options kind a refusal names."""
+        return is_dry_run([v for k, v in self.request.query if k == "dryRun"], options)
+
+    def field_validation(self, options: str) -> str:
+        """Strict, Warn or Ignore."""
+        chosen = self.query.get("fieldValidation") or "Warn"
+        if chosen not in ("Strict", "Warn", "Ignore"):
+            error = fields.not_supported(
+                "fieldValidation", chosen, ["", "Ignore", "Strict", "Warn"]
+            )
+            raise errors.invalid(options, "meta.k8s.io", "", [error])
+        return chosen
+
+
+def is_dry_run(values: list[Any], options: str) -> bool:
+    for value in values:
+        if value != "All":
+            error = fields.not_supported("dryRun", value, ["All"])
+            raise errors.invalid(options, "meta.k8s.io", "", [error])
+    return bool(values)

@@ -1,0 +1,72 @@
+"""Structural schemas, compiled: prune, default and validate an object in one walk.
+
+An ``openAPIV3Schema`` enters through :func:`compiled`. It is turned once into a tree of
+closures (``walk``), built from single checks (``checks``, ``formats``, ``patterns``), and
+found again by its content: planes that serve the same definition share one tree. Whether
+a definition may be served at all is asked before that, of ``structural``.
+
+Per write, :meth:`Schema.process` sends the decoded object through that tree: nulls that
+mean "not set" and unknown fields go, defaults come, and what remains is judged, children
+before their parents. Value rules in CEL (``x-kubernetes-validations``) are collected as
+:attr:`Schema.rules`. Those that forbid a change are run by ``transitions`` after this walk,
+when it found no fault, since they need the previous object too; others are not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from datum_compute.apiserver.schema.outcome import SchemaOutcome, ValidationRule
+from datum_compute.apiserver.schema.walk import compile_root
+
+__all__ = ["Schema", "SchemaOutcome", "ValidationRule", "compiled"]
+
+
+class Schema:
+    """One kind's schema, compiled. Immutable; obtain it from :func:`compiled`."""
+
+    __slots__ = ("__weakref__", "_walk", "digest", "rules", "source")
+
+    def __init__(self, source: Mapping[str, Any], digest: str) -> None:
+        self.source = source
+        self.digest = digest
+        """Names the content: equal for equal schemas, in every process."""
+        self._walk, self.rules = compile_root(source)
+
+    def process(self, obj: dict[str, Any], known: Mapping[str, Any] | None = None) -> SchemaOutcome:
+        """Prune, default and validate ``obj`` in place.
+
+        ``apiVersion``, ``kind`` and ``metadata`` at the root are never pruned or defaulted.
+        The object must be the caller's own: what the walk changes is not undone on errors.
+
+        ``known`` is an object that has passed this schema: a value at the root that is the
+        very same in both would come out as it went in, and is not walked again.
+        """
+        outcome = SchemaOutcome(known)
+        self._walk(obj, (), outcome)
+        if len(outcome.unknown) > 1:
+            outcome.unknown.sort()
+        return outcome
+
+
+_schemas: WeakValueDictionary[str, Schema] = WeakValueDictionary()
+
+
+def compiled(source: Mapping[str, Any]) -> Schema:
+    """The schema of this ``openAPIV3Schema``; equal content gives the very same object.
+
+    Raises ValueError on a pattern that is no regular expression; ``structural`` reports
+    that, and everything else that cannot be served, with its place.
+    """
+    text = msgspec.json.encode(source, order="deterministic")
+    digest = hashlib.sha256(text).hexdigest()[:32]
+    schema = _schemas.get(digest)
+    if schema is None:
+        # Compiled from a copy: the caller's dict may change, the shared schema may not.
+        schema = _schemas[digest] = Schema(msgspec.json.decode(text), digest)
+    return schema

@@ -1,0 +1,66 @@
+"""``anyOf``, ``oneOf`` and ``not``: each part judges the value and changes nothing.
+
+When none fits, the faults of the part that came closest are reported as well, closest
+being the one with the fewest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api import fields
+from datum_compute.apiserver.schema.outcome import PathKeys, SchemaOutcome, SchemaPath, Walk
+
+
+def any_of(place: SchemaPath, parts: list[Walk]) -> Walk:
+    def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        closest: SchemaOutcome | None = None
+        for part in parts:
+            found = SchemaOutcome()
+            part(value, loc, found)
+            if not found.errors:
+                return
+            if closest is None or len(found.errors) < len(closest.errors):
+                closest = found
+        _add_composite(place, "must validate at least one schema (anyOf)", loc, out)
+        out.errors += closest.errors if closest else []
+
+    return check
+
+
+def one_of(place: SchemaPath, parts: list[Walk]) -> Walk:
+    def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        matching = 0
+        closest: SchemaOutcome | None = None
+        for part in parts:
+            found = SchemaOutcome()
+            part(value, loc, found)
+            if not found.errors:
+                matching += 1
+            elif closest is None or len(found.errors) < len(closest.errors):
+                closest = found
+        if matching == 1:
+            return
+        said = f"Found {matching} valid alternatives" if matching else "Found none valid"
+        words = f"must validate one and only one schema (oneOf). {said}"
+        _add_composite(place, words, loc, out)
+        if not matching and closest is not None:
+            out.errors += closest.errors
+
+    return check
+
+
+def none_of(place: SchemaPath, part: Walk) -> Walk:
+    def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        found = SchemaOutcome()
+        part(value, loc, found)
+        if not found.errors:
+            _add_composite(place, "must not validate the schema (not)", loc, out)
+
+    return check
+
+
+def _add_composite(place: SchemaPath, words: str, loc: PathKeys, out: SchemaOutcome) -> None:
+    # Upstream puts these at "<nil>"; the path is in the text, and useful in the field too.
+    path = place.at(loc)
+    out.errors.append(fields.invalid(path or "<nil>", "", f'"{path}" {words}'))

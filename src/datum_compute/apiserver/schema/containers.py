@@ -1,0 +1,142 @@
+"""Walks of objects, maps and lists over the compiled nodes of their entries.
+
+These loops are where a write spends its time in the schema; each line is there for every
+field of every object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from datum_compute.api import fields
+from datum_compute.apiserver.schema import checks
+from datum_compute.apiserver.schema.outcome import PathKeys, SchemaOutcome, SchemaPath, Walk
+
+
+class ValueAction(Enum):
+    KEEP = 1
+    """The value stays, whether or not it was found at fault."""
+    DROP = 2
+    """A null that means "not set"."""
+
+
+KEEP, DROP = ValueAction.KEEP, ValueAction.DROP
+
+Admit = Callable[[Any, PathKeys, SchemaOutcome], Any]
+"""Judges a value not of the expected type: a verdict, or the value to put in its place."""
+
+
+class Node(NamedTuple):
+    expected: type | None
+    """None: any type; ``admit`` sees every value."""
+    walk: Walk | None
+    admit: Admit
+
+
+def fields_walk(
+    nodes: Mapping[str, Node],
+    defaults: Sequence[tuple[str, Callable[[], Any]]],
+    prune_at: SchemaPath | None,
+    last: Walk | None,
+) -> Walk:
+    # A named tuple is unpacked as slowly as any iterable, a plain one at once.
+    plain = {name: (node.expected, node.walk, node.admit) for name, node in nodes.items()}
+
+    def walk(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        gone: list[str] | None = None
+        for key, value in obj.items():
+            try:
+                expected, child, admit = plain[key]
+            except KeyError:
+                if prune_at is not None:
+                    out.unknown.append(prune_at.child(key).at(loc))
+                    gone = [*gone, key] if gone else [key]
+                continue
+            if type(value) is expected:
+                if child is not None:
+                    child(value, loc, out)
+                continue
+            verdict = admit(value, loc, out)
+            if verdict is DROP:
+                gone = [*gone, key] if gone else [key]
+            elif verdict is not KEEP:
+                obj[key] = verdict  # the key exists, so the iteration is not disturbed
+        if gone is not None:
+            for key in gone:
+                del obj[key]
+        for key, make in defaults:
+            if key not in obj:
+                obj[key] = make()
+        if last is not None:
+            last(obj, loc, out)
+
+    return walk
+
+
+def skip_validated(name: str, node: Node) -> Node:
+    """The node of a field of the root, which need not walk a value that passed before."""
+    expected, inner, admit = node
+    if inner is None:
+        return node
+
+    def walk(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        if value is not out.known.get(name):
+            inner(value, loc, out)
+
+    return Node(expected, walk, admit)
+
+
+def map_walk(node: Node) -> Walk:
+    expected, child, admit = node
+
+    def walk(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        gone: list[str] | None = None
+        for key, value in obj.items():
+            if type(value) is expected:
+                if child is not None:
+                    child(value, (*loc, key), out)
+                continue
+            verdict = admit(value, (*loc, key), out)
+            if verdict is DROP:
+                gone = [*gone, key] if gone else [key]
+            elif verdict is not KEEP:
+                obj[key] = verdict
+        if gone is not None:
+            for key in gone:
+                del obj[key]
+
+    return walk
+
+
+def items_walk(node: Node, entry: SchemaPath) -> Walk:
+    expected, child, admit = node
+
+    def walk(items: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        for index, value in enumerate(items):
+            if type(value) is expected:
+                if child is not None:
+                    child(value, (*loc, index), out)
+                continue
+            verdict = admit(value, (*loc, index), out)
+            if verdict is DROP:
+                # Dropping an item would renumber the others: null stays and is a fault.
+                wanted = checks.TYPE_NAMES[expected] if expected else "integer,string"
+                checks.add_type_error(entry, wanted, None, (*loc, index), out)
+            elif verdict is not KEEP:
+                items[index] = verdict
+
+    return walk
+
+
+def required_check(place: SchemaPath, names: tuple[str, ...]) -> Walk:
+    needed = frozenset(names)
+
+    def check(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
+        if not needed <= obj.keys():
+            out.errors += [
+                fields.required(place.child(name).at(loc)) for name in names if name not in obj
+            ]
+
+    return check

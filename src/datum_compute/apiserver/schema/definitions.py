@@ -1,0 +1,163 @@
+"""May a CustomResourceDefinition be served? Names, versions, columns, and its schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from datum_compute.api import fields
+from datum_compute.api.fields import FieldError, FieldPath
+from datum_compute.apiserver.printing import jsonpath
+from datum_compute.apiserver.schema import structural
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch
+_SUBDOMAIN = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+).fullmatch
+_LABEL_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
+    "an alphabetic character, and end with an alphanumeric character"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
+    "or '.', and must start and end with an alphanumeric character"
+)
+_COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
+
+
+def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
+    """Every fault of a definition at once, each at its exact path."""
+    spec = crd.get("spec")
+    if not isinstance(spec, dict):
+        return [fields.required("spec")]
+    # Names first: a definition without them has no schema to speak of.
+    errors = list(_shape_faults(spec))
+    if errors:
+        return errors
+    errors = [*_name_faults(crd, spec), *_version_faults(spec)]
+    for index, version in enumerate(spec["versions"]):
+        errors += _served_faults(version, FieldPath.of("spec", "versions").index(index))
+    return errors
+
+
+def _shape_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    """What must be there, and of which type, for the other checks to make sense."""
+    path = FieldPath.of("spec")
+    yield from _text_faults(spec, "group", path)
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        yield _unsupported(path.child("scope"), spec.get("scope"), ("Cluster", "Namespaced"))
+    names = spec.get("names")
+    if isinstance(names, dict):
+        for name in ("plural", "kind"):
+            yield from _text_faults(names, name, path.child("names"))
+    else:
+        yield fields.required(path.child("names"))
+    versions = spec.get("versions")
+    if not isinstance(versions, list) or not versions:
+        yield fields.required(path.child("versions"))
+        return
+    for index, version in enumerate(versions):
+        here = path.child("versions").index(index)
+        if not isinstance(version, dict):
+            yield fields.type_invalid(here, version, "must be an object")
+            continue
+        yield from _text_faults(version, "name", here)
+        for name in ("served", "storage"):
+            if not isinstance(version.get(name), bool):
+                yield fields.required(here.child(name))
+
+
+def _text_faults(holder: Mapping[str, Any], name: str, path: FieldPath) -> Iterator[FieldError]:
+    value = holder.get(name)
+    if value is None or value == "":
+        yield fields.required(path.child(name))
+    elif not isinstance(value, str):
+        yield fields.type_invalid(path.child(name), value, "must be a string")
+
+
+def _unsupported(path: FieldPath, value: Any, allowed: tuple[str, ...]) -> FieldError:
+    return fields.not_supported(path, value, allowed) if value else fields.required(path)
+
+
+def _name_faults(crd: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    names, path = spec["names"], FieldPath.of("spec", "names")
+    wanted = f"{names['plural']}.{spec['group']}"
+    name = (crd.get("metadata") or {}).get("name")
+    if name != wanted:
+        yield fields.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not _SUBDOMAIN(spec["group"]):
+        yield fields.invalid("spec.group", spec["group"], _SUBDOMAIN_RULE)
+    elif "." not in spec["group"]:
+        yield fields.invalid(
+            "spec.group", spec["group"], "should be a domain with at least one dot"
+        )
+    singular = names.get("singular") or names["kind"].lower()
+    kind_names = (
+        ("plural", names["plural"]),
+        ("singular", singular),
+        ("kind", names["kind"].lower()),
+        ("listKind", (names.get("listKind") or "x").lower()),
+    )
+    for field, value in kind_names:
+        if not _LABEL(value):
+            yield fields.invalid(path.child(field), value, _LABEL_RULE)
+    for field in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(field) or ()):
+            if not _LABEL(value):
+                yield fields.invalid(path.child(field).index(index), value, _LABEL_RULE)
+    if names.get("listKind") == names["kind"]:
+        yield fields.invalid(
+            path.child("listKind"), names["kind"], "kind and listKind may not be the same"
+        )
+
+
+def _version_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    path = FieldPath.of("spec", "versions")
+    seen: set[str] = set()
+    for index, version in enumerate(spec["versions"]):
+        name = version["name"]
+        if not _LABEL(name):
+            yield fields.invalid(path.index(index).child("name"), name, _LABEL_RULE)
+        if name in seen:
+            yield fields.invalid(path.index(index).child("name"), name, "must be unique")
+        seen.add(name)
+    stored = sum(version["storage"] for version in spec["versions"])
+    if stored != 1:
+        names = [version["name"] for version in spec["versions"]]
+        yield fields.invalid(path, names, "must have exactly one version marked as storage version")
+
+
+def _served_faults(version: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    schema_path = path.child("schema", "openAPIV3Schema")
+    if not isinstance(schema, dict):
+        yield fields.required(schema_path, "schemas are required")
+    else:
+        yield from structural.validate_root(schema, schema_path)
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        yield from _column_faults(column, path.child("additionalPrinterColumns").index(index))
+    for index, field in enumerate(version.get("selectableFields") or ()):
+        here = path.child("selectableFields").index(index).child("jsonPath")
+        yield from _path_faults(field.get("jsonPath"), here)
+
+
+def _column_faults(column: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    if not column.get("name"):
+        yield fields.required(path.child("name"))
+    if column.get("type") not in _COLUMN_TYPES:
+        yield _unsupported(path.child("type"), column.get("type"), _COLUMN_TYPES)
+    yield from _path_faults(column.get("jsonPath"), path.child("jsonPath"))
+
+
+def _path_faults(text: Any, path: FieldPath) -> Iterator[FieldError]:
+    if not text or not isinstance(text, str):
+        yield fields.required(path)
+        return
+    if not text.startswith("."):
+        yield fields.invalid(path, text, "must be a simple json path starting with .")
+        return
+    try:
+        jsonpath.compile_path(text)
+    except ValueError as error:
+        yield fields.invalid(path, text, str(error))

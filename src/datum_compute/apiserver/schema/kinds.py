@@ -1,0 +1,366 @@
+"""Which kinds a plane serves, and all that clients may ask about each.
+
+Built-in kinds are listed here; the others come from CustomResourceDefinitions, checked by
+``definitions`` before anything is built from them. Discovery, OpenAPI, tables and the
+request handler read the same :class:`ServedKind` records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.fields import FieldError
+from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.printing import columns
+from datum_compute.apiserver.printing.columns import ColumnValue
+from datum_compute.apiserver.schema import Schema, compiled, definitions
+
+
+class CrdInvalid(Exception):
+    """A CustomResourceDefinition that cannot be served; ``errors`` say where and why."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = list(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column of ``kubectl get``."""
+
+    name: str
+    type: str
+    """integer, number, string, boolean or date."""
+    json_path: str
+    priority: int = 0
+    """Above 0: shown only with ``-o wide``."""
+    format: str = ""
+    description: str = ""
+    computed: ColumnValue | None = None
+    """Gives the cell where no path can; ``json_path`` is empty then."""
+
+    def cell(self) -> ColumnValue:
+        return self.computed or columns.from_path(self.json_path, self.type)
+
+
+FieldSteps = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where in an object of a kind its numbers are."""
+
+    wanted: FieldSteps
+    present: FieldSteps
+    selector: FieldSteps = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ServedKind:
+    """A kind in one version. Compared by identity: two planes may serve it differently."""
+
+    resource: Resource
+    list_kind: str
+    singular: str
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    columns: tuple[TableColumn, ...]
+    """All of them in order, the name included."""
+    has_status: bool
+    schema: Schema
+    verbs: tuple[str, ...]
+    builtin: bool
+    selectable_fields: tuple[str, ...]
+    """As field selectors name them (``spec.color``), beside metadata.name and namespace."""
+    scale: ScalePaths | None = None
+
+    @property
+    def has_scale(self) -> bool:
+        return self.scale is not None
+
+
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+NAME = TableColumn(
+    "Name",
+    "string",
+    ".metadata.name",
+    format="name",
+    description="Unique among the objects of this kind in its namespace.",
+)
+AGE = TableColumn(
+    "Age", "date", ".metadata.creationTimestamp", description="Time since the object was created."
+)
+
+
+def from_crd(crd: Mapping[str, Any]) -> list[ServedKind]:
+    """One kind per served version. Raises :class:`CrdInvalid`."""
+    if errors := definitions.validate_definition(crd):
+        raise CrdInvalid(errors)
+    spec = crd["spec"]
+    names = spec["names"]
+    return [
+        _from_version(spec, names, version) for version in spec["versions"] if version["served"]
+    ]
+
+
+def _from_version(
+    spec: Mapping[str, Any], names: Mapping[str, Any], version: Mapping[str, Any]
+) -> ServedKind:
+    kind: str = names["kind"]
+    subresources = version.get("subresources") or {}
+    declared = version.get("additionalPrinterColumns")
+    columns = [_declared_column(column) for column in declared] if declared else [AGE]
+    return ServedKind(
+        resource=Resource(
+            spec["group"], version["name"], names["plural"], kind, spec["scope"] == "Namespaced"
+        ),
+        list_kind=names.get("listKind") or f"{kind}List",
+        singular=names.get("singular") or kind.lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        columns=(NAME, *columns),
+        has_status="status" in subresources,
+        schema=compiled(version["schema"]["openAPIV3Schema"]),
+        verbs=VERBS,
+        builtin=False,
+        selectable_fields=tuple(
+            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
+        ),
+        scale=_scale_paths(subresources.get("scale")),
+    )
+
+
+def _scale_paths(declared: Mapping[str, Any] | None) -> ScalePaths | None:
+    """As a definition gives them: ``.spec.replicas`` and the like."""
+    if not declared:
+        return None
+    wanted, present, selector = (
+        tuple(filter(None, str(declared.get(key) or "").split(".")))
+        for key in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    )
+    return ScalePaths(wanted, present, selector) if wanted and present else None
+
+
+def _declared_column(column: Mapping[str, Any]) -> TableColumn:
+    return TableColumn(
+        column["name"],
+        column["type"],
+        column["jsonPath"],
+        column.get("priority", 0),
+        column.get("format", ""),
+        column.get("description", ""),
+    )
+
+
+def builtin_kinds() -> list[ServedKind]:
+    """The kinds every plane serves without a CustomResourceDefinition."""
+    return [
+        _namespaces(),
+        _config_maps(),
+        _secrets(),
+        _service_accounts(),
+        _events(),
+        _leases(),
+        _definitions(),
+    ]
+
+
+def _namespaces() -> ServedKind:
+    finalizers = {"type": "array", "items": {"type": "string"}}
+    return _builtin(
+        Resource("", "v1", "namespaces", "Namespace", namespaced=False),
+        ("ns",),
+        TableColumn("Status", "string", ".status.phase"),
+        AGE,
+        schema=_loose(
+            "A room for names: objects in different namespaces may be called the same.",
+            spec=_loose("How it ends.", finalizers=finalizers),
+            status=_loose("Whether it lives.", phase=_text("Active or Terminating.")),
+        ),
+        has_status=True,
+        verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
+        selectable_fields=("status.phase",),
+    )
+
+
+def _config_maps() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "configmaps", "ConfigMap"),
+        ("cm",),
+        TableColumn("Data", "string", "", computed=columns.count("data", "binaryData")),
+        AGE,
+        schema=_loose(
+            "Settings that are no secret, for others to read.",
+            data=_texts("Texts by key."),
+            binaryData=_texts("Bytes by key, in base64.", format="byte"),
+            immutable=_IMMUTABLE,
+        ),
+    )
+
+
+def _secrets() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "secrets", "Secret"),
+        (),
+        TableColumn("Type", "string", ".type"),
+        TableColumn("Data", "string", "", computed=columns.count("data")),
+        AGE,
+        schema=_loose(
+            "Settings that few may read.",
+            type={**_text("What the data is for."), "default": "Opaque"},
+            data=_texts("Values by key, in base64.", format="byte"),
+            stringData=_texts("Values by key as they are; added to data when written."),
+            immutable=_IMMUTABLE,
+        ),
+        selectable_fields=("type",),
+    )
+
+
+def _service_accounts() -> ServedKind:
+    automount = {"type": "boolean", "description": "Whether its token is given to what it runs."}
+    return _builtin(
+        Resource("", "v1", "serviceaccounts", "ServiceAccount"),
+        ("sa",),
+        TableColumn("Secrets", "string", "", computed=columns.count("secrets")),
+        AGE,
+        schema=_loose("An identity for programs.", automountServiceAccountToken=automount),
+    )
+
+
+def _events() -> ServedKind:
+    return _builtin(
+        Resource("", "v1", "events", "Event"),
+        ("ev",),
+        TableColumn("Last Seen", "string", "", computed=columns.event_last_seen),
+        TableColumn("Type", "string", ".type"),
+        TableColumn("Reason", "string", ".reason"),
+        TableColumn("Object", "string", "", computed=columns.event_object),
+        TableColumn("Subobject", "string", ".involvedObject.fieldPath", 1),
+        TableColumn("Source", "string", "", 1, computed=columns.event_source),
+        TableColumn("Message", "string", "", computed=columns.event_message),
+        TableColumn("First Seen", "string", "", 1, computed=columns.event_first_seen),
+        TableColumn("Count", "string", "", 1, computed=columns.event_count),
+        TableColumn("Name", "string", ".metadata.name", 1, "name"),
+        schema=_loose(
+            "Something that happened to an object. Kept for a while only.",
+            involvedObject=_loose("The object it happened to."),
+            count=_whole("How often it happened."),
+            message=_text("What happened, for people."),
+            reason=_text("What happened, in one word."),
+            type=_text("Normal or Warning."),
+        ),
+        named_first=False,
+        selectable_fields=(
+            *(f"involvedObject.{name}" for name in _INVOLVED),
+            *("reason", "reportingComponent", "source", "type"),
+        ),
+    )
+
+
+def _leases() -> ServedKind:
+    moment = {"type": "string", "format": "date-time"}
+    spec = _loose(
+        "Who holds it, and for how long.",
+        holderIdentity=_text("Who holds it."),
+        leaseDurationSeconds={**_whole("Seconds it is held without renewal."), "minimum": 1},
+        leaseTransitions={**_whole("How often it changed hands."), "minimum": 0},
+        acquireTime={**moment, "description": "When its holder got it."},
+        renewTime={**moment, "description": "When its holder last renewed it."},
+    )
+    return _builtin(
+        Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+        (),
+        TableColumn("Holder", "string", ".spec.holderIdentity"),
+        AGE,
+        schema=_loose("A claim that one of several holds for a while.", spec=spec),
+    )
+
+
+def _definitions() -> ServedKind:
+    name = "CustomResourceDefinition"
+    return _builtin(
+        Resource("apiextensions.k8s.io", "v1", f"{name.lower()}s", name, namespaced=False),
+        ("crd", "crds"),
+        TableColumn("Created At", "date", "", computed=columns.created_at),
+        schema=_loose(
+            "Teaches the server a kind.",
+            spec=_loose(
+                "The kind: its names, its versions and their schemas.",
+                group=_text("The API group; with the plural it is the definition's name."),
+                scope=_text("Namespaced or Cluster."),
+                names=_loose("What the kind is called."),
+                versions={
+                    "type": "array",
+                    "description": "The versions, exactly one of which is stored.",
+                    "items": _loose("A version, its schema, its columns and subresources."),
+                },
+            ),
+            status=_loose("Whether the kind is served."),
+        ),
+        has_status=True,
+        categories=("api-extensions",),
+    )
+
+
+def _builtin(
+    resource: Resource,
+    short_names: tuple[str, ...],
+    *columns: TableColumn,
+    schema: Mapping[str, Any],
+    has_status: bool = False,
+    verbs: tuple[str, ...] = VERBS,
+    categories: tuple[str, ...] = (),
+    selectable_fields: tuple[str, ...] = (),
+    named_first: bool = True,
+) -> ServedKind:
+    return ServedKind(
+        resource=resource,
+        list_kind=f"{resource.kind}List",
+        singular=resource.kind.lower(),
+        short_names=short_names,
+        categories=categories,
+        columns=(NAME, *columns) if named_first else columns,
+        has_status=has_status,
+        schema=compiled(schema),
+        verbs=verbs,
+        builtin=True,
+        selectable_fields=selectable_fields,
+    )
+
+
+def _loose(description: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the types of what it knows and keeps all else: upstream's fields are many."""
+    return {
+        "type": "object",
+        "description": description,
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": properties,
+    }
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _texts(description: str, **rules: str) -> dict[str, Any]:
+    values = {"type": "string", **rules}
+    return {"type": "object", "description": description, "additionalProperties": values}
+
+
+def _whole(description: str) -> dict[str, Any]:
+    return {"type": "integer", "format": "int32", "description": description}
+
+
+_IMMUTABLE = {"type": "boolean", "description": "Whether the data may never change again."}
+_INVOLVED = (
+    "apiVersion",
+    "fieldPath",
+    "kind",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "uid",
+)

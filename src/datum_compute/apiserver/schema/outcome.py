@@ -1,0 +1,65 @@
+"""What a walk reports, and how it remembers where it is.
+
+Paths are only needed when something is wrong, so the walk carries as little as possible:
+each compiled node knows its :class:`Place`, a path with holes where lists and maps are
+entered, and the walk carries just the :data:`Location`, the indexes and keys that fill
+those holes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.fields import FieldError
+
+PathKeys = tuple[int | str, ...]
+
+
+class SchemaOutcome:
+    """What one walk found. The object itself was changed in place."""
+
+    __slots__ = ("errors", "known", "unknown")
+
+    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+        self.known = known or {}
+        """Values at the root that have passed this very walk before."""
+        self.unknown: list[str] = []
+        """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``."""
+        self.errors: list[FieldError] = []
+
+
+Walk = Callable[[Any, PathKeys, SchemaOutcome], None]
+"""Judges (and at containers changes) one value. ``Any`` is whatever JSON holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPath:
+    """The path of a schema node, in pieces between the holes."""
+
+    pieces: tuple[str, ...] = ("",)
+
+    def child(self, name: str) -> SchemaPath:
+        *before, last = self.pieces
+        joined = f"{last}.{name}" if last or before else name
+        return SchemaPath((*before, joined))
+
+    def entry(self) -> SchemaPath:
+        """Any one entry of the list or map at this place."""
+        return SchemaPath((*self.pieces, ""))
+
+    def at(self, location: PathKeys) -> str:
+        text = self.pieces[0]
+        for hole, piece in zip(location, self.pieces[1:], strict=True):
+            step = f"[{hole}]" if isinstance(hole, int) else f".{hole}"
+            text = f"{text}{step}{piece}"
+        return text.removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRule:
+    """An ``x-kubernetes-validations`` entry and the node whose value is its ``self``."""
+
+    place: SchemaPath
+    source: Mapping[str, Any]

@@ -1,0 +1,110 @@
+"""The API server as one object: planes, users, requests, and the work it does by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from datum_compute.api import crds
+from datum_compute.apiserver.handler import RequestHandler
+from datum_compute.apiserver.objects.expiry import EventExpiry
+from datum_compute.apiserver.objects.gc import GarbageCollector
+from datum_compute.apiserver.planes import PROJECT, PlaneRegistry, PlaneTemplate
+from datum_compute.apiserver.request import access
+from datum_compute.apiserver.request.access import Authorizer
+from datum_compute.apiserver.request.admission import Admission
+from datum_compute.apiserver.request.roles import Roles
+from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.verbs.logs import LogSubresource
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
+from datum_compute.env import Environment
+
+COMPACTION_SECONDS = 10.0
+"""How often old history is given up. A guess: often enough that each time is short."""
+
+PLANE_TYPES: tuple[crds.PlaneType, ...] = ("root", "project", "hub", "cell")
+
+
+class ApiServer:
+    """Many planes on one store.
+
+    :meth:`handle` answers requests from the moment of construction; :meth:`run` does what
+    no request waits for, and must run for deletions to spread and history to shrink.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        store: Store,
+        *,
+        crds_for: Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]],
+        authorizer: Authorizer | None = None,
+        local: Handler | None = None,
+        admission: Admission | Sequence[Admission] | None = None,
+        metrics: Callable[[], str] | None = None,
+        logs: LogSubresource | None = None,
+    ) -> None:
+        self._store = store
+        types: dict[str, PlaneTemplate] = {
+            name: _plane_type(name, crds_for(name)) for name in PLANE_TYPES
+        }
+        self._planes = PlaneRegistry(env, store, types)
+        self._collector = GarbageCollector(store, self._planes)
+        self._expiry = EventExpiry(env, store, self._planes)
+        admissions = (admission,) if isinstance(admission, Admission) else admission or ()
+        self._handler = RequestHandler(
+            env, store, self._planes, authorizer or Roles(), local, admissions, metrics, logs
+        )
+
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """The server's side of both transports."""
+        return await self._handler.handle(request)
+
+    def ensure_plane(self, name: str, plane_type: str) -> None:
+        """Make the plane, or bring it up to date. Served at once, durable with the next
+        answer to anybody."""
+        self._planes.ensure(name, plane_type)
+
+    def add_user(self, name: str, groups: Sequence[str], token: str) -> None:
+        """Let the bearer of this token in. Replaces a user of this name. Durable on return."""
+        self._store.add_user(name, tuple(groups), access.token_hash(token))
+
+    def end_watches(self) -> None:
+        """Close every open watch, and every followed log, in good order, as a server does that
+        is going down."""
+        for plane in self._planes.all():
+            plane.store.end_watches()
+
+    async def run(self) -> None:
+        """Collect garbage, expire Events and compact history until cancelled. Ends if the
+        store breaks."""
+        self._planes.refresh()
+        self._collector.scan()
+        self._expiry.scan()
+        loop = asyncio.get_running_loop()
+        compact_at = loop.time() + COMPACTION_SECONDS
+        while True:
+            await self._collector.drain()
+            if loop.time() >= compact_at:
+                await self._compact()
+                compact_at = loop.time() + COMPACTION_SECONDS
+            try:
+                async with asyncio.timeout_at(compact_at):
+                    await self._collector.wait()
+            except TimeoutError:
+                pass  # nothing to collect; time to compact
+
+    async def _compact(self) -> None:
+        while self._expiry.expire():
+            await self._store.wait_durable()
+            await asyncio.sleep(0)
+        more = True
+        while more:
+            more = self._store.compact_step()
+            await asyncio.sleep(0)  # requests go first
+
+
+def _plane_type(name: str, definitions: Sequence[Mapping[str, Any]]) -> PlaneTemplate:
+    namespaces = ("default", "milo-system") if name == PROJECT else ("default",)
+    return PlaneTemplate(tuple(definitions), namespaces)

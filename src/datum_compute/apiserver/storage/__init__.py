@@ -1,0 +1,1 @@
+"""Where objects are kept: the store, its log table and the SQLite file."""

@@ -1,0 +1,173 @@
+"""The subresource ``log``: lines that somebody else has, as plain text.
+
+The server stores no lines. Whoever assembles it may give it :class:`Logs`, which say for
+which kind, on planes of which types, and where lines come from; without them there is no such
+subresource. A caller gets the lines there are in one answer or, with ``follow``, a stream that
+ends when the source ends it, the object is gone, the server goes down, or nobody reads on.
+
+Discovery does not name it: there it would belong to the kind's definition, and on a server
+that keeps custom kinds no definition can have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from datum_compute.apiserver import errors
+from datum_compute.apiserver.planes import Plane
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.storage.table import StoreEvent
+from datum_compute.client.transport import HttpResponse, close_stream
+from datum_compute.env import Environment
+
+SUBRESOURCE = "log"
+LINGER_SECONDS = 1.0
+"""After its object is gone a stream may end by itself for so long: the source says its last
+word at about the same time. A guess."""
+
+TimedLine = tuple[datetime, str]
+
+_FLAGS = {"": False, "false": False, "0": False, "False": False}
+_FLAGS |= {"true": True, "1": True, "True": True}
+
+
+class LogsUnavailable(Exception):
+    """There are lines, but nobody gets at them; the message says why."""
+
+
+class ReadLines(Protocol):
+    def __call__(
+        self,
+        plane: str,
+        obj: Mapping[str, Any],
+        *,
+        tail: int | None,
+        since: datetime | None,
+        follow: bool,
+    ) -> AsyncIterator[TimedLine]:
+        """The lines of an object of a plane, oldest first. Raises ``LogsUnavailable``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogSubresource:
+    """Which objects have lines, and who knows them."""
+
+    resource: str
+    """Plural and group: ``instances.compute.datumapis.com``."""
+    plane_types: frozenset[str]
+    read: ReadLines
+
+    def matches(self, plane: Plane, kind: ServedKind) -> bool:
+        return (
+            kind.resource.group_resource == self.resource and plane.store.type in self.plane_types
+        )
+
+
+async def get(logs: LogSubresource, call: RequestContext, env: Environment) -> HttpResponse:
+    stored = call.existing()
+    stamped, follow = _flag(call, "timestamps"), _flag(call, "follow")
+    tail, since = call.number("tailLines"), _since(call, env)
+    obj = call.plane.writer.read(call.kind, stored)
+    try:
+        lines = logs.read(call.plane.name, obj, tail=tail, since=since, follow=follow)
+    except LogsUnavailable as error:
+        raise errors.ApiError(503, "ServiceUnavailable", str(error)) from error
+    if follow:
+        return HttpResponse(
+            200, errors.TEXT_HEADERS, stream=LogStream(call, lines, stamped=stamped)
+        )
+    return HttpResponse(
+        200, errors.TEXT_HEADERS, b"".join([_rendered(each, stamped) async for each in lines])
+    )
+
+
+def _flag(call: RequestContext, key: str) -> bool:
+    text = call.query.get(key, "")
+    found = _FLAGS.get(text)
+    if found is None:
+        raise errors.bad_request(f'invalid value "{text}" for {key}: must be true or false')
+    return found
+
+
+def _since(call: RequestContext, env: Environment) -> datetime | None:
+    seconds = call.number("sinceSeconds")
+    if seconds is None:
+        return None
+    try:
+        return env.now() - timedelta(seconds=seconds)
+    except OverflowError:
+        return None  # before all times is everything
+
+
+def _rendered(line: TimedLine, stamped: bool) -> bytes:
+    at, text = line
+    stamp = f"{at:%Y-%m-%dT%H:%M:%S.%f}000Z " if stamped else ""
+    return f"{stamp}{text}\n".encode()
+
+
+class LogStream:
+    """Lines as they come. It hears of its object's end as a watch would.
+
+    Whoever waits for a line is interrupted by a cancellation of ours, as a timeout does it.
+    """
+
+    def __init__(
+        self, call: RequestContext, lines: AsyncIterator[TimedLine], *, stamped: bool
+    ) -> None:
+        self._table = call.table
+        self._place = (call.target.namespace, call.target.name)
+        self._lines = lines
+        self._stamped = stamped
+        self._ended = False
+        self._interrupted = False
+        self._reader: asyncio.Task[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._table.sinks[id(self)] = self
+
+    def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
+        if event.deleted and (event.after.namespace, event.after.name) == self._place:
+            loop = asyncio.get_running_loop()
+            self._timer = self._timer or loop.call_later(LINGER_SECONDS, self.end)
+
+    def end(self) -> None:
+        """No more lines, whatever the source says."""
+        self._ended = True
+        self._table.sinks.pop(id(self), None)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._reader is not None and not self._interrupted:
+            self._interrupted = True
+            self._reader.cancel()
+
+    def __aiter__(self) -> LogStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._ended:
+            raise StopAsyncIteration
+        reader = self._reader = asyncio.current_task()
+        try:
+            return _rendered(await anext(self._lines), self._stamped)
+        except asyncio.CancelledError:
+            if self._interrupted and reader is not None and reader.uncancel() == 0:
+                raise StopAsyncIteration from None
+            raise
+        except StopAsyncIteration:
+            self._reader = None
+            self.end()
+            raise
+        finally:
+            self._reader = None
+
+    async def aclose(self) -> None:
+        """The reader has had enough."""
+        waiting = self._reader is not None
+        self.end()
+        if not waiting:  # else the cancellation ends the source
+            await close_stream(self._lines)

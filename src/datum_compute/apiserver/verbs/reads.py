@@ -1,0 +1,138 @@
+"""get and list.
+
+A list without a limit is the current state in one go. With a limit, the first page fixes
+the revision and every further page is cut from the state at that revision, so a walk
+through the pages sees one moment however long it takes; when that moment has left the
+history the walk ends with 410.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from itertools import dropwhile
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.apiserver import errors as status
+from datum_compute.apiserver.objects.lifecycle import convert_version
+from datum_compute.apiserver.printing.renderer import Page, Renderer
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.selection import Selection
+from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.table import StoredObject
+from datum_compute.client.transport import HttpResponse
+
+
+class _Token(msgspec.Struct, frozen=True):
+    v: str
+    rv: int
+    start: tuple[str, str]
+    """The last key already given."""
+
+
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_decode_token = msgspec.json.Decoder(_Token).decode
+
+
+def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    stored = call.existing()
+    return renderer.one(stored, stored.raw)
+
+
+def list_objects(call: RequestContext, renderer: Renderer, store: Store) -> HttpResponse:
+    if call.flag("sendInitialEvents"):
+        error = fields.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
+    token = _token(call)
+    selection = Selection(call, store.value)
+    revision, rows = _rows(call, token)
+    if token is not None:
+        rows = dropwhile(lambda row: (row.namespace, row.name) <= token.start, rows)
+    chosen: Iterator[StoredObject] = filter(selection.matches, rows)
+    limit = call.number("limit") or 0
+    page = _take(chosen, limit)
+    following = next(chosen, None) if limit and len(page) == limit else None
+    where = Page(str(revision))
+    if following is not None:
+        last = (page[-1].namespace, page[-1].name)
+        next_token = _encode_token(_Token(_TOKEN_VERSION, revision, last))
+        remaining = 1 + sum(1 for _ in chosen) if selection.everything else None
+        where = Page(str(revision), next_token, remaining)
+    items = [convert_version(call.kind, row, store.value(row)) for row in page]
+    return renderer.many(items, where)
+
+
+def _rows(call: RequestContext, token: _Token | None) -> tuple[int, Iterable[StoredObject]]:
+    """The rows to choose from, and the revision they are true at."""
+    plane = call.plane.store
+    exact = _exact_revision(call) if token is None else token.rv
+    if exact is None or exact == plane.revision:
+        return plane.revision, call.table.in_order(call.namespace)
+    if exact < plane.compacted:
+        raise status.expired(
+            "The provided continue parameter is too old to display a consistent list result. You"
+            " must start a new list without the continue parameter."
+            if token
+            else f"The resourceVersion for the provided list is too old: {exact}"
+        )
+    rows = plane.snapshot(call.table, exact)
+    if call.namespace is None:
+        return exact, rows
+    return exact, (row for row in rows if row.namespace == call.namespace)
+
+
+def _exact_revision(call: RequestContext) -> int | None:
+    """The revision asked for exactly; None where the current state will do."""
+    match = call.query.get("resourceVersionMatch", "")
+    text = call.query.get("resourceVersion", "")
+    errors = []
+    if match and not text:
+        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        errors.append(fields.forbidden("resourceVersionMatch", detail))
+    if match and match not in ("Exact", "NotOlderThan"):
+        known = ["Exact", "NotOlderThan", ""]
+        errors.append(fields.not_supported("resourceVersionMatch", match, known))
+    if errors:
+        raise status.invalid("ListOptions", "meta.k8s.io", "", errors)
+    revision = call.number("resourceVersion")
+    if match == "Exact" and revision == 0:
+        detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        error = fields.forbidden("resourceVersionMatch", detail)
+        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
+    current = call.plane.store.revision
+    if revision is not None and revision > current:
+        raise status.revision_too_large(revision, current)
+    return revision if match == "Exact" else None
+
+
+def _take(rows: Iterator[StoredObject], limit: int) -> list[StoredObject]:
+    if not limit:
+        return list(rows)
+    page: list[StoredObject] = []
+    for row in rows:
+        page.append(row)
+        if len(page) == limit:
+            break
+    return page
+
+
+def _encode_token(token: _Token) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode()
+
+
+def _token(call: RequestContext) -> _Token | None:
+    text = call.query.get("continue", "")
+    if not text:
+        return None
+    if call.query.get("resourceVersion", "") not in ("", "0"):
+        raise status.bad_request("specifying resource version is not allowed when using continue")
+    try:
+        token = _decode_token(base64.urlsafe_b64decode(text))
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise status.bad_request(f"continue key is not valid: {error}") from error
+    if token.v != _TOKEN_VERSION or token.rv > call.plane.store.revision:
+        raise status.bad_request("continue key is not valid: it was not made by this server")
+    return token

@@ -1,0 +1,132 @@
+"""The subresource ``scale``: how many of something there are to be, whatever kind it is.
+
+A definition says where in its objects the wanted and the present number lie, and where a
+selector. Reading makes an ``autoscaling/v1`` Scale from those; writing one changes the wanted
+number in the object, which then goes through the rules of its kind like any other update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datum_compute.api import fields
+from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.objects import object_meta
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.schema.kinds import FieldSteps, ScalePaths
+from datum_compute.apiserver.verbs import writes
+from datum_compute.client.transport import HttpResponse
+
+API_VERSION = "autoscaling/v1"
+KIND = "Scale"
+
+
+def get(call: RequestContext) -> HttpResponse:
+    obj = call.plane.writer.read(call.kind, call.existing())
+    paths = _paths(call)
+    if _found(obj, paths.wanted) is None:
+        place = "." + ".".join(paths.wanted)
+        why = f'the spec replicas field "{place}" does not exist'
+        # The real server's words, which blame itself.
+        told = {"causes": [{"message": why}]}
+        raise errors.ApiError(500, "InternalError", f"Internal error occurred: {why}", told)
+    return _answer(call, _scale_of(obj, paths))
+
+
+def update(call: RequestContext) -> HttpResponse:
+    dry_run = call.dry_run("UpdateOptions")
+    call.field_validation("UpdateOptions")
+    scale = codec.decode_object(call.request.headers, call.request.body)
+    return _write(call, scale, dry_run=dry_run)
+
+
+def patch(call: RequestContext) -> HttpResponse:
+    form = writes.patch_type(call)
+    dry_run = call.dry_run("PatchOptions")
+    call.field_validation("PatchOptions")
+    obj = call.plane.writer.read(call.kind, call.existing())
+    scale = writes.apply_patch(call, form, _scale_of(obj, _paths(call)))
+    return _write(call, scale, dry_run=dry_run)
+
+
+def _paths(call: RequestContext) -> ScalePaths:
+    assert call.kind.scale is not None, "asked only of kinds that have it"
+    return call.kind.scale
+
+
+def _write(call: RequestContext, scale: dict[str, Any], *, dry_run: bool) -> HttpResponse:
+    before = call.existing()
+    found = scale.get("apiVersion"), scale.get("kind")
+    if found != (API_VERSION, KIND):
+        raise errors.bad_request(
+            f"the body is a {found[1]} of {found[0]}; expected {KIND} of {API_VERSION}"
+        )
+    if not isinstance(scale.get("metadata") or {}, dict):
+        raise errors.bad_request("the object's metadata is not an object")
+    given: dict[str, Any] = {"metadata": dict(scale.get("metadata") or {})}
+    object_meta.check_name(given, call.target.name)
+    paths = _paths(call)
+    obj = call.plane.writer.read(call.kind, before)
+    _put(obj, paths.wanted, _wanted(call, scale))
+    # What the caller has seen must still be so; without a word, any state will do.
+    for key in ("resourceVersion", "uid"):
+        if given["metadata"].get(key):
+            obj["metadata"][key] = given["metadata"][key]
+    written = call.plane.writer.replace(call.kind, before, obj, dry_run=dry_run)
+    return _answer(call, _scale_of(codec.decode_json(written.raw), paths))
+
+
+def _wanted(call: RequestContext, scale: Mapping[str, Any]) -> int:
+    spec = scale.get("spec") or {}
+    replicas = spec.get("replicas") if isinstance(spec, dict) else spec
+    if replicas is None:
+        return 0
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise errors.bad_request(f"spec.replicas: {replicas!r} is not a whole number")
+    if replicas < 0:
+        place = "." + ".".join(_paths(call).wanted)
+        error = fields.invalid(place, replicas, "should be a non-negative integer")
+        raise errors.invalid_object(call.kind.resource, call.target.name, [error])
+    return replicas
+
+
+def _scale_of(obj: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    metadata = obj["metadata"]
+    wanted, present = _found(obj, paths.wanted), _found(obj, paths.present)
+    selector = _found(obj, paths.selector)
+    return {
+        "kind": KIND,
+        "apiVersion": API_VERSION,
+        "metadata": {key: metadata[key] for key in kept if metadata.get(key)},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {
+            "replicas": present or 0,
+            **({"selector": selector} if isinstance(selector, str) and selector else {}),
+        },
+    }
+
+
+def _found(obj: Any, path: FieldSteps) -> Any:
+    if not path:
+        return None
+    for step in path:
+        obj = obj.get(step) if isinstance(obj, dict) else None
+    return obj
+
+
+def _put(obj: dict[str, Any], path: FieldSteps, value: int) -> None:
+    for step in path[:-1]:
+        below = obj.get(step)
+        if not isinstance(below, dict):
+            below = obj[step] = {}
+        obj = below
+    obj[path[-1]] = value
+
+
+def _answer(call: RequestContext, scale: Mapping[str, Any]) -> HttpResponse:
+    raw = codec.encode_json(scale)
+    if call.form.yaml:
+        return HttpResponse(200, {"content-type": "application/yaml"}, codec.to_yaml(raw))
+    return HttpResponse(200, errors.JSON_HEADERS, raw)

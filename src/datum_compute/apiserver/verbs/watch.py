@@ -1,0 +1,283 @@
+"""watch: a stream of changes, in the order of the log.
+
+Opening a watch happens in one step without awaiting: what is there (or what happened since
+the given revision) is rendered into the first chunk, and the watcher is put on the table,
+so between the two nothing can be missed or doubled. From then on the store offers each
+committed event once; a watcher drops what lies at or before the revision it began with.
+
+The bytes of an event are made once and shared by every watcher that wants the same form.
+Each watcher's buffer is bounded: a reader too slow for it is told 410 and must list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.apiserver import errors
+from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.objects.lifecycle import convert_version
+from datum_compute.apiserver.printing import tables
+from datum_compute.apiserver.printing.renderer import Renderer
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.selection import Selection
+from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.table import StoredObject, StoreEvent
+from datum_compute.client.transport import HttpResponse
+from datum_compute.env import Environment
+
+BUFFER_BYTES = 16 * 2**20
+"""What one slow watcher may hold. A guess: some ten thousand ordinary objects."""
+
+BOOKMARK_SECONDS = 60.0
+MIN_WATCH_SECONDS = 1800
+"""A watch without a limit of its own lasts this long and up to as long again, as upstream."""
+
+_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+LineEncoder = Callable[[str, StoredObject, dict[Any, bytes]], bytes]
+"""Event type and object to one line of the stream."""
+
+Value = Callable[[StoredObject], bytes]
+"""The bytes of any version of an object."""
+
+
+class Watcher:
+    """One open watch. Iterating gives chunks; each chunk holds whole lines."""
+
+    def __init__(
+        self,
+        call: RequestContext,
+        selection: Selection,
+        line: LineEncoder,
+        value: Value,
+        after: int,
+    ) -> None:
+        self._table = call.table
+        self._selection = selection
+        self._value = value
+        self._line = line
+        self._after = after
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._table.sinks[id(self)] = self
+
+    def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
+        if event.revision <= self._after or self._selection.excludes_event(event):
+            return
+        kind = event_type(event, self._selection)
+        if kind:
+            self.push(self._line(kind, shown(kind, event, self._value, shared), shared))
+
+    def push(self, chunk: bytes) -> None:
+        if self._ended:
+            return
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > BUFFER_BYTES:
+            self._chunks.clear()
+            self._chunks.append(error_line(errors.expired("too slow to follow this watch")))
+            self.end()
+        self._wake()
+
+    def end(self) -> None:
+        """No more events; what is buffered is still given."""
+        if self._ended:
+            return
+        self._ended = True
+        self._table.sinks.pop(id(self), None)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake()
+
+    def schedule(self, when: float, action: Callable[[], None]) -> None:
+        """Run ``action`` at a time of the loop, unless the watch has ended before."""
+        self._timer = asyncio.get_running_loop().call_at(when, action)
+
+    def push_initial(self, chunk: bytes) -> None:
+        """The state a watch begins with; it may be larger than the buffer."""
+        if chunk:
+            self._chunks.append(chunk)
+
+    def __aiter__(self) -> Watcher:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            if self._ended:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        chunk = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._size = 0
+        return chunk
+
+    async def aclose(self) -> None:
+        """The reader has had enough."""
+        self._chunks.clear()
+        self.end()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def watch(call: RequestContext, renderer: Renderer, store: Store, env: Environment) -> HttpResponse:
+    """Open a watch."""
+    _check_options(call)
+    selection = Selection(call, store.value)
+    plane = call.plane.store
+    line = _line_maker(call, renderer, store)
+    revision = call.number("resourceVersion") or 0
+    watcher = Watcher(call, selection, line, store.value, max(revision, plane.revision))
+    if revision and revision < plane.compacted and not call.flag("sendInitialEvents"):
+        error = f"too old resource version: {revision} ({plane.compacted})"
+        watcher.push_initial(error_line(errors.expired(error)))
+        watcher.end()
+    else:
+        watcher.push_initial(_first_chunk(call, selection, line, store.value, revision))
+        _Clock(call, watcher, env).start()
+    return HttpResponse(200, errors.JSON_HEADERS, stream=watcher)
+
+
+def _check_options(call: RequestContext) -> None:
+    if not call.flag("sendInitialEvents"):
+        return
+    if call.query.get("resourceVersionMatch") != "NotOlderThan":
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        error = fields.forbidden("resourceVersionMatch", detail)
+        raise errors.invalid("ListOptions", "meta.k8s.io", "", [error])
+
+
+def _first_chunk(
+    call: RequestContext, selection: Selection, line: LineEncoder, value: Value, revision: int
+) -> bytes:
+    lines: list[bytes] = []
+    plane = call.plane.store
+    if call.flag("sendInitialEvents") or not revision:
+        for stored in call.table.in_order(call.namespace):
+            if selection.matches(stored):
+                lines.append(line("ADDED", stored, {}))
+        if call.flag("sendInitialEvents") and call.flag("allowWatchBookmarks"):
+            lines.append(bookmark_line(call, plane.revision, _INITIAL_END))
+    else:
+        for event in call.table.since(revision):
+            kind = event_type(event, selection)
+            if kind:
+                lines.append(line(kind, shown(kind, event, value, {}), {}))
+    return b"".join(lines)
+
+
+def event_type(event: StoreEvent, selection: Selection) -> str:
+    """What a change is to somebody who sees only the selection; empty if nothing."""
+    before = event.before is not None and selection.matches(event.before)
+    after = not event.deleted and selection.matches(event.after)
+    if after:
+        return "MODIFIED" if before else "ADDED"
+    return "DELETED" if before else ""
+
+
+_DEPARTED = "departed"
+
+
+def shown(kind: str, event: StoreEvent, value: Value, shared: dict[Any, bytes]) -> StoredObject:
+    """The version an event carries: the new one, except that an object which left the
+    selection is shown as it was inside, at the revision at which it left."""
+    before = event.before
+    if kind != "DELETED" or event.deleted or before is None:
+        return event.after
+    raw = shared.get(_DEPARTED)
+    if raw is None:
+        obj = decode_json(value(before))
+        obj["metadata"]["resourceVersion"] = str(event.revision)
+        raw = shared[_DEPARTED] = encode_json(obj)
+    return msgspec.structs.replace(before, revision=event.revision, raw=raw)
+
+
+def _line_maker(call: RequestContext, renderer: Renderer, store: Store) -> LineEncoder:
+    kind, form = call.kind, call.form
+    if form.transform == "Table":
+        return _TableLines(renderer, store)
+    shared_key = (kind, form.transform)
+
+    def line(event: str, stored: StoredObject, shared: dict[Any, bytes]) -> bytes:
+        key = (shared_key, event)
+        found = shared.get(key)
+        if found is None:
+            raw = convert_version(kind, stored, store.value(stored))
+            if form.transform:
+                raw = encode_json(tables.partial_metadata(decode_json(raw)))
+            found = shared[key] = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
+        return found
+
+    return line
+
+
+class _TableLines:
+    """Lines for one watcher whose first event carries the columns."""
+
+    def __init__(self, renderer: Renderer, store: Store) -> None:
+        self._renderer = renderer
+        self._store = store
+        self._headed = True
+
+    def __call__(self, event: str, stored: StoredObject, shared: dict[Any, bytes]) -> bytes:
+        obj = decode_json(self._store.value(stored))
+        table = self._renderer.table([obj], str(stored.revision), headed=self._headed)
+        self._headed = False
+        return encode_json({"type": event, "object": table}) + b"\n"
+
+
+def error_line(error: errors.ApiError) -> bytes:
+    return encode_json({"type": "ERROR", "object": error.to_wire()}) + b"\n"
+
+
+def bookmark_line(
+    call: RequestContext, revision: int, annotations: dict[str, str] | None = None
+) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = annotations
+    resource = call.kind.resource
+    obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    return encode_json({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+class _Clock:
+    """Sends a watch its bookmarks and ends it when its time is over."""
+
+    def __init__(self, call: RequestContext, watcher: Watcher, env: Environment) -> None:
+        self._call = call
+        self._watcher = watcher
+        self._bookmarks = call.flag("allowWatchBookmarks")
+        seconds = call.number("timeoutSeconds")
+        if not seconds:
+            seconds = MIN_WATCH_SECONDS + env.random("apiserver.watch").randrange(MIN_WATCH_SECONDS)
+        self._end = asyncio.get_running_loop().time() + seconds
+
+    def start(self) -> None:
+        now = asyncio.get_running_loop().time()
+        when = min(now + BOOKMARK_SECONDS, self._end) if self._bookmarks else self._end
+        self._watcher.schedule(when, self._tick)
+
+    def _tick(self) -> None:
+        if self._bookmarks:
+            plane = self._call.plane.store
+            # Only what has been delivered: an open batch is ahead of the watchers.
+            self._watcher.push(bookmark_line(self._call, plane.committed))
+        if asyncio.get_running_loop().time() >= self._end:
+            self._watcher.end()
+        else:
+            self.start()

@@ -1,0 +1,307 @@
+"""create, update, patch, delete, deletecollection: from a request to the :class:`Writer`.
+
+None of these awaits. They leave the change in the open batch; the handler answers when
+that is on disk. A write is first drafted, which reads the request and changes nothing, and
+then carried out; whoever must ask somebody in between does so with the draft in hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.api.scheme import Resource
+from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.objects import object_meta, patches
+from datum_compute.apiserver.objects.lifecycle import (
+    DeleteOptions,
+    UnknownFieldsError,
+    WriteResult,
+    is_validated,
+)
+from datum_compute.apiserver.printing.renderer import Page, Renderer
+from datum_compute.apiserver.request.context import RequestContext, is_dry_run
+from datum_compute.apiserver.request.selection import Selection
+from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.table import StoredObject
+from datum_compute.client.transport import HttpResponse
+
+MAX_WARNINGS = 16
+MAX_WARNING_CHARACTERS = 256
+"""Header space is scarce: proxies and clients refuse heads beyond some kilobytes."""
+
+
+class Draft(msgspec.Struct, gc=False):
+    """What a request asks to be stored, read and checked for its form. Carrying it out may
+    change ``obj``, so a draft is carried out once."""
+
+    obj: dict[str, Any]
+    validation: str
+    dry_run: bool
+    before: StoredObject | None = None
+    """What is replaced; None for something new."""
+    old: dict[str, Any] | None = None
+    """The content of ``before``, where ``obj`` shares parts with it."""
+
+
+def create(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    return carry_out(call, renderer, draft_create(call))
+
+
+def update(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    return carry_out(call, renderer, draft_update(call))
+
+
+def patch(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    return carry_out(call, renderer, draft_patch(call))
+
+
+def draft(verb: str, call: RequestContext) -> Draft:
+    """The draft of a create, update or patch."""
+    return {"create": draft_create, "update": draft_update, "patch": draft_patch}[verb](call)
+
+
+def carry_out(call: RequestContext, renderer: Renderer, draft: Draft) -> HttpResponse:
+    return build_response(renderer, draft, store(call, draft))
+
+
+def store(call: RequestContext, draft: Draft, *, pretend: bool = False) -> WriteResult:
+    """Put the draft through the rules of its kind and store what is left of it; with
+    ``pretend``, or where the caller asked for that, only say what would be stored."""
+    writer, strict = call.plane.writer, draft.validation == "Strict"
+    dry_run = pretend or draft.dry_run
+    try:
+        if draft.before is None:
+            return writer.create(call.kind, draft.obj, strict=strict, dry_run=dry_run)
+        return writer.replace(
+            call.kind,
+            draft.before,
+            draft.obj,
+            subresource=call.target.subresource,
+            strict=strict,
+            dry_run=dry_run,
+            old=draft.old,
+        )
+    except UnknownFieldsError as fault:
+        raise _strict(fault) from fault
+
+
+def draft_create(call: RequestContext) -> Draft:
+    kind = call.kind
+    options = "CreateOptions"
+    dry_run = call.dry_run(options)
+    validation = call.field_validation(options)
+    obj = codec.decode_object(call.request.headers, call.request.body)
+    object_meta.check_type(kind, obj)
+    object_meta.check_kind(kind, obj)
+    check_creatable(call, obj)
+    object_meta.set_namespace(kind, obj, call.target.namespace)
+    return Draft(obj, validation, dry_run)
+
+
+def check_creatable(call: RequestContext, obj: dict[str, Any]) -> None:
+    """Whether something new may come into being here now."""
+    _check_namespace(call, obj)
+    if call.kind.resource.group_resource in call.plane.registry.terminating:
+        raise errors.method_not_allowed(
+            "create not allowed while custom resource definition is terminating"
+        )
+
+
+def _check_namespace(call: RequestContext, obj: dict[str, Any]) -> None:
+    metadata = _metadata_of(obj)
+    if not call.kind.resource.namespaced:
+        return
+    namespace = call.target.namespace
+    if not namespace:
+        raise errors.method_not_allowed(
+            "the server does not allow this method on the requested resource"
+        )
+    state = call.plane.namespace_state(namespace)
+    if not state:
+        raise errors.not_found(_namespaces(call), namespace)
+    if state == "Terminating":
+        name = str(metadata.get("name") or "")
+        raise errors.namespace_terminating(call.kind.resource, name, namespace)
+
+
+def _namespaces(call: RequestContext) -> Resource:
+    kind = call.plane.registry.find("", "v1", "namespaces")
+    assert kind is not None, "every plane serves namespaces"
+    return kind.resource
+
+
+def draft_update(call: RequestContext) -> Draft:
+    options = "UpdateOptions"
+    dry_run = call.dry_run(options)
+    validation = call.field_validation(options)
+    new = codec.decode_object(call.request.headers, call.request.body)
+    object_meta.check_type(call.kind, new)
+    _check_key(call, new)
+    before = call.existing()
+    metadata = new["metadata"]
+    resource = call.kind.resource
+    if not call.kind.builtin and not metadata.get("resourceVersion"):
+        error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        # The plural where a kind should stand: the real server's words.
+        raise errors.invalid(resource.plural, resource.group, before.name, [error])
+    if not call.target.subresource:
+        object_meta.check_kind(call.kind, new)
+    return Draft(new, validation, dry_run, before)
+
+
+def draft_patch(call: RequestContext) -> Draft:
+    options = "PatchOptions"
+    form = patch_type(call)
+    dry_run = call.dry_run(options)
+    validation = call.field_validation(options)
+    if form != codec.APPLY_PATCH and "force" in call.query:
+        error = fields.forbidden("force", "may not be specified for non-apply patch")
+        raise errors.invalid(options, "meta.k8s.io", "", [error])
+    before = call.existing()
+    old = call.plane.writer.read(call.kind, before)
+    new = apply_patch(call, form, old)
+    object_meta.check_type(call.kind, new)
+    _check_key(call, new)
+    if not call.target.subresource:
+        object_meta.check_kind(call.kind, new)
+    # A merge patch copies what it changes and shares the rest with the old state, which is
+    # not changed by going through the same rules again.
+    shares = form == codec.MERGE_PATCH and is_validated(call.kind, before)
+    return Draft(new, validation, dry_run, before, old if shares else None)
+
+
+def patch_type(call: RequestContext) -> str:
+    form = codec.content_type(call.request.headers)
+    if form == codec.APPLY_PATCH:
+        raise errors.ApiError(
+            415,
+            "UnsupportedMediaType",
+            "server-side apply is not served here: use a merge patch, a JSON patch, or"
+            " client-side apply",
+        )
+    accepted = [codec.JSON_PATCH, codec.MERGE_PATCH]
+    if call.kind.builtin:
+        accepted.append(codec.STRATEGIC_PATCH)
+    if form not in accepted:
+        raise errors.unsupported_media(", ".join(accepted))
+    return form
+
+
+def apply_patch(call: RequestContext, form: str, target: dict[str, Any]) -> dict[str, Any]:
+    body = codec.json_value(call.request.body)
+    if form == codec.JSON_PATCH:
+        new = patches.json_patch(target, body)
+    elif not isinstance(body, dict):
+        raise errors.bad_request("a merge patch must be a JSON object")
+    elif form == codec.STRATEGIC_PATCH:
+        new = patches.strategic_patch(target, body)
+    else:
+        new = patches.merge_patch(target, body)
+    if not isinstance(new, dict):
+        raise errors.rejected_patch()
+    return new
+
+
+def _check_key(call: RequestContext, new: dict[str, Any]) -> None:
+    _metadata_of(new)
+    object_meta.check_name(new, call.target.name)
+    object_meta.set_namespace(call.kind, new, call.target.namespace)
+
+
+def _metadata_of(obj: dict[str, Any]) -> dict[str, Any]:
+    """The object's metadata, put there if it has none."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise errors.bad_request("the object's metadata is not an object")
+    return metadata
+
+
+def _strict(fault: UnknownFieldsError) -> errors.ApiError:
+    listed = ", ".join(f'unknown field "{path}"' for path in fault.unknown)
+    return errors.bad_request(f"strict decoding error: {listed}")
+
+
+def build_response(
+    renderer: Renderer, draft: Draft, written: WriteResult, said: tuple[str, ...] = ()
+) -> HttpResponse:
+    """What was written, with warnings: what others ``said``, and fields nobody knows."""
+    response = renderer.body(written.raw, 201 if draft.before is None else 200)
+    unknown = written.unknown if draft.validation != "Ignore" else ()
+    if not unknown and not said:
+        return response
+    return with_warnings(response, [*said, *(f'unknown field "{path}"' for path in unknown)])
+
+
+def with_warnings(response: HttpResponse, texts: Sequence[str]) -> HttpResponse:
+    if not texts:
+        return response
+    header = ", ".join(map(_warning, texts[:MAX_WARNINGS]))
+    return HttpResponse(response.status, {**response.headers, "warning": header}, response.body)
+
+
+def _warning(text: str) -> str:
+    """One value of a Warning header. The text may hold whatever the caller made up."""
+    short = text[:MAX_WARNING_CHARACTERS].encode("unicode_escape").decode("ascii")
+    escaped = short.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'
+
+
+class _Preconditions(msgspec.Struct, rename="camel", frozen=True):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteOptions(msgspec.Struct, rename="camel", frozen=True):
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: _Preconditions | None = None
+    dry_run: list[str] | None = None
+
+
+def delete(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    how = _deletion(call)
+    before = call.existing()
+    written = call.plane.writer.delete(call.kind, before, how)
+    if not written.removed:
+        return renderer.body(written.raw)
+    body = errors.success(call.kind.resource, before.name, before.uid)
+    return HttpResponse(200, errors.JSON_HEADERS, body)
+
+
+def delete_collection(call: RequestContext, renderer: Renderer, store: Store) -> HttpResponse:
+    how = _deletion(call)
+    selection = Selection(call, store.value)
+    chosen = [row for row in call.table.in_order(call.namespace) if selection.matches(row)]
+    items = [call.plane.writer.delete(call.kind, row, how).raw for row in chosen]
+    return renderer.many(items, Page(str(call.plane.store.revision)))
+
+
+def _deletion(call: RequestContext) -> DeleteOptions:
+    options = _options_of(call)
+    propagation = options.propagation_policy or call.query.get("propagationPolicy", "")
+    if options.orphan_dependents is not None and not propagation:
+        propagation = "Orphan" if options.orphan_dependents else "Background"
+    if propagation not in ("", "Background", "Foreground", "Orphan"):
+        error = fields.not_supported(
+            "propagationPolicy", propagation, ["Foreground", "Background", "Orphan"]
+        )
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [error])
+    held = options.preconditions or _Preconditions()
+    dry_run = call.dry_run("DeleteOptions") or is_dry_run(options.dry_run or [], "DeleteOptions")
+    return DeleteOptions(propagation, held.uid or "", held.resource_version or "", dry_run)
+
+
+def _options_of(call: RequestContext) -> _DeleteOptions:
+    if not call.request.body:
+        return _DeleteOptions()
+    body = codec.decode_object(call.request.headers, call.request.body)
+    try:
+        return msgspec.convert(body, _DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise errors.bad_request(f"the delete options cannot be read: {error}") from error

@@ -1,0 +1,98 @@
+"""Whether a platform runs in a directory, and how to talk to it.
+
+For whoever only asks, as every command does that reads from a local platform: it loads next
+to nothing. :mod:`.state` tells what else is in the directory, and changes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+
+from datum_compute.api.typed import Any, NamedTuple
+from datum_compute.env import Environment
+
+
+class RunningPlatform(NamedTuple):
+    """What a running platform says about itself in ``platform.json``."""
+
+    pid: int
+    address: str
+    project: str
+    started_at: str
+
+
+class StateUnusable(Exception):
+    """The state directory, or a file in it, is not what it must be; the message says which."""
+
+
+def default_directory(env: Environment) -> str:
+    base = env.variable("XDG_STATE_HOME")
+    home = env.variable("HOME") or "~"
+    root = base or os.path.join(os.path.expanduser(home), ".local", "state")
+    return os.path.join(root, "datum-compute")
+
+
+class StateReader:
+    """One directory, looked at from outside."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def running(self) -> RunningPlatform | None:
+        """The platform that holds this directory, once it has said where it listens."""
+        if not self.is_held():
+            return None
+        stored = self.read("platform.json")
+        try:
+            running = RunningPlatform(**stored) if stored else None
+        except TypeError:
+            return None  # not in our form: as good as not said
+        return running if running and isinstance(running.address, str) else None
+
+    def is_held(self) -> bool:
+        try:
+            handle = os.open(os.path.join(self._directory, "lock"), os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StateUnusable(f"{self._directory}: {error.strerror}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(handle)
+
+    def token(self) -> str | None:
+        return self.text("token").strip() or None
+
+    def ca_pem(self) -> bytes:
+        """Whom to trust; a running platform without it is none to talk to."""
+        path = os.path.join(self._directory, "ca.crt")
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise StateUnusable(f"{path}: {error.strerror}") from error
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        try:
+            value = json.loads(self.text(name))
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def text(self, name: str) -> str:
+        """What a file holds; nothing when it is not there."""
+        path = os.path.join(self._directory, name)
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise StateUnusable(f"{path}: {error.strerror}") from error

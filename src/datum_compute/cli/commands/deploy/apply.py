@@ -1,0 +1,211 @@
+"""Creating or updating workloads: say what changes, write it, and wait until it runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from datum_compute.cli.commands.deploy import files, manifest, preflight
+from datum_compute.cli.commands.deploy.manifest import Flags, Workload
+from datum_compute.cli.commands.deploy.plan import (
+    CONFLICT_RETRIES,
+    DeployPlan,
+    DesiredWorkload,
+    conflict_error,
+    live_workload,
+    make_plan,
+    merge_metadata,
+)
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, from_client, usage
+from datum_compute.cli.history.recorder import Recorder
+from datum_compute.cli.render.output import elapsed
+from datum_compute.cli.render.results import result, show_results
+from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+from datum_compute.cli.session import Detach, with_client
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+
+
+def run(context: Context) -> int:
+    if context.args.exit_code and not context.args.dry_run:
+        raise usage("--exit-code tells what --dry-run has found", "add --dry-run")
+    if not context.args.exit_code:
+        return _run(context)
+    try:
+        return _run(context)
+    except (CommandError, errors.ClientError) as failure:
+        # 1 says that there are changes, so no error may.
+        error = failure if isinstance(failure, CommandError) else from_client(failure)
+        if error.exit_code is Exit.FAILED:
+            error.exit_code = Exit.USAGE
+        raise error from failure
+
+
+def _run(context: Context) -> int:
+    flags = flags_of(context.args)
+    if context.args.file:
+        if context.args.name or flags.given:
+            given = ", ".join((["NAME"] if context.args.name else []) + flags.given)
+            raise usage(f"-f describes the whole workload, so it does not go with {given}")
+        wanted = files.load(context.args.file, context.streams.stdin)
+        return _deploy(
+            context, [DesiredWorkload(w["metadata"]["name"], _as_written(w)) for w in wanted]
+        )
+    if context.args.name:
+        name = context.args.name
+        return _deploy(context, [DesiredWorkload(name, partial(as_flags_say, name, flags))])
+    if flags.given or not context.streams.interactive:
+        raise usage("name the workload, or give a file", "datumctl-compute deploy -f FILE")
+    from datum_compute.cli.commands.deploy import prompts
+
+    name, flags = prompts.prompt_for_workload(context)
+    return _deploy(context, [DesiredWorkload(name, partial(as_flags_say, name, flags))], ask=True)
+
+
+def _as_written(wanted: Workload) -> Any:
+    return lambda live: merge_metadata(live, wanted)
+
+
+def as_flags_say(name: str, flags: Flags, live: Workload | None) -> Workload:
+    if live is None:
+        return manifest.new_workload(name, flags)
+    return manifest.changed_workload(live, flags)
+
+
+def flags_of(args: argparse.Namespace) -> Flags:
+    cities = [c.strip().upper() for entry in args.city or [] for c in entry.split(",") if c.strip()]
+    if args.minimum is not None and not 1 <= args.minimum <= 1000:
+        raise usage(f"--min {args.minimum}: expected a number from 1 to 1000", "--min 1")
+    return Flags(
+        image=args.image,
+        cities=None if args.city is None else tuple(dict.fromkeys(cities)),
+        minimum=args.minimum,
+        instance_type=args.instance_type,
+        ports=tuple(args.port or ()),
+        env=tuple(args.env or ()),
+        command=tuple(args.container_command or ()),
+        args=tuple(args.container_args or ()),
+        network=args.network,
+        labels=tuple(args.label or ()),
+    )
+
+
+def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = False) -> int:
+    async def look(client: ApiClient) -> tuple[list[str], list[DeployPlan]]:
+        """All of them are judged before any is written: a file is done whole, or not begun."""
+        absent = await _absent_networks(context, client, wishes)
+        if absent and not context.args.dry_run:
+            return absent, []  # a server could not judge what needs them
+        return absent, [await make_plan(context, client, wish, absent=absent) for wish in wishes]
+
+    absent, plans = with_client(context, look)
+    if context.args.dry_run:
+        return _dry_run(context, plans, absent)
+    # Questions are asked outside the event loop, which would keep Ctrl-C from whoever reads.
+    for name in absent:
+        project = context.target.project
+        context.confirm(f'Network "{name}" does not exist in project {project}. Create it?')
+    if absent:
+        plans = with_client(context, lambda client: _with_networks(context, client, wishes, absent))
+    if ask and any(plan.writes for plan in plans):
+        context.confirm("Deploy it?")
+    detach = Detach(context)
+
+    async def work(client: ApiClient) -> int:
+        recorder = Recorder(context, client)
+        done = [await _write(context, client, recorder, plan, detach) for plan in plans]
+        if context.args.save:
+            files.save(context.args.save, [workload for _, workload, _ in done])
+        if context.args.wait:
+            results = [await _follow(context, client, plan, rev) for plan, _, rev in done]
+        else:
+            results = [result(found, plan.action, None, rev) for plan, found, rev in done]
+            for plan, _, rev in done:
+                if plan.writes:
+                    told = f" as revision #{rev}" if rev else ""
+                    context.say(f"Written{told}. See  datumctl-compute status {plan.desired.name}")
+        show_results(context, results)
+        return 0
+
+    return detach.run(work)
+
+
+async def _absent_networks(
+    context: Context, client: ApiClient, wishes: Sequence[DesiredWorkload]
+) -> list[str]:
+    """The networks that would have to be made; what can be known without them is judged."""
+    wanted = []
+    for wish in wishes:
+        live = await live_workload(client, wish.name)
+        wanted.append(wish.describe(live))
+        await preflight.check_cities(context, client, wanted[-1])
+        preflight.check_type(wanted[-1], live)
+    absent = await preflight.missing_networks(client, wanted)
+    if context.args.dry_run:
+        for name in absent:
+            context.say(f'Network "{name}" does not exist; it would be created.\n')
+    return absent
+
+
+async def _with_networks(
+    context: Context, client: ApiClient, wishes: Sequence[DesiredWorkload], absent: Sequence[str]
+) -> list[DeployPlan]:
+    for name in absent:
+        await preflight.create_network(client, name)
+        context.say(f'Network "{name}" is created.\n')
+    return [await make_plan(context, client, wish) for wish in wishes]
+
+
+def _dry_run(context: Context, plans: Sequence[DeployPlan], absent: Sequence[str]) -> int:
+    if context.args.save:
+        files.save(context.args.save, [plan.outcome for plan in plans])
+    show_results(context, [result(plan.outcome, plan.action) for plan in plans])
+    changed = absent or any(plan.writes for plan in plans)
+    return 1 if context.args.exit_code and changed else 0
+
+
+async def _write(
+    context: Context, client: ApiClient, recorder: Recorder, plan: DeployPlan, detach: Detach
+) -> tuple[DeployPlan, Workload, int | None]:
+    """Do what was planned; when somebody was faster, look again and say anew what changes.
+    The plan that was done, the workload then, and its revision."""
+    for _ in range(CONFLICT_RETRIES):
+        if not plan.writes:
+            return plan, plan.outcome, await recorder.finish(plan.outcome)
+        entry = await recorder.entry(plan.outcome["spec"], plan.changes)
+        try:
+            if plan.live is None:
+                written = await recorder.create(plan.wanted, entry)
+            else:
+                written = await recorder.change(
+                    plan.live, plan.wanted["spec"], entry, metadata=plan.wanted["metadata"]
+                )
+        except (errors.Conflict, errors.AlreadyExists):
+            plan = await make_plan(context, client, plan.desired)
+        else:
+            detach.written.append(plan.desired.name)
+            return plan, written, await recorder.record(plan.live, written, entry)
+    raise conflict_error("deploying", plan.desired.name)
+
+
+async def _follow(
+    context: Context, client: ApiClient, plan: DeployPlan, revision: int | None
+) -> dict[str, Any]:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    name = plan.desired.name
+    if plan.writes or not await is_rolled_out(client, name):
+        try:
+            await wait_rolled_out(context, client, name, timeout=context.args.timeout)
+        except CommandError as error:
+            if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
+                error.hint = f"datumctl-compute rollout undo {name}"
+            raise
+        told = f", revision #{revision}" if revision else ""
+        context.say(f"\nRollout complete in {elapsed(loop.time() - started)}{told}.\n")
+    workload, instances = await read_result(client, name)
+    return result(workload, plan.action, instances, revision)

@@ -1,0 +1,77 @@
+"""``deploy``: create or update a workload, say what changes, and wait until it runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.context import Context
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.session import add_write_flags
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(
+        parser,
+        "deploy hello --image=registry.example/acme/hello:1 --city=DFW,LHR",
+        "deploy hello --image=registry.example/acme/hello:2 --env=LOG=debug",
+        "deploy -f samples/hello.yaml",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", type=workload_name, help="the workload")
+    parser.add_argument("-f", "--file", metavar="FILE", help="YAML or JSON; - reads stdin")
+    parser.add_argument("--image", help="container image")
+    parser.add_argument(
+        "--city", action="append", metavar="CITY", help="city code; repeat it or use commas"
+    )
+    parser.add_argument("--min", type=int, dest="minimum", metavar="N", help="instances per city")
+    parser.add_argument(
+        "--instance-type", metavar="TYPE", help="size of each instance (default: d1-standard-2)"
+    )
+    parser.add_argument(
+        "--port",
+        action="append",
+        metavar="[NAME=]N|NAME-",
+        help="a port it serves, or remove it with NAME-; repeatable",
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        metavar="K=V|K-",
+        help="set a variable, or remove it with K-; repeatable",
+    )
+    parser.add_argument(
+        "--command",
+        action="append",
+        metavar="WORD",
+        dest="container_command",
+        help="what to start instead of the image's own; repeat it for each word, - for the image's",
+    )
+    parser.add_argument(
+        "--arg",
+        action="append",
+        metavar="WORD",
+        dest="container_args",
+        help="an argument for it; repeatable, - for the image's own",
+    )
+    parser.add_argument("--network", help="the network it is on (default: default)")
+    parser.add_argument(
+        "--label",
+        action="append",
+        metavar="K=V|K-",
+        help="a label of the workload, or remove it with K-; repeatable",
+    )
+    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="with --dry-run: 0 no changes, 1 changes, 2 error"
+    )
+    parser.add_argument("--save", metavar="FILE", help="write the workload as a manifest")
+    add_write_flags(parser)
+    add_output_flags(parser)
+
+
+def run(context: Context) -> int:
+    from datum_compute.cli.commands.deploy import apply
+
+    return apply.run(context)

@@ -1,0 +1,178 @@
+"""Workloads in files: read and judged before anything is done with them, and written.
+
+A file is text, then documents, then workloads in whose parts a command may look. Whether a
+server takes them is for the server to say; what it could not even be asked about is said
+here, all of it at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from datum_compute.cli.commands.deploy.documents import documents_of
+from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
+from datum_compute.cli.errors import usage
+from datum_compute.cli.names import is_name
+from datum_compute.cli.tables import NAMESPACE
+
+MAX_SIZE = 3 * 2**20
+"""Characters of a file; the server takes no larger request."""
+
+SERVER_ANNOTATIONS = frozenset(
+    {
+        "compute.datumapis.com/last-change",
+        "kubectl.kubernetes.io/last-applied-configuration",
+    }
+)
+"""What programs note on a workload; a manifest of a person's has none of it."""
+
+
+def save(path: str, workloads: Sequence[Workload]) -> None:
+    """Write the workloads to a file, without what a server adds to them."""
+    import yaml
+
+    text = yaml.safe_dump_all(map(clean, workloads), sort_keys=False, allow_unicode=True)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise usage(f"--save {path}: {error.strerror}") from error
+
+
+def clean(workload: Workload) -> Workload:
+    metadata = {"name": workload["metadata"]["name"]}
+    for kind in ("labels", "annotations"):
+        found = workload["metadata"].get(kind) or {}
+        told = {key: value for key, value in found.items() if key not in SERVER_ANNOTATIONS}
+        if told:
+            metadata[kind] = told
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Workload",
+        "metadata": metadata,
+        "spec": workload["spec"],
+    }
+
+
+def load(path: str, stdin: TextIO) -> list[Workload]:
+    """The workloads in a file of one or more YAML or JSON documents; ``-`` is stdin.
+
+    All of it is judged before anything is done with any of it."""
+    where = f"-f {path}"
+    documents = documents_of(_text(path, stdin), where)
+    if not documents:
+        raise usage(f"{where}: holds no document")
+    found = [f"document {i}: {each}" for i, d in enumerate(documents, 1) for each in faults(d)]
+    if len(found) == 1:
+        raise usage(f"{where}: {found[0]}")
+    if found:
+        raise usage("\n  ".join([f"{where} has {len(found)} faults:", *found]))
+    names = [w["metadata"]["name"] for w in documents]
+    for name in sorted(set(names)):
+        if names.count(name) > 1:
+            raise usage(f'{where}: workload "{name}" is described more than once')
+    return documents
+
+
+def _text(path: str, stdin: TextIO) -> str:
+    try:
+        if path == "-":
+            text = stdin.read(MAX_SIZE + 1)
+        else:
+            with Path(path).open(encoding="utf-8") as file:
+                text = file.read(MAX_SIZE + 1)
+    except OSError as error:
+        raise usage(f"-f {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise usage(f"-f {path}: not a text file in UTF-8") from error
+    if len(text) > MAX_SIZE:
+        raise usage(f"-f {path}: larger than {MAX_SIZE // 2**20} MiB, which no server takes")
+    return text
+
+
+def faults(document: Any) -> list[str]:
+    """What keeps a document from being a workload that a server could judge.
+
+    A field that nobody knows is the server's to refuse, which may be newer than this program;
+    where something is missed besides, it is most likely what was mistyped, and named first."""
+    if not isinstance(document, dict):
+        return [f"expected an object, found {type(document).__name__}"]
+    found = " ".join(str(document.get(key) or f"no {key}") for key in ("apiVersion", "kind"))
+    if found != f"{API_VERSION} Workload":
+        return [f'expected {API_VERSION} Workload, found "{found}"']
+    missed = [*_metadata_faults(document.get("metadata")), *_spec_faults(document.get("spec"))]
+    if not missed:
+        return []
+    from datum_compute.cli.explain.unknown_fields import unknown_fields
+
+    return [*unknown_fields(document), *missed]
+
+
+def _metadata_faults(metadata: Any) -> Iterator[str]:
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        yield "metadata.name: Required value"
+        return
+    name = metadata["name"]
+    if not isinstance(name, str) or not is_name(name):
+        yield f"metadata.name: {json.dumps(name)} is not a name"
+    namespace = metadata.get("namespace", NAMESPACE)
+    if namespace != NAMESPACE:
+        yield (
+            f"metadata.namespace: workloads live in namespace {NAMESPACE}, "
+            f"found {json.dumps(namespace)}"
+        )
+
+
+def _spec_faults(spec: Any) -> Iterator[str]:
+    """The form of the parts that are read before the server judges the whole."""
+    if not isinstance(spec, dict):
+        yield "spec: Required value"
+        return
+    yield from _placement_faults(spec)
+    template = spec.get("template")
+    inner = template.get("spec") if isinstance(template, dict) else None
+    if not isinstance(template, dict):
+        yield "spec.template: expected an object"
+    elif not isinstance(inner, dict):
+        yield "spec.template.spec: expected an object"
+    else:
+        yield from _network_faults(inner)
+
+
+def _placement_faults(spec: dict[str, Any]) -> Iterator[str]:
+    placements = spec.get("placements")
+    if not isinstance(placements, list):
+        yield "spec.placements: expected a list"
+        return
+    for i, placement in enumerate(placements):
+        path = f"spec.placements[{i}]"
+        if not isinstance(placement, dict):
+            yield f"{path}: expected an object"
+            continue
+        cities = placement.get("cityCodes")
+        if not isinstance(cities, list):
+            yield f"{path}.cityCodes: expected a list"
+            continue
+        for j, city in enumerate(cities):
+            if not isinstance(city, str):
+                yield f"{path}.cityCodes[{j}]: expected text"
+
+
+def _network_faults(template: dict[str, Any]) -> Iterator[str]:
+    interfaces = template.get("networkInterfaces")
+    if not isinstance(interfaces, list):
+        yield "spec.template.spec.networkInterfaces: expected a list"
+        return
+    for i, interface in enumerate(interfaces):
+        path = f"spec.template.spec.networkInterfaces[{i}]"
+        if not isinstance(interface, dict):
+            yield f"{path}: expected an object"
+            continue
+        network = interface.get("network")
+        name = network.get("name") if isinstance(network, dict) else None
+        if not isinstance(network, dict):
+            yield f"{path}.network: expected an object"
+        elif not isinstance(name, str) or not is_name(name):
+            yield f"{path}.network.name: expected the name of a network"

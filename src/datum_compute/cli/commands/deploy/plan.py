@@ -1,0 +1,244 @@
+"""Planning a deploy: what a workload shall become, whether a server takes it, and the words
+in which that is said before anything is written."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.commands.deploy import preflight
+from datum_compute.cli.commands.deploy.files import SERVER_ANNOTATIONS
+from datum_compute.cli.commands.deploy.manifest import Workload
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.explain import states
+from datum_compute.cli.history.entries import CREATED
+from datum_compute.cli.history.recorder import Recorder, revision_numbers
+from datum_compute.cli.history.spec_patch import change_spec
+from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
+from datum_compute.cli.render.output import NONE, count
+from datum_compute.cli.render.spec_diff import NO_VALUE, SpecChange, diff_specs, summarize_changes
+from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.decisions.instances.revisions import template_hash
+
+CONFLICT_RETRIES = 5
+
+
+@dataclass(frozen=True)
+class DesiredWorkload:
+    """A workload, and how it shall be, given how it is."""
+
+    name: str
+    describe: Callable[[Workload | None], Workload]
+
+
+@dataclass(frozen=True)
+class DeployPlan:
+    """What is to be done: ``created`` and ``updated`` are writes, ``unchanged`` is none."""
+
+    desired: DesiredWorkload
+    action: str
+    live: Workload | None
+    wanted: Workload
+    outcome: Workload
+    """As the server says it would be."""
+    changes: str
+    """In one line, for the history."""
+
+    @property
+    def writes(self) -> bool:
+        return self.action != "unchanged"
+
+
+async def live_workload(client: ApiClient, name: str) -> Workload | None:
+    try:
+        return to_dict(await client.get(compute.WORKLOADS, name, NAMESPACE))
+    except errors.NotFound:
+        return None
+
+
+async def make_plan(
+    context: Context, client: ApiClient, wish: DesiredWorkload, *, absent: Sequence[str] = ()
+) -> DeployPlan:
+    """Ask the server whether it would take it, and say what changes. ``absent`` networks are
+    to be made: without them a server could not judge."""
+    for _ in range(CONFLICT_RETRIES):
+        try:
+            return await _plan_once(context, client, wish, judged=not absent)
+        except (errors.Conflict, errors.AlreadyExists):
+            pass  # somebody was faster: look again
+    raise conflict_error("deploying", wish.name)
+
+
+async def _plan_once(
+    context: Context, client: ApiClient, wish: DesiredWorkload, *, judged: bool
+) -> DeployPlan:
+    live = await live_workload(client, wish.name)
+    wanted = wish.describe(live)
+    if live is None:
+        return await _plan_create(context, client, wish, wanted, judged=judged)
+    return await _plan_update(context, client, wish, live, wanted, judged=judged)
+
+
+async def _plan_create(
+    context: Context, client: ApiClient, wish: DesiredWorkload, wanted: Workload, *, judged: bool
+) -> DeployPlan:
+    if len(wish.name) > NEW_WORKLOAD_LIMIT:
+        raise usage(f'"{wish.name}" is too long: {NEW_WORKLOAD_LIMIT} letters are the most')
+    planned = wanted
+    if judged:
+        planned = to_dict(await client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True))
+    left = await preflight.headroom(client)
+    context.say(
+        f'Workload "{wish.name}" does not exist in project {context.target.project}. '
+        "This will create it:\n"
+    )
+    print_fields(context, [*summary(planned), *_quota_line(planned, left)])
+    for line in preflight.quota_lines(planned, None, left):
+        context.say(f"{line}\n")
+    return DeployPlan(wish, "created", None, wanted, planned, CREATED)
+
+
+async def _plan_update(
+    context: Context,
+    client: ApiClient,
+    wish: DesiredWorkload,
+    live: Workload,
+    wanted: Workload,
+    *,
+    judged: bool,
+) -> DeployPlan:
+    if live["metadata"].get("deletionTimestamp"):
+        raise being_destroyed_error(wish.name)
+    planned = wanted
+    if judged:
+        planned = to_dict(await change_spec(client, live, wanted["spec"], dry_run=True))
+    planned = {**planned, "metadata": wanted["metadata"]}
+    found = [*_metadata_changes(live, wanted), *diff_specs(live["spec"], planned["spec"])]
+    if not found:
+        context.say(
+            f'Workload "{wish.name}" is unchanged: image, cities and settings are already so.'
+        )
+        return DeployPlan(wish, "unchanged", live, wanted, live, "")
+    revisions = await Recorder(context, client).revisions(live)
+    context.say(f'Changes to workload "{wish.name}" ({revision_numbers(revisions, live)}):\n')
+    print_fields(
+        context, [*((each.label, str(each)) for each in found), ("everything else", "unchanged")]
+    )
+    _say_effects(context, planned, live, await preflight.headroom(client))
+    return DeployPlan(wish, "updated", live, wanted, planned, summarize_changes(found))
+
+
+def conflict_error(doing: str, name: str) -> CommandError:
+    return CommandError(
+        f'{doing} "{name}": others keep changing it',
+        exit_code=Exit.CONFLICT,
+        code="Conflict",
+        hint="run the command again",
+        retryable=True,
+    )
+
+
+def being_destroyed_error(name: str) -> CommandError:
+    return CommandError(
+        f'workload "{name}" is being destroyed; deploy it again when it is gone',
+        exit_code=Exit.CONFLICT,
+        code="Conflict",
+        hint=f"datumctl-compute destroy {name} --yes",
+        retryable=True,
+    )
+
+
+def _say_effects(
+    context: Context, planned: Workload, live: Workload, left: Mapping[str, int]
+) -> None:
+    lines = preflight.quota_lines(planned, live, left)
+    if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
+        lines += preflight.interruption_lines(planned, live)
+    if lines:
+        context.say("\n".join(lines) + "\n")
+
+
+def _metadata_changes(live: Workload, wanted: Workload) -> list[SpecChange]:
+    found = []
+    for kind, word in (("labels", "label"), ("annotations", "annotation")):
+        before = live["metadata"].get(kind) or {}
+        after = wanted["metadata"].get(kind) or {}
+        for key in dict.fromkeys([*before, *after]):
+            old, new = before.get(key, NO_VALUE), after.get(key, NO_VALUE)
+            if old != new:
+                found.append(SpecChange(f"{word} {key}", old, new, f"metadata.{kind}.{key}"))
+    return found
+
+
+def summary(workload: Workload) -> list[tuple[str, str]]:
+    """A workload in a few lines, for somebody who is about to create it."""
+    spec = workload["spec"]
+    lines = [("image", states.image(workload)), ("instance type", _type_in_full(workload))]
+    placements = spec["placements"]
+    for placement in placements:
+        instances = count(placement["scaleSettings"]["minReplicas"], "instance")
+        where = ", ".join(placement["cityCodes"])
+        which = "cities" if len(placements) == 1 else f"cities ({placement['name']})"
+        lines.append((which, f"{where} — {instances} each"))
+    for container in _containers(workload)[:1]:
+        ports = container.get("ports") or []
+        if ports:
+            noun = "port" if len(ports) == 1 else "ports"
+            lines.append((noun, ", ".join(_port(each) for each in ports)))
+        for variable in container.get("env") or []:
+            lines.append((f"env {variable['name']}", str(variable.get("value", "from elsewhere"))))
+    return lines
+
+
+def _containers(workload: Workload) -> list[dict[str, Any]]:
+    runtime = workload["spec"]["template"]["spec"].get("runtime") or {}
+    found: list[dict[str, Any]] = (runtime.get("sandbox") or {}).get("containers") or []
+    return found
+
+
+def _port(port: Mapping[str, Any]) -> str:
+    return f"{port['port']}/{str(port.get('protocol', 'TCP')).lower()}"
+
+
+def _type_in_full(workload: Workload) -> str:
+    name = preflight.instance_type(workload)
+    if name not in INSTANCE_TYPES:
+        return name or NONE
+    millicores, mebibytes = INSTANCE_TYPES[name]
+    return f"{name} ({millicores / 1000:g} vCPU, {mebibytes / 1024:g} GiB)"
+
+
+def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, str]]:
+    if "instances" not in left:
+        return []
+    wanted = count(preflight.instances(planned), "instance")
+    return [("quota", f"{wanted} of {max(0, left['instances'])} left")]
+
+
+def print_fields(context: Context, pairs: Sequence[tuple[str, str]]) -> None:
+    width = max((len(field) for field, _ in pairs), default=0)
+    for field, text in pairs:
+        context.say(f"  {field.ljust(width)}   {text}")
+    context.say()
+
+
+def merge_metadata(live: Workload | None, wanted: Workload) -> Workload:
+    """A manifest whose labels and annotations stand beside those that are there."""
+    merged = copy.deepcopy(wanted)
+    for kind in ("labels", "annotations"):
+        there = live["metadata"].get(kind) or {} if live is not None else {}
+        told = wanted["metadata"].get(kind) or {}
+        # A file may be a copy of what a server gave, with what programs have noted on it.
+        new = {key: value for key, value in told.items() if key not in SERVER_ANNOTATIONS}
+        if there or new:
+            merged["metadata"][kind] = {**there, **new}
+        else:
+            merged["metadata"].pop(kind, None)
+    return merged

@@ -1,0 +1,170 @@
+"""What is looked at before a workload is written: would it work there?
+
+What cannot work is refused, what is missing and can be made is offered, and what may go
+short is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import count
+from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE, QUOTA_NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+
+Json = Mapping[str, Any]
+
+UNITS = {"instances": ("instances", 1), "vcpus": ("vCPUs", 1000), "memory": ("GiB", 1024)}
+
+
+async def check_cities(context: Context, client: Client, wanted: Json) -> None:
+    page = await client.list(networking.LOCATION_BINDINGS)
+    bindings = [to_dict(each) for each in page.items]
+    served = {queries.city_of(each) for each in bindings if states.is_true(each, "Available")} - {
+        ""
+    }
+    asked = [c for p in wanted["spec"].get("placements") or [] for c in p.get("cityCodes") or []]
+    unknown = [city for city in asked if city not in served]
+    if unknown:
+        names = ", ".join(f'"{city}"' for city in unknown)
+        raise CommandError(
+            f"{names} {'is' if len(unknown) == 1 else 'are'} not served in project "
+            f"{context.target.project}; choose from {', '.join(sorted(served)) or 'none'}",
+            exit_code=Exit.BLOCKED,
+            code="NoMatchingLocation",
+            hint="datumctl-compute cities",
+        )
+
+
+def check_type(wanted: Json, live: Json | None) -> None:
+    """Only one that is asked for now: what runs already is not judged again."""
+    asked = instance_type(wanted)
+    if not asked or asked in INSTANCE_TYPES or (live and instance_type(live) == asked):
+        return
+    raise usage(
+        f'instance type "{asked}": expected one of {", ".join(INSTANCE_TYPES)}',
+        "datumctl-compute instance-types",
+    )
+
+
+def instance_type(workload: Json) -> str:
+    template = workload["spec"]["template"]["spec"]
+    runtime = template.get("runtime")
+    resources = runtime.get("resources") if isinstance(runtime, dict) else None
+    found = resources.get("instanceType") if isinstance(resources, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+async def missing_networks(client: Client, workloads: Sequence[Json]) -> list[str]:
+    """The networks these workloads are on that do not exist."""
+    named = {
+        interface["network"]["name"]
+        for workload in workloads
+        for interface in workload["spec"]["template"]["spec"].get("networkInterfaces") or []
+    }
+    missing = []
+    for name in sorted(named):
+        try:
+            await client.get(networking.NETWORKS, name, NAMESPACE)
+        except errors.NotFound:
+            missing.append(name)
+    return missing
+
+
+async def create_network(client: Client, name: str) -> None:
+    body = {
+        "apiVersion": networking.NETWORKS.api_version,
+        "kind": networking.NETWORKS.kind,
+        "metadata": {"name": name},
+        "spec": {"ipam": {"mode": "Auto"}},
+    }
+    try:
+        await client.create(networking.NETWORKS, body, NAMESPACE)
+    except errors.AlreadyExists:
+        pass  # somebody was faster
+
+
+async def headroom(client: Client) -> dict[str, int]:
+    """What is left of each resource, in base units; nothing where that cannot be known."""
+    try:
+        page = await client.list(quota.ALLOWANCE_BUCKETS, QUOTA_NAMESPACE)
+    except errors.ClientError:
+        return {}
+    left: dict[str, int] = {}
+    for bucket in map(to_dict, page.items):
+        name = str((bucket.get("spec") or {}).get("resourceType", ""))
+        available = (bucket.get("status") or {}).get("available")
+        if name.startswith(states.API_PREFIX) and isinstance(available, int):
+            left[name.removeprefix(states.API_PREFIX)] = available
+    return left
+
+
+def size(workload: Json | None) -> dict[str, int]:
+    """What a workload asks of each resource, in base units."""
+    if workload is None:
+        return {}
+    millicores, mebibytes = INSTANCE_TYPES.get(instance_type(workload), (0, 0))
+    number = instances(workload)
+    return {"instances": number, "vcpus": number * millicores, "memory": number * mebibytes}
+
+
+def instances(workload: Json) -> int:
+    placements = workload["spec"].get("placements") or []
+    return sum(len(p.get("cityCodes") or []) * _minimum(p) for p in placements)
+
+
+def _minimum(placement: Json) -> int:
+    found = (placement.get("scaleSettings") or {}).get("minReplicas", 0)
+    return found if isinstance(found, int) else 0
+
+
+def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> list[str]:
+    """A warning for everything of which there is less left than this needs in addition."""
+    before, after = size(live), size(planned)
+    found = []
+    for name, (unit, factor) in UNITS.items():
+        more = after.get(name, 0) - before.get(name, 0)
+        if name in left and more > max(0, left[name]):
+            has = f"{max(0, left[name]) / factor:g}"
+            found.append(
+                f"Warning: quota: this needs {more / factor:g} more {unit}, with {has} left; "
+                "the rest will wait."
+            )
+    return found
+
+
+def interruption_lines(planned: Json, live: Json) -> list[str]:
+    """What a new template does to what runs."""
+    total = instances(live)
+    if not total:
+        return []
+    which = "The only instance" if total == 1 else f"All {count(total, 'instance')}"
+    manner = "" if total == 1 else " one by one in each city"
+    lines = [f"{which} will be replaced{manner}."]
+    alone = sorted(
+        {
+            city
+            for placement in live["spec"]["placements"]
+            if _minimum(placement) == 1
+            for city in placement["cityCodes"]
+            if city in _cities(planned)
+        }
+    )
+    if alone:
+        lines.append(
+            f"With one instance in {', '.join(alone)} it will be unavailable there meanwhile."
+        )
+    return lines
+
+
+def _cities(workload: Json) -> set[str]:
+    return {city for p in workload["spec"]["placements"] for city in p["cityCodes"]}

@@ -1,0 +1,141 @@
+"""The questions of a deploy that was given no arguments, each asked until it is answered.
+
+What a workload of that name has already is offered as the answer; an empty line takes it.
+The end of input answers nothing, and is never a yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from datum_compute.cli import queries
+from datum_compute.cli.commands.deploy.manifest import (
+    DEFAULT_TYPE,
+    Flags,
+    changed_workload,
+    new_workload,
+)
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain import states
+from datum_compute.cli.names import NEW_WORKLOAD_LIMIT, is_name
+from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE, WORKLOADS
+from datum_compute.client import errors
+
+Json = dict[str, Any]
+Judge = Callable[[str], str]
+"""Says what is wrong with an answer; nothing where it will do."""
+
+
+def prompt_for_workload(context: Context) -> tuple[str, Flags]:
+    """A workload's name, and what the answers say about it."""
+    name = _ask(context, "Name", "", _judge_name)
+    live = _live(context, name)
+    now = _answers_of(live)
+    cities = _served(context)
+    types = ", ".join(full.partition("/")[2] for full in INSTANCE_TYPES)
+    image = _ask(context, "Image", now["image"], lambda text: _judge(Flags(image=text)))
+    kind = _ask(context, f"Instance type ({types})", now["type"], _judge_type)
+    where = _ask(
+        context, f"Cities ({', '.join(cities)})", now["cities"], lambda t: _judge_cities(t, cities)
+    )
+    number = _ask(context, "Instances in each city", now["minimum"], _judge_number)
+    port = _ask(context, "Port, or none", now["port"], _judge_port)
+    context.say()
+    return name, Flags(
+        image=image,
+        cities=_cities(where),
+        minimum=int(number),
+        instance_type=kind,
+        ports=() if port in ("none", now["port"]) else (port,),
+    )
+
+
+def _ask(context: Context, question: str, default: str, judge: Judge) -> str:
+    offered = f" [{default}]" if default else ""
+    while True:
+        print(f"{question}{offered}: ", end="", file=context.streams.stderr, flush=True)
+        line = context.streams.stdin.readline()
+        if not line:
+            context.say()
+            raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")
+        answer = line.strip() or default
+        wrong = judge(answer) if answer else "there is no default"
+        if not wrong:
+            return answer
+        context.say(f"  {wrong}")
+
+
+def _judge_name(text: str) -> str:
+    if is_name(text) and "." not in text and len(text) <= NEW_WORKLOAD_LIMIT:
+        return ""
+    return 'use lower-case letters, digits and "-", beginning and ending with a letter or a digit'
+
+
+def _judge(flags: Flags) -> str:
+    """What a deploy with these flags would say."""
+    try:
+        changed_workload(new_workload("any", Flags(image="any", cities=("ANY",))), flags)
+    except CommandError as error:
+        return error.message
+    return ""
+
+
+def _judge_type(text: str) -> str:
+    full = text if "/" in text else f"datumcloud/{text}"
+    return "" if full in INSTANCE_TYPES else f"expected one of {', '.join(INSTANCE_TYPES)}"
+
+
+def _judge_cities(text: str, served: list[str]) -> str:
+    unknown = [city for city in _cities(text) if city not in served]
+    if unknown:
+        return f"{', '.join(unknown)} is not served; choose from {', '.join(served) or 'none'}"
+    return "" if _cities(text) else "name at least one"
+
+
+def _cities(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(c.upper() for c in text.replace(",", " ").split()))
+
+
+def _judge_number(text: str) -> str:
+    usable = text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= 1000
+    return "" if usable else "expected a number from 1 to 1000"
+
+
+def _judge_port(text: str) -> str:
+    return "" if text == "none" else _judge(Flags(ports=(text,)))
+
+
+def _live(context: Context, name: str) -> Json | None:
+    try:
+        return context.reader.get(WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        return None
+
+
+def _answers_of(live: Json | None) -> dict[str, str]:
+    if live is None:
+        kind = DEFAULT_TYPE.partition("/")[2]
+        return {"image": "", "type": kind, "cities": "", "minimum": "1", "port": "none"}
+    placements = live["spec"]["placements"]
+    ports = _ports(live)
+    return {
+        "image": states.image(live),
+        "type": states.instance_type(live["spec"]["template"]["spec"]),
+        "cities": ",".join(placements[0]["cityCodes"]),
+        "minimum": str(placements[0]["scaleSettings"]["minReplicas"]),
+        "port": str(ports[0]["port"]) if ports else "none",
+    }
+
+
+def _ports(live: Json) -> list[Json]:
+    runtime = live["spec"]["template"]["spec"].get("runtime") or {}
+    containers: list[Json] = (runtime.get("sandbox") or {}).get("containers") or [{}]
+    found: list[Json] = containers[0].get("ports") or []
+    return found
+
+
+def _served(context: Context) -> list[str]:
+    bindings = queries.location_bindings(context)
+    return [queries.city_of(each) for each in bindings if states.is_true(each, "Available")]

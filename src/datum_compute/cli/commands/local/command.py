@@ -1,0 +1,95 @@
+"""``local up|down|status|reset|cell|kubeconfig``: the whole platform on this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from datum_compute.assembly.local.state import StateUnusable
+from datum_compute.cli.arguments import add_action
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError
+from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.target import local_state
+
+RUNTIMES = ("auto", "simulated")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    up = add_action(
+        actions, "up", "Start it", ("local up --detach", "local up --detach --cities DFW,LHR")
+    )
+    up.add_argument("--cities", metavar="DFW,IAD,LHR", help="one cell for each")
+    up.add_argument("--grant", metavar="instances=100,…", help="quota in base units")
+    up.add_argument("--port", type=int, metavar="N", help="default: the last one, 7443, or any")
+    up.add_argument(
+        "--runtime",
+        type=_runtime,
+        metavar="|".join(RUNTIMES),
+        help="what instances run as (default: auto, which is simulated here)",
+    )
+    up.add_argument("--detach", action="store_true", help="return when it is ready")
+    up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    down = add_action(
+        actions, "down", "Stop it; the state stays", ("local down", "local down --data-dir ./state")
+    )
+    status = add_action(
+        actions, "status", "Whether it runs, and where", ("local status", "local status -o json")
+    )
+    add_output_flags(status)
+    reset = add_action(
+        actions,
+        "reset",
+        "Stop it and forget everything it holds",
+        ("local reset", "local reset --yes"),
+    )
+    reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    cell = add_action(
+        actions,
+        "cell",
+        "Cut a cell off from the centre, or bring it back",
+        ("local cell disconnect LHR", "local cell connect LHR"),
+    )
+    cell.add_argument(
+        "verb",
+        choices=("disconnect", "connect"),
+        metavar="disconnect|connect",
+        help="which of the two",
+    )
+    cell.add_argument("city", metavar="CITY", help="the cell of this city")
+    kubeconfig = add_action(
+        actions,
+        "kubeconfig",
+        "Print a kubeconfig for kubectl",
+        ("local kubeconfig > kubeconfig", "local kubeconfig --plane hub > hub.kubeconfig"),
+    )
+    kubeconfig.add_argument(
+        "--plane", metavar="PLANE", help="project/NAME (default), hub, cell/CITY or root"
+    )
+    for action in (up, down, status, reset, cell, kubeconfig):
+        action.add_argument("--data-dir", metavar="DIR", help="state directory")
+        action.add_argument("--project", help="the project (default: demo)")
+
+
+def _runtime(text: str) -> str:
+    if text not in RUNTIMES:
+        known = " and ".join(RUNTIMES)
+        raise argparse.ArgumentTypeError(f'there is no runtime "{text}"; there are {known}')
+    return text
+
+
+def run(context: Context) -> int:
+    from datum_compute.cli.commands.local import control, down, up
+
+    actions = {
+        "up": up.up,
+        "down": down.down,
+        "status": control.status,
+        "reset": down.reset,
+        "cell": control.cell,
+        "kubeconfig": control.print_kubeconfig,
+    }
+    try:
+        return actions[context.args.action](context, local_state(context.env, context.args))
+    except StateUnusable as error:
+        raise CommandError(str(error), code="StateUnusable", hint="--data-dir DIR") from error

@@ -1,0 +1,120 @@
+"""Talking to a local platform that runs: how it is, its cells, and a kubeconfig for others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.names import is_project
+from datum_compute.cli.render.output import duration, show
+from datum_compute.cli.target import PROJECT_PATH
+from datum_compute.client import errors, kubeconfig
+
+
+def _running(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
+    running, settings = state.running(), state.settings()
+    if running is None or settings is None:
+        raise CommandError(
+            "no local platform is running",
+            exit_code=Exit.NOT_FOUND,
+            code="NotRunning",
+            hint="datumctl-compute local up --detach",
+        )
+    return running, settings
+
+
+def cell(context: Context, state: StateDirectory) -> int:
+    import asyncio
+
+    running, settings = _running(state)
+    city, verb = context.args.city.upper(), context.args.verb
+    if city not in settings.cities:
+        raise usage(f'CITY "{context.args.city}": expected one of {", ".join(settings.cities)}')
+    path = f"/local/v1/cells/{city.lower()}/{verb}"
+    asyncio.run(_post(_connection(state, running), path, state.token() or ""))
+    if verb == "disconnect":
+        context.say(f"{city} is disconnected from the centre; what runs there keeps running.\n")
+        context.say(f"Try:  datumctl-compute local cell connect {city}")
+    else:
+        context.say(f"{city} is connected.")
+    return 0
+
+
+async def _post(connection: kubeconfig.Connection, path: str, token: str) -> None:
+    from datum_compute.client.transport import HttpRequest
+
+    transport = kubeconfig.transport_for(connection)
+    headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
+    try:
+        response = await transport.send(HttpRequest("POST", path, headers=headers), timeout=30)
+    finally:
+        await transport.close()
+    if response.status != 200:
+        raise errors.error_for(response.status, response.body, what=f"post {path}")
+
+
+def status(context: Context, state: StateDirectory) -> int:
+    running, _ = _running(state)
+    reader = kubeconfig.reader_for(_connection(state, running), cluster="local platform")
+    view = json.loads(reader.raw("/local/v1/status"))
+    view["pid"], view["address"] = running.pid, running.address
+    show(
+        context,
+        view,
+        as_table=lambda _: "\n".join(
+            [
+                f"Address   {view['address']}",
+                f"Process   {view['pid']}, up {duration(view['uptimeSeconds'])}",
+                f"Runtime   {view['runtime']}",
+                f"Cities    {', '.join(_city(view, city) for city in view['cities'])}",
+                f"Planes    {', '.join(view['planes'])}",
+            ]
+        ),
+        names=[view["address"]],
+    )
+    return 0
+
+
+def _city(view: dict[str, Any], city: str) -> str:
+    return f"{city} (disconnected)" if city in view["disconnected"] else city
+
+
+def _connection(state: StateDirectory, running: RunningPlatform) -> kubeconfig.Connection:
+    return kubeconfig.Connection(
+        name="local platform",
+        origin=running.address,
+        ca_pem=state.certificate_authority.read_bytes(),
+        token=state.token() or "",
+    )
+
+
+def print_kubeconfig(context: Context, state: StateDirectory) -> int:
+    running, settings = _running(state)
+    plane = context.args.plane or f"project/{context.args.project or settings.project}"
+    connection = _connection(state, running)
+    text = kubeconfig.render(
+        server=running.address + _plane_path(plane, settings),
+        ca_pem=connection.ca_pem,
+        token=state.token() or "",
+        name=f"datum-{plane.replace('/', '-')}",
+        user="local-admin",
+    )
+    context.show(text.rstrip())
+    return 0
+
+
+def _plane_path(plane: str, settings: LocalSettings) -> str:
+    kind, _, name = plane.partition("/")
+    if plane == "root":
+        return ""
+    if plane == "hub":
+        return "/clusters/hub"
+    if kind == "project" and is_project(name):
+        return PROJECT_PATH.format(name)
+    if kind == "cell" and name.lower() in settings.cells:
+        return f"/clusters/{name.lower()}"
+    cells = ", ".join(f"cell/{cell}" for cell in settings.cells)
+    raise usage(f'--plane "{plane}": expected root, hub, project/NAME or one of {cells}')

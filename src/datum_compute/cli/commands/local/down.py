@@ -1,0 +1,57 @@
+"""Stopping a local platform, and forgetting what it holds."""
+
+from __future__ import annotations
+
+from datum_compute.assembly.local.state import AlreadyRunning, LocalSettings, StateDirectory
+from datum_compute.cli.commands.local.paths import abbreviate_home
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit
+
+
+def down(context: Context, state: StateDirectory) -> int:
+    if not _stopped(state):
+        context.say("No local platform is running.")
+        return 0
+    context.say("The local platform is stopped; its state stays.")
+    return 0
+
+
+def _stopped(state: StateDirectory) -> bool:
+    """Stop the one that runs; False where none does."""
+    from datum_compute.assembly.local import process
+
+    pid = state.holder()
+    if pid is None:
+        return False
+    if not process.stop(state, pid):
+        raise CommandError(
+            f"process {pid} does not stop", code="StopFailed", hint=f"see {state.log}"
+        )
+    return True
+
+
+def reset(context: Context, state: StateDirectory) -> int:
+    where = abbreviate_home(state.path, context.env)
+    if not state.is_held() and not state.has_state():
+        context.say(f"There is nothing to reset in {where}.")
+        return 0
+    settings = state.settings() or LocalSettings()
+    running = " It is running, and will be stopped." if state.is_held() else ""
+    context.say(
+        f"This will forget everything the local platform in {where} holds: project "
+        f"{settings.project}, cities {', '.join(settings.cities)}, its certificates and its "
+        f"token.{running}\n"
+    )
+    context.confirm("Reset the local platform?")
+    _stopped(state)
+    try:
+        state.reset()
+    except AlreadyRunning:
+        raise CommandError(
+            "another local platform was started meanwhile",
+            exit_code=Exit.CONFLICT,
+            code="Conflict",
+            hint="datumctl-compute local reset --yes",
+        ) from None
+    context.say("The local platform is reset.")
+    return 0

@@ -1,0 +1,151 @@
+"""Starting a local platform: what it shall be, whether there is one already, and the words
+for it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from dataclasses import replace
+
+from datum_compute.assembly.local.state import (
+    DEFAULT_GRANT,
+    AlreadyRunning,
+    LocalSettings,
+    RunningPlatform,
+    StateDirectory,
+)
+from datum_compute.cli.commands.local.paths import abbreviate_home
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.names import is_project
+
+RESERVED = frozenset({"HUB"})
+_CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
+
+
+def up(context: Context, state: StateDirectory) -> int:
+    stored = state.settings()
+    wanted = _wanted_settings(context.args, stored or LocalSettings())
+    if context.args.ready_fd is not None:
+        return _start(context, state, wanted)
+    if not state.is_held():
+        state.create()
+        _say_plan(context, state, wanted)
+        try:
+            return _start(context, state, wanted)
+        except AlreadyRunning:
+            pass  # another `up` was faster
+    return _join(context, state, wanted)
+
+
+def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
+    """There is one already, or there will be in a moment."""
+    from datum_compute.assembly.local import process
+
+    running = process.wait_until_running(state)
+    if running is None:
+        raise CommandError(
+            f"another process holds {state.path} and did not become ready",
+            code="StartFailed",
+            hint="datumctl-compute local down",
+        )
+    stored = state.settings()
+    if stored is not None and _wanted_settings(context.args, stored) != stored:
+        raise usage(
+            "a local platform is running with other settings", "datumctl-compute local down"
+        )
+    context.say(f"The local platform is already running at {running.address}")
+    return 0
+
+
+def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
+    from datum_compute.assembly.local import process
+
+    started = context.env.now()
+
+    def ready(found: RunningPlatform | None) -> None:
+        _say_ready(context, found, wanted, (context.env.now() - started).total_seconds())
+
+    try:
+        if context.args.detach:
+            process.start_detached(context.env, state, wanted)
+            ready(state.running())
+        else:
+            process.run_in_foreground(
+                context.env, state, wanted, ready_fd=context.args.ready_fd, on_ready=ready
+            )
+            context.say("Stopped.")
+    except process.StartFailed as error:
+        taken = "is taken by" in str(error)
+        hint = "datumctl-compute local up --port N" if taken else f"see {state.log}"
+        raise CommandError(
+            f"the platform did not start: {error}", code="StartFailed", hint=hint
+        ) from error
+    return 0
+
+
+def _wanted_settings(args: argparse.Namespace, base: LocalSettings) -> LocalSettings:
+    changed = base
+    if args.cities is not None:
+        changed = replace(changed, cities=_cities(args.cities))
+    if args.project is not None:
+        if not is_project(args.project):
+            raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
+        changed = replace(changed, project=args.project)
+    if args.port is not None and args.port != 0:
+        if not 1 <= args.port <= 65535:
+            raise usage(f"--port {args.port}: expected a number from 1 to 65535")
+        changed = replace(changed, port=args.port)
+    if args.grant is not None:
+        changed = replace(changed, grant={**DEFAULT_GRANT, **_grant(args.grant)})
+    return changed
+
+
+def _cities(text: str) -> tuple[str, ...]:
+    cities = tuple(dict.fromkeys(c.strip().upper() for c in text.split(",") if c.strip()))
+    wrong = [city for city in cities if not _CITY.fullmatch(city) or city in RESERVED]
+    if wrong or not cities:
+        raise usage(f'--cities "{text}": expected codes such as DFW,LHR (HUB is reserved)')
+    return cities
+
+
+def _grant(text: str) -> dict[str, int]:
+    grant: dict[str, int] = {}
+    for entry in text.split(","):
+        name, _, amount = entry.strip().partition("=")
+        if name not in DEFAULT_GRANT or not _is_amount(amount):
+            known = ", ".join(f"{key}=N" for key in DEFAULT_GRANT)
+            raise usage(f'--grant "{entry}": expected some of {known}')
+        grant[name] = int(amount)
+    return grant
+
+
+def _is_amount(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) < 2**63
+
+
+def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) -> None:
+    context.say("Starting the local platform")
+    context.say(f"  state      {abbreviate_home(state.path, context.env)}")
+    context.say(f"  cities     {'  '.join(settings.cities)}   one cell each")
+    context.say("  runtime    simulated   instances are simulated: no container runs")
+    quota = settings.grant["instances"]
+    context.say(f"  project    {settings.project}   quota: {quota} instances")
+
+
+def _say_ready(
+    context: Context, running: RunningPlatform | None, settings: LocalSettings, seconds: float
+) -> None:
+    where = f" at {running.address}" if running else ""
+    context.say(f"Ready in {seconds:.1f}s{where}\n")
+    cities = ",".join(settings.cities[:2])
+    there = f" --data-dir {shlex.quote(context.args.data_dir)}" if context.args.data_dir else ""
+    context.say(
+        "Try:  datumctl-compute deploy hello --image=registry.example/acme/hello:1 "
+        f"--city={cities}{there}\n"
+        f"      datumctl-compute status hello{there}\n"
+        # A file, not a pipe: some builds of kubectl read it twice.
+        f"      datumctl-compute local kubeconfig{there} > kubeconfig && "
+        "kubectl --kubeconfig kubeconfig get instances"
+    )

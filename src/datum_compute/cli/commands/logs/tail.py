@@ -1,0 +1,213 @@
+"""Lines of many instances as one stream, in the order of their times.
+
+The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
+before each line when asked. All instances are read, the lines sorted, and each is printed
+behind the name of its instance. Where some cannot be read, because their city is cut off, that
+is said and the others are shown. Following is asking again for what is new since: that way
+instances may come and go, and a connection may break, without a line being lost or shown
+twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.watch import MAX_FAILURES, TRANSIENT_ERRORS
+from datum_compute.cli.tables import INSTANCES, NAMESPACE
+from datum_compute.client import errors
+
+POLL_SECONDS = 1.0
+OVERLAP_SECONDS = 5.0
+"""How much further back than the last look is asked: lines may be stored late. A guess."""
+
+
+def show_logs(context: Context) -> int:
+    try:
+        _show(context)
+    except errors.Unavailable as error:
+        raise CommandError(
+            f"no lines can be read: {_why(error)}",
+            code="Unreachable",
+            hint="datumctl-compute local status",
+            retryable=True,
+        ) from error
+    return 0
+
+
+def _show(context: Context) -> None:
+    tail = _Tail(context)
+    tail.show(_chosen(context))
+    failures = 0
+    while context.args.follow:
+        context.reach.run(_pause())
+        try:
+            tail.show(_chosen(context))
+            failures = 0
+        except TRANSIENT_ERRORS:
+            failures += 1
+            if failures >= MAX_FAILURES:
+                raise
+
+
+async def _pause() -> None:
+    import asyncio
+
+    await asyncio.sleep(POLL_SECONDS)
+
+
+def _chosen(context: Context) -> list[dict[str, Any]]:
+    """The instances a name stands for: a workload's, one, or all."""
+    name, city = context.args.name, context.args.city
+    found = context.reader.list(INSTANCES, NAMESPACE)
+    known = states.instance_identities(found, lambda: queries.deployments(context))
+    found.sort(key=lambda each: queries.instance_sort_key(each, known))
+    if name:
+        mine = [each for each in found if known[each["metadata"]["name"]].workload == name]
+        mine = mine or [each for each in found if each["metadata"]["name"] == name]
+        if not mine:
+            hint = "datumctl-compute instances"
+            raise not_found("workload or instance", name, context.target.project, hint)
+        found = mine
+    if city:
+        wanted = city.lower()
+        found = [each for each in found if known[each["metadata"]["name"]].city.lower() == wanted]
+    return found
+
+
+class _Tail:
+    """Prints lines once, whichever look brings them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._printed: Counter[tuple[str, str]] = Counter()
+        """The lines of the last look, each with how often it stood there."""
+        self._first: dict[str, datetime] = {}
+        """Where only the last lines were asked for: the time of the first of them."""
+        self._read_at: dict[str, datetime] = {}
+        """When each instance was last read."""
+        self._unread: dict[str, str] = {}
+        """Whose lines could not be read in the last look, and why."""
+        self._looks = 0
+
+    def show(self, instances: Sequence[dict[str, Any]]) -> None:
+        merged: list[tuple[datetime, str, str]] = []
+        seen: Counter[tuple[str, str]] = Counter()
+        for name, lines, tail in self._look([each["metadata"]["name"] for each in instances]):
+            for line in lines:
+                when, text = _timed(line)
+                if tail is not None:
+                    self._first.setdefault(name, when)
+                seen[(name, line)] += 1
+                new = seen[(name, line)] > self._printed[(name, line)]
+                if new and when >= self._first.get(name, _EPOCH):
+                    merged.append((when, name, text))
+        # What could not be read now may be read again later.
+        seen.update({at: n for at, n in self._printed.items() if at[0] in self._unread})
+        self._printed = seen
+        width = max((len(name) for _, name, _ in merged), default=0)
+        for _, name, text in sorted(merged, key=lambda each: each[0]):
+            self._context.show(f"{name.ljust(width)} | {text}")
+        if not merged and not self._unread and not self._context.args.follow:
+            self._context.say(self._nothing(len(instances)))
+
+    def _look(self, names: list[str]) -> list[tuple[str, list[str], int | None]]:
+        """The lines of each that can be read, and how many were asked for at most. Raises
+        when there is none that can."""
+        now = self._context.env.now()
+        found: list[tuple[str, list[str], int | None]] = []
+        unread: dict[str, str] = {}
+        failure: errors.Unavailable | None = None
+        for name in names:
+            since, tail = self._wanted(name, now)
+            try:
+                found.append((name, self._read(name, since, tail), tail))
+            except errors.Unavailable as error:
+                failure, unread[name] = error, _why(error)
+            else:
+                self._read_at[name] = now
+        if failure is not None and not found:
+            raise failure
+        for name in sorted(unread.keys() - self._unread.keys()):
+            self._context.say(f"{name}: {unread[name]}")
+        self._unread = unread
+        self._looks += 1
+        return found
+
+    def _wanted(self, name: str, now: datetime) -> tuple[float | None, int | None]:
+        """Since when, and how many lines: first what the person asked for, then what is new.
+        Of an instance that came meanwhile all is new."""
+        read_at = self._read_at.get(name)
+        if read_at is not None:
+            return (now - read_at).total_seconds() + OVERLAP_SECONDS, None
+        if self._looks and name not in self._unread:
+            return None, None
+        return self._context.args.since, self._context.args.tail
+
+    def _nothing(self, instances: int) -> str:
+        if not instances:
+            return f"No instances in project {self._context.target.project}."
+        asked = self._context.args.since is not None or self._context.args.tail is not None
+        return "No such lines." if asked else "No lines yet."
+
+    def _read(self, name: str, since: float | None, tail: int | None) -> list[str]:
+        query = {"timestamps": "true"}
+        if since is not None:
+            query["sinceSeconds"] = str(math.ceil(since))
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        path = f"{INSTANCES.path(NAMESPACE, name)}/log?{urlencode(query)}"
+        try:
+            body = self._context.reader.raw(path)
+        except (errors.NotFound, errors.NotServed, errors.Unsupported) as error:
+            if _is_gone(self._context, name):
+                return []
+            raise CommandError(
+                "this platform offers no logs yet",
+                exit_code=Exit.UNAVAILABLE,
+                code="NoLogs",
+                hint=f"datumctl-compute instances describe {name}",
+            ) from error
+        return body.decode("utf-8", "replace").splitlines()
+
+
+def _why(error: errors.Unavailable) -> str:
+    """Without the call that met it."""
+    return str(error).partition(": ")[2].rpartition(" (HTTP ")[0] or str(error)
+
+
+def _is_gone(context: Context, name: str) -> bool:
+    """Whether a refusal only means that the instance went meanwhile."""
+    try:
+        context.reader.get(INSTANCES, name, NAMESPACE)
+    except errors.NotFound:
+        return True
+    return False
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def _timed(line: str) -> tuple[datetime, str]:
+    """A line's time and its text; a line that has none keeps its place at the beginning."""
+    stamp, _, text = line.partition(" ")
+    try:
+        when = datetime.fromisoformat(_microseconds(stamp))
+    except ValueError:
+        return _EPOCH, line
+    return (when, text) if when.tzinfo is not None else (_EPOCH, line)
+
+
+def _microseconds(stamp: str) -> str:
+    """Nanoseconds are more than Python reads."""
+    head, dot, rest = stamp.partition(".")
+    digits = rest.rstrip("Zz")
+    return f"{head}.{digits[:6].ljust(6, '0')}+00:00" if dot and digits.isdecimal() else stamp

@@ -1,0 +1,94 @@
+"""``rollout status|history|undo|restart NAME``: how a workload changes, and how it did."""
+
+from __future__ import annotations
+
+import argparse
+
+from datum_compute.cli.arguments import add_action
+from datum_compute.cli.context import Context
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.session import add_wait_flags, add_write_flags
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    status = add_action(
+        actions,
+        "status",
+        "Follow a rollout until it is done",
+        ("rollout status hello", "rollout hello", "rollout status hello --no-wait -o json"),
+    )
+    history = add_action(
+        actions,
+        "history",
+        "Show what was changed, when and by whom",
+        ("rollout history hello", "rollout history hello --revision 1"),
+    )
+    undo = add_action(
+        actions,
+        "undo",
+        "Go back to an earlier revision",
+        ("rollout undo hello", "rollout undo hello --to-revision 1 --yes"),
+    )
+    restart = add_action(
+        actions,
+        "restart",
+        "Replace every instance by a new one, one by one in each city",
+        ("rollout restart hello", "rollout restart hello --city DFW"),
+    )
+    for action in (status, history, undo, restart):
+        action.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
+    history.add_argument(
+        "--revision", type=revision, metavar="N", help="one revision: its spec, and what changed"
+    )
+    history.add_argument("--limit", type=at_least_one, metavar="N", help="only the newest N")
+    undo.add_argument(
+        "--to-revision", type=revision, metavar="N", help="which (default: the one before)"
+    )
+    undo.add_argument("--message", metavar="TEXT", help="why, for the history")
+    add_restart_flags(restart)
+    add_wait_flags(status)
+    add_write_flags(undo)
+    for action in (status, history, undo):
+        add_output_flags(action)
+
+
+def add_restart_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--city", metavar="CITY", help="only in this city")
+    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
+    add_write_flags(parser)
+    add_output_flags(parser)
+
+
+def revision(text: str) -> int:
+    """A revision's number, as ``4`` or ``#4``."""
+    number = text.removeprefix("#")
+    if not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number) > 0):
+        raise argparse.ArgumentTypeError(f'"{text}" is not the number of a revision, such as 4')
+    return int(number)
+
+
+def at_least_one(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1')
+    return int(text)
+
+
+def run(context: Context) -> int:
+    action = context.args.action
+    if action == "history":
+        from datum_compute.cli.commands.rollout.history import show_history
+
+        return show_history(context)
+    if action == "undo":
+        from datum_compute.cli.commands.rollout.undo import undo
+
+        return undo(context)
+    if action == "restart":
+        from datum_compute.cli.commands.rollout.restart import restart
+
+        return restart(context)
+    from datum_compute.cli.commands.rollout import status
+
+    return status.status(context)

@@ -1,0 +1,146 @@
+"""``rollout history``: the entries of a workload as a table, or one of them in full."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.history.config_map import ConfigMapHistory
+from datum_compute.cli.history.entries import Entry, Revisions
+from datum_compute.cli.render.output import NONE, age, painter, show, table
+from datum_compute.cli.render.spec_diff import SpecChange, diff_specs, summarize_changes
+from datum_compute.cli.session import with_client
+
+HEADER = ("REV", "WHEN", "IMAGE", "CHANGES", "BY", "STATUS")
+
+Json = dict[str, Any]
+
+
+def show_history(context: Context) -> int:
+    name = context.args.name
+    workload = queries.workload(context, name)
+    revisions = with_client(
+        context, lambda client: ConfigMapHistory(client, context.env).read(workload)
+    )
+    if context.args.revision is not None:
+        _show_one(
+            context, workload, revisions, find_revision(revisions, context.args.revision, name)
+        )
+        return 0
+    shown = list(reversed(revisions.entries))[: context.args.limit]
+    views = [_view(context, entry, workload, revisions) for entry in shown]
+    show(
+        context,
+        views,
+        as_table=lambda _: _table(context, views) if views else "",
+        names=[f"revision/{view['revision']}" for view in views],
+    )
+    if context.tables and not context.args.no_headers:
+        _say_what_is_not_there(context, workload, revisions)
+    return 0
+
+
+def find_revision(revisions: Revisions, number: int, name: str) -> Entry:
+    entry = revisions.find(number)
+    if entry is not None:
+        return entry
+    known = ", ".join(f"#{each.rev}" for each in revisions.entries) or "none"
+    raise CommandError(
+        f'revision #{number} of "{name}" not found; there are {known}',
+        exit_code=Exit.NOT_FOUND,
+        code="NotFound",
+        hint=f"datumctl-compute rollout history {name}",
+    )
+
+
+def is_active(entry: Entry, workload: Json, revisions: Revisions) -> bool:
+    return entry is revisions.active and entry.matches_spec(workload["spec"])
+
+
+def _view(context: Context, entry: Entry, workload: Json, revisions: Revisions) -> Json:
+    view: Json = {
+        "revision": entry.rev,
+        "when": entry.timestamp,
+        "age": age(entry.timestamp, context.env.now()),
+        "image": entry.image,
+        "changes": entry.changes,
+        "actor": entry.actor,
+        "active": is_active(entry, workload, revisions),
+    }
+    if entry.message:
+        view["message"] = entry.message
+    return {**view, "object": {"name": f"revision {entry.rev}", **json.loads(entry.to_json())}}
+
+
+def _table(context: Context, views: list[Json]) -> str:
+    rows = [
+        (
+            f"#{view['revision']}",
+            view["age"],
+            view["image"],
+            _told(view),
+            view["actor"] or NONE,
+            "active" if view["active"] else NONE,
+        )
+        for view in views
+    ]
+    return table(HEADER, rows, headers=not context.args.no_headers, paint=painter(context))
+
+
+def _told(view: Json) -> str:
+    message = view.get("message")
+    return f"{view['changes']} ({message})" if message else str(view["changes"])
+
+
+def _say_what_is_not_there(context: Context, workload: Json, revisions: Revisions) -> None:
+    name, active = workload["metadata"]["name"], revisions.active
+    if active is None:
+        context.say(f'No revision of "{name}" is recorded; the next change will be.')
+    elif active.spec is not None and not active.matches_spec(workload["spec"]):
+        changes = summarize_changes(diff_specs(active.spec, workload["spec"]))
+        context.say(f"\nSince #{active.rev} it was changed by something else: {changes}")
+
+
+def _show_one(context: Context, workload: Json, revisions: Revisions, entry: Entry) -> None:
+    earlier = [each for each in revisions.entries if each.rev < entry.rev]
+    before = earlier[-1] if earlier else None
+    changes: tuple[SpecChange, ...] = ()
+    if before is not None and before.spec is not None and entry.spec is not None:
+        changes = diff_specs(before.spec, entry.spec)
+    view = _view(context, entry, workload, revisions)
+    raw = view.pop("object")
+    view["diff"] = [{"field": c.label, "old": c.old, "new": c.new} for c in changes]
+    view["comparedWith"] = before.rev if before else None
+    view = {**view, "spec": entry.spec, "object": raw}
+    show(
+        context,
+        view,
+        as_table=lambda _: _in_full(view, changes),
+        names=[f"revision/{entry.rev}"],
+    )
+
+
+def _in_full(view: Json, changes: tuple[SpecChange, ...]) -> str:
+    import yaml
+
+    by = f" by {view['actor']}" if view["actor"] else ""
+    active = ", active" if view["active"] else ""
+    lines = [
+        f"Revision   #{view['revision']}, {view['age']} ago{by}{active}",
+        f"Image      {view['image']}",
+        f"Changes    {_told(view)}",
+        "",
+    ]
+    if view["comparedWith"] is not None:
+        lines.append(f"Compared with #{view['comparedWith']}")
+        width = max((len(change.label) for change in changes), default=0)
+        lines += [f"  {change.label.ljust(width)}   {change}" for change in changes]
+        lines += [] if changes else ["  the spec is the same"]
+        lines.append("")
+    if view["spec"] is None:
+        return "\n".join([*lines, "Its spec was too large to keep."])
+    spec = yaml.safe_dump({"spec": view["spec"]}, sort_keys=False, allow_unicode=True).rstrip()
+    return "\n".join([*lines, spec])

@@ -1,0 +1,163 @@
+"""Replacing Instances by new ones of the same template, everywhere or in one city.
+
+A restart is a time on a template. For the whole workload it stands on the workload's own;
+for one city on that of its deployments, where the workload controller lets it stand.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT, LABEL_WORKLOAD_UID
+from datum_compute.cli.commands.deploy.plan import (
+    CONFLICT_RETRIES,
+    being_destroyed_error,
+    conflict_error,
+    live_workload,
+)
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import not_found, usage
+from datum_compute.cli.history.recorder import Recorder
+from datum_compute.cli.render.results import result, show_results
+from datum_compute.cli.rollout.wait import read_result, to_dict, wait_rolled_out
+from datum_compute.cli.session import Detach
+from datum_compute.cli.tables import NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import merge
+from datum_compute.decisions.restarts import next_restart, parse_restart
+
+Json = Mapping[str, Any]
+Workload = dict[str, Any]
+
+
+def restart(context: Context) -> int:
+    detach = Detach(context)
+
+    async def work(client: ApiClient) -> int:
+        recorder = Recorder(context, client)
+        if context.args.city:
+            workload, revision = await _restart_city(context, client, recorder, detach)
+        else:
+            workload, revision = await _restart_all(context, client, recorder, detach)
+        name, instances = context.args.name, None
+        if context.args.wait:
+            await wait_rolled_out(context, client, name, timeout=context.args.timeout)
+            workload, instances = await read_result(client, name)
+            context.say(f'"{name}" is restarted{_told(revision)}.')
+        if context.args.output not in ("table", "wide"):
+            show_results(context, [result(workload, "restarted", instances, revision)])
+        return 0
+
+    return detach.run(work)
+
+
+def _told(revision: int | None) -> str:
+    return f", revision #{revision}" if revision else ""
+
+
+async def _restart_all(
+    context: Context, client: ApiClient, recorder: Recorder, detach: Detach
+) -> tuple[Workload, int | None]:
+    name = context.args.name
+    for _ in range(CONFLICT_RETRIES):
+        live = await _live(context, client)
+        deployments = await _deployments(client, live)
+        spec = copy.deepcopy(live["spec"])
+        moment = _moment(context, [spec["template"], *(d["spec"]["template"] for d in deployments)])
+        annotations = spec["template"].setdefault("metadata", {}).setdefault("annotations", {})
+        annotations[ANNOTATION_RESTARTED_AT] = moment
+        entry = await recorder.entry(spec, "restart")
+        try:
+            written = await recorder.change(live, spec, entry)
+        except errors.Conflict:
+            continue
+        detach.written.append(name)
+        context.say(f'Restarting "{name}"\n')
+        return written, await recorder.record(live, written, entry)
+    raise conflict_error("restarting", name)
+
+
+async def _restart_city(
+    context: Context, client: ApiClient, recorder: Recorder, detach: Detach
+) -> tuple[Workload, int | None]:
+    """The workload is told of it first, so that whatever ends this half-way, the history will
+    tell of what was done."""
+    name, city = context.args.name, context.args.city.upper()
+    for _ in range(CONFLICT_RETRIES):
+        live = await _live(context, client)
+        there = await _deployments_in(context, client, live, city)
+        entry = await recorder.entry(live["spec"], f"restart in {city}")
+        try:
+            live = await recorder.change(live, live["spec"], entry)
+        except errors.Conflict:
+            continue
+        await _restart_deployments(context, client, live, there)
+        detach.written.append(name)
+        context.say(f'Restarting "{name}" in {city}\n')
+        return live, await recorder.record(live, live, entry)
+    raise conflict_error("restarting", name)
+
+
+async def _deployments_in(
+    context: Context, client: ApiClient, live: Workload, city: str
+) -> list[Workload]:
+    deployments = await _deployments(client, live)
+    there = [each for each in deployments if each["spec"]["cityCode"].upper() == city]
+    if not there:
+        name = context.args.name
+        cities = sorted({c for p in live["spec"]["placements"] for c in p["cityCodes"]})
+        raise usage(f'--city "{context.args.city}": workload "{name}" is in {", ".join(cities)}')
+    return there
+
+
+async def _restart_deployments(
+    context: Context, client: ApiClient, live: Workload, there: Sequence[Workload]
+) -> None:
+    templates = [live["spec"]["template"], *(each["spec"]["template"] for each in there)]
+    moment = _moment(context, templates)
+    for deployment in there:
+        annotations = {ANNOTATION_RESTARTED_AT: moment}
+        body = {
+            "metadata": {"uid": deployment["metadata"]["uid"]},
+            "spec": {"template": {"metadata": {"annotations": annotations}}},
+        }
+        found = deployment["metadata"]["name"]
+        await client.patch(compute.WORKLOAD_DEPLOYMENTS, found, merge(body), NAMESPACE)
+
+
+async def _live(context: Context, client: ApiClient) -> Workload:
+    name = context.args.name
+    live = await live_workload(client, name)
+    if live is None:
+        project = context.target.project
+        raise not_found("workload", name, project, "datumctl-compute workloads")
+    if live["metadata"].get("deletionTimestamp"):
+        raise being_destroyed_error(name)
+    return live
+
+
+async def _deployments(client: ApiClient, live: Json) -> list[Workload]:
+    selector = f"{LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
+    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+    return [to_dict(each) for each in page.items]
+
+
+def _moment(context: Context, templates: Sequence[Json]) -> str:
+    """A time that is later than any restart these have seen."""
+    return next_restart(context.env.now(), _latest(templates))
+
+
+def _latest(templates: Sequence[Json]) -> str | None:
+    found: list[tuple[datetime, str]] = []
+    for template in templates:
+        annotations = (template.get("metadata") or {}).get("annotations") or {}
+        text = annotations.get(ANNOTATION_RESTARTED_AT)
+        moment = parse_restart(text)
+        if text is not None and moment is not None:
+            found.append((moment, text))
+    return max(found)[1] if found else None

@@ -1,0 +1,65 @@
+"""``rollout status``: the rows of a rollout, once or until all of them are done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
+from datum_compute.cli.render.output import painter, show, table
+from datum_compute.cli.rollout.progress import HEADER, Progress, RowProgress
+from datum_compute.cli.rollout.wait import wait_rolled_out
+from datum_compute.cli.session import with_client
+from datum_compute.client.client import ApiClient
+from datum_compute.decisions.rollout import Rollout, decide_rollout
+
+
+def status(context: Context) -> int:
+    name = context.args.name
+    if not context.args.wait:
+        workload = queries.workload(context, name)
+        rollout = decide_rollout(workload, queries.deployments_of(context, workload))
+        _show(context, name, rollout, with_table=True)
+        return 0
+
+    async def work(client: ApiClient) -> Rollout:
+        progress = Progress(context, as_data=context.tables)
+        return await wait_rolled_out(
+            context, client, name, timeout=context.args.timeout, progress=progress
+        )
+
+    rollout = with_client(context, work)
+    _show(context, name, rollout, with_table=False)
+    if context.tables and not context.args.no_headers:
+        context.say(f'\nRollout of "{name}" is complete.')
+    return 0
+
+
+def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) -> None:
+    """The rows as data; the table of a rollout that was followed is on the screen already."""
+    told = [RowProgress(row) for row in rollout.rows]
+
+    def as_table(_: bool) -> str:
+        if not with_table:
+            return ""
+        rows = [each.cells() for each in told]
+        return table(HEADER, rows, headers=not context.args.no_headers, paint=painter(context))
+
+    view = {"name": name, "done": rollout.done, "rows": [_view(each) for each in told]}
+    show(context, view, as_table=as_table, names=[f"workload/{name}"])
+
+
+def _view(told: RowProgress) -> dict[str, Any]:
+    row = told.row
+    view: dict[str, Any] = {
+        "placement": row.placement,
+        "city": row.city,
+        "updated": row.updated,
+        "ready": row.ready,
+        "target": row.target,
+        "old": row.old,
+        "phase": told.phase,
+    }
+    if row.blocking_reason is not None and not row.done:
+        view |= {"reason": row.blocking_reason.reason, "message": row.blocking_reason.message}
+    return view

@@ -1,0 +1,192 @@
+"""Going back: the template and the placements of an earlier revision, as a new one.
+
+The history is only ever added to, so that an undo can be undone. When Instances were last
+told to restart is no part of what is restored: going back is no restart of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
+from datum_compute.cli.commands.deploy import preflight
+from datum_compute.cli.commands.deploy.plan import (
+    CONFLICT_RETRIES,
+    being_destroyed_error,
+    conflict_error,
+    live_workload,
+    print_fields,
+)
+from datum_compute.cli.commands.rollout.history import find_revision
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.history.entries import Entry, Revisions, append_entries, missing_entry
+from datum_compute.cli.history.recorder import Recorder, revision_numbers
+from datum_compute.cli.render.results import result, show_results
+from datum_compute.cli.render.spec_diff import diff_specs
+from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+from datum_compute.cli.session import Detach, with_client
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.decisions.instances.revisions import template_hash
+
+Json = Mapping[str, Any]
+Workload = dict[str, Any]
+
+_ROLLBACK = re.compile(r"rollback to #(\d+)")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    live: Workload
+    revisions: Revisions
+    """As they will be once all that happened is recorded."""
+    target: Entry
+    spec: Workload
+
+    @property
+    def changes(self) -> bool:
+        return bool(diff_specs(self.live["spec"], self.spec))
+
+
+def undo(context: Context) -> int:
+    plan = with_client(context, lambda client: _plan(context, client, context.args.to_revision))
+    name = context.args.name
+    if plan.changes:
+        _say(context, plan)
+        context.confirm(f'Go back to revision #{plan.target.rev} of "{name}"?')
+    else:
+        context.say(f'"{name}" is at revision #{plan.target.rev} already.')
+    detach = Detach(context)
+
+    async def work(client: ApiClient) -> int:
+        recorder = Recorder(context, client)
+        if plan.changes:
+            workload, revision, before = await _write(context, client, recorder, plan, detach)
+        else:
+            workload, before = plan.live, None
+            revision = await recorder.finish(plan.live)
+        instances = None
+        if context.args.wait:
+            if plan.changes or not await is_rolled_out(client, name):
+                await wait_rolled_out(context, client, name, timeout=context.args.timeout)
+            workload, instances = await read_result(client, name)
+        if plan.changes:
+            _say_done(context, plan, revision, before)
+        action = "rolled back" if plan.changes else "unchanged"
+        view = result(workload, action, instances, revision)
+        if context.args.output not in ("table", "wide"):
+            show_results(context, [view])
+        return 0
+
+    return detach.run(work)
+
+
+async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Plan:
+    name = context.args.name
+    live = await live_workload(client, name)
+    if live is None:
+        project = context.target.project
+        raise not_found("workload", name, project, "datumctl-compute workloads")
+    if live["metadata"].get("deletionTimestamp"):
+        raise being_destroyed_error(name)
+    recorder = Recorder(context, client)
+    recorded = await recorder.history.read(live)
+    missing = missing_entry(recorded, live, context.env.now())
+    revisions = append_entries(recorded, [missing])
+    number = wanted or _interrupted(missing)
+    target = find_revision(revisions, number, name) if number else _previous(revisions, live, name)
+    if target.spec is None:
+        raise CommandError(
+            f'revision #{target.rev} of "{name}" was too large to keep', code="NotKept"
+        )
+    return _Plan(live, revisions, target, restore_spec(live["spec"], target.spec))
+
+
+def _interrupted(missing: Entry | None) -> int | None:
+    """The target of an undo that was written and not recorded: it is finished, not undone."""
+    matched = _ROLLBACK.fullmatch(missing.changes) if missing is not None else None
+    return int(matched[1]) if matched else None
+
+
+def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
+    """The newest revision that differs from what is there; a restart is no difference."""
+    for entry in reversed(revisions.entries):
+        if entry.spec is not None:
+            changes = diff_specs(live["spec"], restore_spec(live["spec"], entry.spec))
+            if changes:
+                return entry
+    raise CommandError(
+        f'"{name}" has no earlier revision to go back to',
+        exit_code=Exit.NOT_FOUND,
+        code="NoRevision",
+        hint=f"datumctl-compute rollout history {name}",
+    )
+
+
+def restore_spec(live: Json, stored: Json) -> Workload:
+    """The live spec with template and placements of the stored one, but for restarts."""
+    spec = copy.deepcopy(dict(live))
+    for part in ("template", "placements"):
+        if part in stored:
+            spec[part] = copy.deepcopy(stored[part])
+    last = ((live["template"].get("metadata") or {}).get("annotations") or {}).get(
+        ANNOTATION_RESTARTED_AT
+    )
+    metadata = dict(spec["template"].get("metadata") or {})
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(ANNOTATION_RESTARTED_AT, None)
+    if last is not None:
+        annotations[ANNOTATION_RESTARTED_AT] = last
+    metadata["annotations"] = annotations
+    if not annotations:
+        del metadata["annotations"]
+    spec["template"]["metadata"] = metadata
+    if not metadata:
+        del spec["template"]["metadata"]
+    return spec
+
+
+def _say(context: Context, plan: _Plan) -> None:
+    name = context.args.name
+    told = revision_numbers(plan.revisions, plan.live)
+    context.say(f'Going back to revision #{plan.target.rev} of "{name}" ({told}):\n')
+    changes = diff_specs(plan.live["spec"], plan.spec)
+    print_fields(context, [(each.label, str(each)) for each in changes])
+    if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
+        for line in preflight.interruption_lines({"spec": plan.spec}, plan.live):
+            context.say(line)
+        context.say()
+
+
+async def _write(
+    context: Context, client: ApiClient, recorder: Recorder, plan: _Plan, detach: Detach
+) -> tuple[Workload, int | None, int]:
+    """The workload, its revision, and the one it had. The target stays the one that was
+    agreed to, whatever others change meanwhile."""
+    for _ in range(CONFLICT_RETRIES):
+        before = plan.revisions.number
+        if not plan.changes:
+            return plan.live, await recorder.finish(plan.live), before
+        entry = await recorder.entry(plan.spec, f"rollback to #{plan.target.rev}")
+        try:
+            written = await recorder.change(plan.live, plan.spec, entry)
+        except errors.Conflict:
+            plan = await _plan(context, client, plan.target.rev)
+        else:
+            detach.written.append(context.args.name)
+            return written, await recorder.record(plan.live, written, entry), before
+    raise conflict_error("undoing a change of", context.args.name)
+
+
+def _say_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:
+    name = context.args.name
+    told = f", as revision #{revision}" if revision else ""
+    done = "is" if context.args.wait else "goes"
+    context.say(f'\n"{name}" {done} back at revision #{plan.target.rev}{told}.')
+    if before:
+        context.suggest(f"datumctl-compute rollout undo {name} --to-revision {before}")

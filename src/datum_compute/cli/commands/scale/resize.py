@@ -1,0 +1,106 @@
+"""Changing how many instances run in each city."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.commands.deploy.plan import CONFLICT_RETRIES, conflict_error
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import not_found, usage
+from datum_compute.cli.history.entries import Entry
+from datum_compute.cli.history.recorder import Recorder, revision_numbers
+from datum_compute.cli.render.results import result, show_results
+from datum_compute.cli.render.spec_diff import diff_specs, summarize_changes
+from datum_compute.cli.rollout.wait import is_rolled_out, read_result, to_dict, wait_rolled_out
+from datum_compute.cli.session import Detach
+from datum_compute.cli.tables import NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+
+
+def run(context: Context) -> int:
+    args = context.args
+    if not 1 <= args.minimum <= 1000:
+        raise usage(
+            f"--min {args.minimum}: expected a number from 1 to 1000",
+            f"datumctl-compute destroy {args.name}",
+        )
+    detach = Detach(context)
+
+    async def work(client: ApiClient) -> int:
+        recorder = Recorder(context, client)
+        change = await _scale(context, client, recorder)
+        workload, changed, revision = change.workload, change.entry is not None, None
+        if change.entry is None:
+            revision = await recorder.finish(workload)
+        else:
+            detach.written.append(args.name)
+            revision = await recorder.record(change.before, workload, change.entry)
+        instances = None
+        if args.wait:
+            if changed or not await is_rolled_out(client, args.name):
+                await wait_rolled_out(context, client, args.name, timeout=args.timeout)
+                context.say(f'"{args.name}" is at {args.minimum} per city{_told(revision)}.')
+            workload, instances = await read_result(client, args.name)
+        view = result(workload, "scaled" if changed else "unchanged", instances, revision)
+        if args.output not in ("table", "wide"):
+            show_results(context, [view])
+        return 0
+
+    return detach.run(work)
+
+
+def _told(revision: int | None) -> str:
+    return f", revision #{revision}" if revision else ""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The workload as it is now; what it was, and the entry of the change, if there was one."""
+
+    workload: dict[str, Any]
+    before: dict[str, Any] | None = None
+    entry: Entry | None = None
+
+
+async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Change:
+    name, minimum = context.args.name, context.args.minimum
+    for _ in range(CONFLICT_RETRIES):
+        try:
+            workload = to_dict(await client.get(compute.WORKLOADS, name, NAMESPACE))
+        except errors.NotFound:
+            project = context.target.project
+            raise not_found("workload", name, project, "datumctl-compute workloads") from None
+        spec, old = _scaled(context, workload)
+        if old == [minimum]:
+            context.say(f'"{name}" is already at {minimum} per city.')
+            return _Change(workload)
+        revisions = await recorder.revisions(workload)
+        changes = summarize_changes(diff_specs(workload["spec"], spec))
+        entry = await recorder.entry(spec, changes)
+        try:
+            scaled = await recorder.change(workload, spec, entry)
+        except errors.Conflict:
+            continue
+        moved = f"min replicas {', '.join(map(str, old))} → {minimum}"
+        context.say(f'Scaling "{name}": {moved} ({revision_numbers(revisions, workload)})\n')
+        return _Change(scaled, workload, entry)
+    raise conflict_error("scaling", name)
+
+
+def _scaled(context: Context, workload: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """The spec with the new minimum, and which there were."""
+    name, wanted = context.args.name, context.args.placement
+    spec = copy.deepcopy(workload["spec"])
+    placements = spec["placements"]
+    chosen = [p for p in placements if wanted in (None, p["name"])]
+    if not chosen:
+        known = ", ".join(p["name"] for p in placements)
+        raise usage(f'--placement "{wanted}": workload "{name}" has {known}')
+    old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
+    for placement in chosen:
+        placement["scaleSettings"]["minReplicas"] = context.args.minimum
+    return spec, old

@@ -1,0 +1,214 @@
+"""What may stand at the cursor: the candidates behind ``__complete WORDS…``.
+
+The last word is the one being completed, maybe empty. Commands, actions and flags come from
+the parser itself; names come from the platform, if there is one that answers in a moment.
+Nothing that goes wrong here is ever said: a shell would show it in the middle of a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from datum_compute.cli.arguments import DEFAULT_ACTIONS, subparsers_of
+from datum_compute.cli.explain import states as state_words
+from datum_compute.cli.tables import (
+    CONFIG_MAPS,
+    INSTANCE_TYPES,
+    INSTANCES,
+    LOCATION_BINDINGS,
+    NAMESPACE,
+    WORKLOADS,
+)
+from datum_compute.env import Environment
+
+if TYPE_CHECKING:
+    from datum_compute.cli.context import Context, Reach, Streams
+
+NO_FILES = 4
+"""The bit that keeps a shell from offering file names."""
+FILES = 0
+
+Candidates = list[tuple[str, str]]
+"""Each with what it is, in a few words."""
+
+_FILE_FLAGS = frozenset(
+    {"-f", "--file", "--kubeconfig", "--certificate-authority", "--data-dir", "--save"}
+)
+
+
+def complete(words: Sequence[str], env: Environment, streams: Streams, reach: Reach) -> int:
+    found, bits = candidates(list(words) or [""], env, streams, reach)
+    for text, description in found:
+        print(f"{text}\t{description}" if description else text, file=streams.stdout)
+    print(f":{bits}", file=streams.stdout)
+    return 0
+
+
+def candidates(
+    words: list[str], env: Environment, streams: Streams, reach: Reach
+) -> tuple[Candidates, int]:
+    from datum_compute.cli.main import COMMANDS, build_parser
+
+    *before, current = words
+    command = next((word for word in before if word in COMMANDS), None)
+    if command is None:
+        listed = (
+            list(COMMANDS.items()) if not current.startswith("-") else _flags(build_parser(None))
+        )
+        return _matching(listed, current), NO_FILES
+    parser = subparsers_of(build_parser(command))[command]
+    after = before[before.index(command) + 1 :]
+    nested = subparsers_of(parser)
+    actions: Candidates = []
+    while nested:
+        actions = [(name, each.description or "") for name, each in nested.items()]
+        if after and after[0] in nested:
+            parser, after = nested[after[0]], after[1:]
+            nested, actions = subparsers_of(parser), []
+        elif command in DEFAULT_ACTIONS:
+            # What follows may be an action, or already belong to the default one.
+            parser = nested[DEFAULT_ACTIONS[command][0]]
+            nested = {}
+        else:
+            return _matching(actions, current), NO_FILES
+    if after:
+        actions = []
+    found, bits = _below(parser, after, current, _Source(command, env, streams, reach))
+    return _matching([*actions, *found], current), bits
+
+
+def _matching(found: Iterable[tuple[str, str]], current: str) -> Candidates:
+    return [(text, said.rstrip(".")) for text, said in found if text.startswith(current)]
+
+
+def _flags(parser: argparse.ArgumentParser) -> Candidates:
+    return [
+        (option, action.help or "")
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS
+        for option in action.option_strings
+        if option.startswith("--")
+    ]
+
+
+def _below(
+    parser: argparse.ArgumentParser, after: list[str], current: str, source: _Source
+) -> tuple[Candidates, int]:
+    """Candidates for the next word of a command: a flag, a flag's value, or a name."""
+    flag, equals, _ = current.partition("=")
+    if current.startswith("-") and not equals:
+        return _flags(parser), NO_FILES
+    valued = {
+        option: action
+        for action in parser._actions
+        for option in action.option_strings
+        if action.nargs != 0
+    }
+    if equals and flag in valued:
+        found = _values(valued[flag], source)
+        return [(f"{flag}={text}", said) for text, said in found], NO_FILES
+    if after and after[-1] in valued:
+        action = valued[after[-1]]
+        bits = FILES if after[-1] in _FILE_FLAGS else NO_FILES
+        return _values(action, source), bits
+    given = _positionals(after, valued)
+    expected = [action for action in parser._actions if not action.option_strings]
+    if given < len(expected):
+        return _values(expected[given], source), NO_FILES
+    return [], NO_FILES
+
+
+def _positionals(after: Sequence[str], valued: dict[str, argparse.Action]) -> int:
+    """How many words stand for themselves: neither flags nor their values."""
+    count, skip = 0, False
+    for word in after:
+        if skip:
+            skip = False
+        elif word.startswith("-"):
+            skip = word in valued
+        else:
+            count += 1
+    return count
+
+
+def _values(action: argparse.Action, source: _Source) -> Candidates:
+    if action.choices is not None:
+        return [(str(choice), "") for choice in action.choices]
+    offer = source.offers().get(action.dest)
+    return offer() if offer is not None else []
+
+
+class _Source:
+    """Names the platform knows; none when it cannot be asked, for whatever reason."""
+
+    def __init__(self, command: str, env: Environment, streams: Streams, reach: Reach) -> None:
+        self._command = command
+        self._env = env
+        self._streams = streams
+        self._reach = reach
+
+    def offers(self) -> dict[str, Callable[[], Candidates]]:
+        named = {
+            "instances": self.instances,
+            "why": lambda: self.workloads() + self.instances(),
+            "logs": lambda: self.workloads() + self.instances(),
+        }
+        return {
+            "name": named.get(self._command, self.workloads),
+            "workload": self.workloads,
+            "city": self.cities,
+            "instance_type": self.types,
+            "health": lambda: [
+                (each, "") for each in ("available", "degraded", "unavailable", "unknown")
+            ],
+            "to_revision": self.revisions,
+            "revision": self.revisions,
+        }
+
+    def workloads(self) -> Candidates:
+        return [
+            (_name(item), state_words.health(item)) for item in self._list(WORKLOADS, NAMESPACE)
+        ]
+
+    def instances(self) -> Candidates:
+        found = self._list(INSTANCES, NAMESPACE)
+        return [(_name(item), state_words.instance_status(item)) for item in found]
+
+    def cities(self) -> Candidates:
+        from datum_compute.cli.queries import city_of
+
+        found = self._list(LOCATION_BINDINGS, "")
+        usable = [item for item in found if state_words.is_true(item, "Available")]
+        return [(city_of(item), _name(item)) for item in usable if city_of(item)]
+
+    def types(self) -> Candidates:
+        return [(full.partition("/")[2], full) for full in INSTANCE_TYPES]
+
+    def revisions(self) -> Candidates:
+        from datum_compute.cli.queries import HISTORY_PREFIX
+
+        found: Candidates = []
+        for item in self._list(CONFIG_MAPS, NAMESPACE):
+            if _name(item).startswith(HISTORY_PREFIX):
+                workload = _name(item).removeprefix(HISTORY_PREFIX)
+                found += [(number, workload) for number in item.get("data") or {}]
+        return sorted(found, key=lambda each: each[0].zfill(9), reverse=True)
+
+    def _list(self, resource: Any, namespace: str) -> list[dict[str, Any]]:
+        try:
+            return self._context().reader.list(resource, namespace)
+        except Exception:  # noqa: BLE001  # no candidates and no noise, whatever it was
+            return []
+
+    def _context(self) -> Context:
+        from datum_compute.cli.context import Context
+        from datum_compute.cli.main import build_parser
+
+        args = build_parser("cities").parse_args(["cities"])
+        return Context(self._env, self._streams, args, reach=self._reach)
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(item["metadata"]["name"])

@@ -1,0 +1,78 @@
+"""The token that datumctl gives to its plugins: its helper is asked for it, and asked again.
+
+``$DATUM_CREDENTIALS_HELPER auth get-token`` prints a token. It is asked when one is first
+needed, when a server refuses the last one, and when that has grown old: what watches for an
+hour opens a new watch every few minutes, and should not have to be refused first.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import datetime, timedelta
+
+from datum_compute.cli.errors import CommandError, usage
+from datum_compute.client.auth.credentials import ClientIdentity, is_token
+from datum_compute.env import Environment
+
+TIMEOUT_SECONDS = 30.0
+TOKEN_LIFETIME = timedelta(minutes=4)
+"""A guess: less than any token lives, and longer than most commands."""
+
+
+class HelperCredential:
+    def __init__(self, env: Environment) -> None:
+        helper = env.variable("DATUM_CREDENTIALS_HELPER")
+        if not helper:
+            raise usage("no credentials: DATUM_CREDENTIALS_HELPER is not set", "--token TOKEN")
+        self._env = env
+        self._command = [helper, "auth", "get-token"]
+        if session := env.variable("DATUM_SESSION"):
+            self._command += ["--session", session]
+        self._given: tuple[ClientIdentity, datetime] | None = None
+
+    def cached(self) -> ClientIdentity | None:
+        if self._given is None or self._env.now() - self._given[1] >= TOKEN_LIFETIME:
+            return None
+        return self._given[0]
+
+    async def fetch(self) -> ClientIdentity:
+        # The loop stands still for it: nothing of ours can go on without a token.
+        return self.fetch_blocking()
+
+    def fetch_blocking(self) -> ClientIdentity:
+        identity = ClientIdentity(self._ask())
+        self._given = identity, self._env.now()
+        return identity
+
+    def invalidate(self, identity: ClientIdentity) -> None:
+        if self._given is not None and self._given[0] == identity:
+            self._given = None
+
+    def _ask(self) -> str:
+        try:
+            done = subprocess.run(
+                self._command,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=True,
+                env=self._env.variables(),
+            )
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr or "").strip().splitlines()
+            why = said[-1] if said else f"it ended with {error.returncode}"
+            raise _no_token(why) from error
+        except OSError as error:
+            raise _no_token(f"{self._command[0]}: {error.strerror}") from error
+        except subprocess.SubprocessError as error:
+            raise _no_token(str(error)) from error
+        token = done.stdout.strip()
+        if not token or not is_token(token):
+            raise _no_token(f"{self._command[0]} gave none")
+        return token
+
+
+def _no_token(why: str) -> CommandError:
+    return CommandError(
+        f"asking for a token: {why}", code="CredentialFailed", hint="datumctl login"
+    )

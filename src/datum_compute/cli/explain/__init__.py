@@ -1,0 +1,1 @@
+"""What states, reasons and errors mean to a person, in words."""

@@ -1,0 +1,266 @@
+"""``describe``: everything there is to know about one workload or one instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from datum_compute.api.compute.reasons import explain
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
+from datum_compute.cli.explain import states
+from datum_compute.cli.explain.health import (
+    actor_advice,
+    assess_placements,
+    paragraphs,
+    placements_table,
+    suggested_commands,
+    workload_condition,
+    workload_paragraph,
+)
+from datum_compute.cli.explain.health import workload_health as health_of
+from datum_compute.cli.render.output import (
+    NONE,
+    age,
+    count,
+    painter,
+    precise_duration,
+    seconds_since,
+    show,
+    table,
+)
+
+Json = Mapping[str, Any]
+Fields = Sequence[tuple[str, str]]
+
+EVENTS_SHOWN = 10
+
+
+def describe_instance(context: Context) -> int:
+    name = context.args.name
+    found = queries.instance(context, name)
+    who = states.instance_identities([found], lambda: queries.deployments(context))[name]
+    happened = queries.newest_first(queries.events(context, "Instance", [name]))
+    state, message = states.instance_detail(found)
+    external, internal = states.instance_addresses(found)
+    view = {
+        "name": name,
+        "workload": who.workload,
+        "placement": who.placement,
+        "city": who.city,
+        "status": states.instance_status(found),
+        "statusDetail": state,
+        "message": message,
+        "externalIP": external,
+        "internalIP": internal,
+        "type": states.runtime_type(found["spec"]),
+        "instanceType": states.instance_type(found["spec"]),
+        "gates": states.gates(found),
+        "events": happened,
+        "object": found,
+    }
+    show(
+        context,
+        view,
+        as_table=lambda _: _instance_screen(context, found, view),
+        names=[f"instance/{name}"],
+    )
+    context.suggest(*_instance_steps(found, who.workload))
+    return 0
+
+
+def _instance_screen(context: Context, found: Json, view: Json) -> str:
+    now = context.env.now()
+    where = ", ".join(
+        part
+        for part in (
+            view["workload"],
+            f"placement {view['placement']}" if view["placement"] else "",
+            f"city {view['city']}" if view["city"] else "",
+        )
+        if part
+    )
+    fields = [
+        ("Instance", view["name"]),
+        ("Workload", where),
+        ("Status", view["statusDetail"]),
+        ("", view["message"]),
+        ("", _advice(found, now)),
+        ("Runtime", f"{view['type']}, {view['instanceType']}"),
+        *_containers(found["spec"]),
+        *_networks(found),
+        ("Gates", view["gates"]),
+        ("Created", f"{age(found['metadata']['creationTimestamp'], now)} ago"),
+    ]
+    return "\n\n".join(
+        (_fields(fields), conditions_table(found, now), events_section(view["events"]))
+    )
+
+
+def _advice(found: Json, now: datetime) -> str:
+    if states.is_true(found, "Ready"):
+        return ""
+    deepest = states.blocking_condition(found)
+    since = seconds_since(str(deepest.get("lastTransitionTime", "")), now) or 0
+    return actor_advice(explain(str(deepest.get("reason", ""))), since)
+
+
+def _instance_steps(found: Json, workload: str) -> list[str]:
+    if states.is_true(found, "Ready"):
+        return []
+    reason = str(states.blocking_condition(found).get("reason", ""))
+    why = f"datumctl-compute why {found['metadata']['name']}"
+    return [explain(reason).next_command(workload), why]
+
+
+def describe_workload(context: Context) -> int:
+    name = context.args.name
+    found = queries.workload(context, name)
+    rows = assess_placements(found, queries.deployments_of(context, found), context.env.now())
+    instances = queries.instances_of(context, name)
+    revision = queries.active_revision(context, found)
+    happened = queries.newest_first(
+        [
+            *queries.events(context, "Workload", [name]),
+            *queries.events(
+                context, "WorkloadDeployment", [r.row.deployment for r in rows if r.row.deployment]
+            ),
+            *queries.events(context, "Instance", [i["metadata"]["name"] for i in instances]),
+        ]
+    )
+    health, in_full = health_of(found, rows)
+    own = workload_condition(found, rows)
+    view = {
+        "name": name,
+        "project": context.target.project,
+        "image": states.image(found),
+        "instanceType": states.instance_type(found["spec"]["template"]["spec"]),
+        "revision": revision.value if revision else None,
+        "health": health,
+        "healthDetail": in_full,
+        "placements": [each.view() for each in rows],
+        "instances": [
+            {"name": each["metadata"]["name"], "status": states.instance_status(each)}
+            for each in instances
+        ],
+        "events": happened,
+        "object": found,
+    }
+    now = context.env.now()
+    made = f"{age(found['metadata']['creationTimestamp'], now)} ago"
+    head: Fields = [
+        ("Workload", name),
+        ("Project", context.target.project),
+        ("Health", view["healthDetail"]),
+        ("Revision", revision.describe(now).removeprefix("revision ") if revision else ""),
+        ("Created", made),
+        ("Type", view["instanceType"]),
+        *_containers(found["spec"]["template"]["spec"]),
+        *[("Network", network) for network in _network_names(found["spec"]["template"]["spec"])],
+    ]
+    rows_text = placements_table(rows, view["instanceType"], paint=painter(context))
+
+    def screen(_: bool) -> str:
+        parts = [
+            _fields(head),
+            "\n".join([rows_text, *paragraphs(rows), *workload_paragraph(own, now)]),
+            conditions_table(found, now),
+            _instances_table(context, instances),
+            events_section(happened),
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    show(context, view, as_table=screen, names=[f"workload/{name}"])
+    context.suggest(*suggested_commands(rows, name, own))
+    return 0
+
+
+def _instances_table(context: Context, instances: Sequence[Json]) -> str:
+    if not instances:
+        return ""
+    now = context.env.now()
+    rows = [
+        (
+            each["metadata"]["name"],
+            states.instance_addresses(each)[1],
+            age(each["metadata"]["creationTimestamp"], now),
+            states.instance_status(each),
+        )
+        for each in instances
+    ]
+    return table(("INSTANCE", "INTERNAL IP", "AGE", "STATUS"), rows, paint=painter(context))
+
+
+def _fields(fields: Fields) -> str:
+    """Titles and values in two columns; a value that is empty is left out."""
+    shown = [(title, value) for title, value in fields if value]
+    width = max((len(title) for title, _ in shown), default=0)
+    return "\n".join(f"{title.ljust(width)}   {value}" for title, value in shown)
+
+
+def _containers(spec: Json) -> list[tuple[str, str]]:
+    sandbox = (spec.get("runtime") or {}).get("sandbox") or {}
+    fields: list[tuple[str, str]] = []
+    containers = sandbox.get("containers") or []
+    for each in containers:
+        suffix = f" ({each['name']})" if len(containers) > 1 else ""
+        fields.append((f"Image{suffix}", str(each.get("image", NONE))))
+        for key in ("command", "args"):
+            fields.append((f"{key.capitalize()}{suffix}", " ".join(each.get(key) or [])))
+        ports = [f"{p['port']}/{p.get('protocol', 'TCP').lower()}" for p in each.get("ports") or []]
+        fields.append((f"Ports{suffix}", ", ".join(ports)))
+        # Values may be secret; which variables there are is not.
+        variables = [str(variable.get("name", "")) for variable in each.get("env") or []]
+        fields.append((f"Env{suffix}", ", ".join(variables)))
+    return fields
+
+
+def _network_names(spec: Json) -> list[str]:
+    interfaces = spec.get("networkInterfaces") or []
+    return [str((each.get("network") or {}).get("name", NONE)) for each in interfaces]
+
+
+def _networks(found: Json) -> list[tuple[str, str]]:
+    assigned = (found.get("status") or {}).get("networkInterfaces") or []
+    fields = []
+    for number, network in enumerate(_network_names(found["spec"])):
+        addresses = (assigned[number].get("assignments") or {}) if number < len(assigned) else {}
+        internal = addresses.get("networkIP") or NONE
+        external = addresses.get("externalIP") or NONE
+        fields.append(("Network", f"{network}: internal {internal}, external {external}"))
+    return fields
+
+
+def conditions_table(found: Json, now: datetime) -> str:
+    conditions = (found.get("status") or {}).get("conditions") or []
+    if not conditions:
+        return "No controller has reported yet."
+    rows = [
+        (
+            str(each.get("type", "")),
+            str(each.get("status", "")),
+            str(each.get("reason", "")),
+            _since(each, now),
+            states.clean_message(str(each.get("message", ""))),
+        )
+        for each in conditions
+    ]
+    return table(("CONDITION", "IS", "REASON", "SINCE", "MESSAGE"), rows)
+
+
+def _since(condition: Json, now: datetime) -> str:
+    seconds = seconds_since(str(condition.get("lastTransitionTime", "")), now)
+    return NONE if seconds is None else precise_duration(seconds)
+
+
+def events_section(events: Sequence[Json]) -> str:
+    if not events:
+        return "No events in the last hour."
+    rows = [
+        (each["age"], each["type"], each["reason"], f"x{each['count']}", each["message"])
+        for each in events[:EVENTS_SHOWN]
+    ]
+    text = table(("EVENT", "TYPE", "REASON", "COUNT", "MESSAGE"), rows)
+    more = len(events) - EVENTS_SHOWN
+    return f"{text}\nand {count(more, 'older event')}" if more > 0 else text

@@ -1,0 +1,223 @@
+"""Where a workload stands, row by row, and why a row is not where it should be.
+
+Shared by ``status``, ``workloads describe`` and ``why``. The rows and what is in their way
+come from :mod:`datum_compute.decisions.rollout`; what a reason means to a person from
+:mod:`datum_compute.api.compute.reasons`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from datum_compute.api.compute.reasons import Actor, Explanation, explain
+from datum_compute.api.typed import Any, NamedTuple
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import Paint, duration, precise_duration, seconds_since, table
+from datum_compute.decisions.rollout import BlockingReason, Row, decide_rollout
+
+Json = Mapping[str, Any]
+
+HEADER = ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE")
+STALE = "CellUnreachable"
+
+
+class PlacementHealth(NamedTuple):
+    """One placement in one city."""
+
+    row: Row
+    seconds: float | None
+    """How long the reason has stood, where it is known."""
+
+    @property
+    def blocking_reason(self) -> BlockingReason | None:
+        """What is in the way: of a row that is not done, or of what is known about it."""
+        blocker = self.row.blocking_reason
+        if blocker is None or (self.row.done and blocker.reason != STALE):
+            return None
+        return blocker
+
+    @property
+    def stale(self) -> bool:
+        return self.row.blocking_reason is not None and self.row.blocking_reason.reason == STALE
+
+    @property
+    def explanation(self) -> Explanation | None:
+        return explain(self.blocking_reason.reason) if self.blocking_reason is not None else None
+
+    @property
+    def note(self) -> str:
+        """What a table adds to the row."""
+        if self.row.removing:
+            return "being removed"
+        if self.stale:
+            return f"last report {duration(self.seconds or 0)} ago"
+        if self.blocking_reason is not None:
+            return "blocked" if self.blocking_reason.needs_action else "waiting"
+        return "" if self.row.done else self.row.phase().lower()
+
+    @property
+    def cause(self) -> str:
+        """``Failed (image unavailable)``: what kind of trouble, in a few words."""
+        blocker, explanation = self.blocking_reason, self.explanation
+        if blocker is None or explanation is None:
+            return ""
+        if blocker.terminal:
+            return f"Failed ({explanation.summary})"
+        return f"{'Blocked' if blocker.needs_action else 'Waiting'} ({explanation.summary})"
+
+    def paragraph(self) -> list[str]:
+        """Why the row is not as wanted, for people; empty where it is."""
+        blocker, explanation = self.blocking_reason, self.explanation
+        if blocker is None or explanation is None:
+            return []
+        since = f" since {precise_duration(self.seconds)}" if self.seconds is not None else ""
+        if self.stale:
+            first = f"The cell does not answer{since}."
+            told = (
+                "Its instances keep running; what you change now reaches it when it is back."
+                if self.row.replicas
+                else "What you change now reaches it when it is back."
+            )
+        else:
+            first, told = f"{self.cause}{since}", states.clean_message(blocker.message)
+        return [first, *([told] if told else []), actor_advice(explanation, self.seconds or 0)]
+
+    def view(self) -> dict[str, Any]:
+        row = self.row
+        view: dict[str, Any] = {
+            "placement": row.placement,
+            "city": row.city,
+            "ready": row.ready,
+            "upToDate": row.updated,
+            "desired": row.target,
+            "state": "stale" if self.stale else self.note or "done",
+        }
+        if self.blocking_reason is not None and self.explanation is not None:
+            view["reason"] = self.blocking_reason.reason
+            view["message"] = states.clean_message(self.blocking_reason.message)
+            view["since"] = self.blocking_reason.since
+            view["whoCanAct"] = actor_name(self.explanation.actor_after(self.seconds or 0))
+        return view
+
+
+def actor_advice(explanation: Explanation, seconds: float) -> str:
+    said = advice(explanation, seconds)
+    if explanation.actor_after(seconds) is Actor.USER:
+        return f"You can act: {said[0].lower()}{said[1:]}"
+    return said
+
+
+def advice(explanation: Explanation, seconds: float) -> str:
+    """What whoever can act does about it."""
+    if explanation.actor_after(seconds) is Actor.PLATFORM and not explanation.blocks:
+        return "It lasts longer than usual, so the platform team should look."
+    return explanation.advice
+
+
+def actor_name(actor: Actor) -> str:
+    """For programs: one word."""
+    return {Actor.USER: "user", Actor.PLATFORM: "platform"}.get(actor, "nobody")
+
+
+def assess_placements(
+    workload: Json, deployments: Sequence[Json], now: datetime
+) -> list[PlacementHealth]:
+    rows = decide_rollout(workload, deployments).rows
+    return [
+        PlacementHealth(
+            row, seconds_since(row.blocking_reason.since, now) if row.blocking_reason else None
+        )
+        for row in rows
+    ]
+
+
+def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> tuple[str, str]:
+    """A word for a workload and the same in full, by its own status; by its rows where that
+    has not yet counted what they report."""
+    status = workload.get("status") or {}
+    lagging = status.get("readyReplicas", 0) < sum(each.row.ready for each in found)
+    if lagging and found and all(each.row.done for each in found):
+        return "Available", states.ALL_AVAILABLE
+    return states.health(workload), states.health_detail(workload, worst_cause(found))
+
+
+def worst_cause(found: Sequence[PlacementHealth]) -> str:
+    """In a few words, what is most in the way of a workload."""
+    blockers = [(each.blocking_reason, each.explanation) for each in found]
+    known = [(b, e) for b, e in blockers if b is not None and e is not None]
+    if not known:
+        return ""
+    _, explanation = max(known, key=lambda pair: (pair[0].terminal, pair[0].needs_action))
+    return explanation.summary
+
+
+def placements_table(
+    found: Sequence[PlacementHealth],
+    instance_type: str,
+    *,
+    headers: bool = True,
+    paint: Paint | None,
+) -> str:
+    noted = any(each.note for each in found)
+    rows = [
+        (
+            each.row.placement,
+            each.row.city,
+            f"{each.row.ready}/{each.row.target}",
+            f"{each.row.updated}/{each.row.target}",
+            str(each.row.target),
+            instance_type,
+            *((each.note,) if noted else ()),
+        )
+        for each in found
+    ]
+    header = (*HEADER, "") if noted else HEADER
+    return table(header, rows, headers=headers, paint=paint)
+
+
+def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:
+    """A paragraph for each row that is not as wanted, headed by its city."""
+    several = len({each.row.placement for each in found}) > 1
+    lines: list[str] = []
+    for each in found:
+        told = each.paragraph()
+        if not told:
+            continue
+        where = f"{each.row.placement}/{each.row.city}" if several else each.row.city
+        lines += ["", f"{where}  {told[0]}"]
+        lines += [" " * (len(where) + 2) + line for line in told[1:]]
+    return lines
+
+
+def workload_condition(workload: Json, found: Sequence[PlacementHealth]) -> Json:
+    """The workload's own condition, where it is not available for a reason no row tells."""
+    if (
+        any(each.blocking_reason for each in found)
+        or workload_health(workload, found)[0] != "Unavailable"
+    ):
+        return {}
+    return states.condition(workload, "Available")
+
+
+def workload_paragraph(cause: Json, now: datetime) -> list[str]:
+    if not cause:
+        return []
+    seconds = seconds_since(str(cause.get("lastTransitionTime", "")), now) or 0
+    told = states.clean_message(str(cause.get("message", "")))
+    return ["", *([told] if told else []), actor_advice(explain(str(cause.get("reason"))), seconds)]
+
+
+def suggested_commands(found: Sequence[PlacementHealth], workload: str, own: Json) -> list[str]:
+    """Commands that fit the causes; the last one explains. ``own`` is the workload's own."""
+    steps = [
+        each.explanation.next_command(workload)
+        for each in found
+        if each.explanation is not None
+        and each.blocking_reason is not None
+        and each.blocking_reason.needs_action
+    ]
+    if own:
+        steps.append(explain(str(own.get("reason"))).next_command(workload))
+    wrong = own or any(each.blocking_reason for each in found)
+    return [*steps, f"datumctl-compute why {workload}"] if wrong else []

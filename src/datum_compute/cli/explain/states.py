@@ -1,0 +1,256 @@
+"""Words for the states of objects, read from the objects as plain JSON.
+
+The rules are those of the API: one condition per level says why something is not there
+(an Instance's ``Ready``, a WorkloadDeployment's ``ReplicasReady``, a Workload's
+``Available``), and an Instance's workload and city come from its own labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from datum_compute.api.typed import Any, NamedTuple, Protocol
+
+Json = Mapping[str, Any]
+
+API_PREFIX = "compute.datumapis.com/"
+FAILURES = {
+    "ImageUnavailable": "image unavailable",
+    "InstanceCrashing": "crashing",
+    "ConfigurationError": "configuration error",
+}
+ALL_AVAILABLE = "Available — all placements at desired replicas"
+QUOTA = {"QuotaExceeded": "quota exceeded", "ValidationFailed": "quota validation failed"}
+
+
+def condition(obj: Json, kind: str) -> Json:
+    """The condition of this type; an empty one when the object does not have it."""
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c.get("type") == kind), {})
+
+
+def is_true(obj: Json, kind: str) -> bool:
+    return condition(obj, kind).get("status") == "True"
+
+
+def label(obj: Json, name: str) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(API_PREFIX + name, ""))
+
+
+def instance_status(instance: Json) -> str:
+    if is_true(instance, "Ready"):
+        return "Available"
+    granted = condition(instance, "QuotaGranted")
+    if granted.get("status") == "False":
+        return f"Pending ({QUOTA.get(granted.get('reason', ''), 'quota unavailable')})"
+    if granted.get("status") == "Unknown":
+        return "Pending (quota evaluation)"
+    for kind in ("Programmed", "Available"):
+        found = condition(instance, kind)
+        if found.get("status") != "True" and found.get("reason") in FAILURES:
+            return f"Failed ({FAILURES[found['reason']]})"
+    programmed = condition(instance, "Programmed")
+    if programmed.get("status") != "True" and programmed.get("reason") in (
+        "PendingProgramming",
+        "ProgrammingInProgress",
+    ):
+        return "Starting"
+    reason = condition(instance, "Ready").get("reason")
+    return f"Pending ({reason})" if reason else "Pending"
+
+
+def instance_detail(instance: Json) -> tuple[str, str]:
+    """The state in full, as a description shows it, and the message that goes with it."""
+    status = instance_status(instance)
+    if status in ("Available", "Starting"):
+        return status, ""
+    deepest = blocking_condition(instance)
+    message = clean_message(str(deepest.get("message", "")))
+    if status == "Pending (quota exceeded)":
+        return "Not available — quota exceeded", message
+    if status.startswith("Failed"):
+        from datum_compute.api.compute.reasons import explain  # lists never come here
+
+        said = explain(str(deepest.get("reason", ""))).summary
+        said = "instance crashing" if said == "crashing" else said
+        return f"Not available — {said}", message
+    inner = status.partition("(")[2].removesuffix(")")
+    return (f"Pending — {inner}" if inner else "Pending"), message
+
+
+def blocking_condition(instance: Json) -> Json:
+    """The condition of an Instance that explains most: what quota says while it is asked,
+    what the provider says of a failure, and else the rollup."""
+    granted = condition(instance, "QuotaGranted")
+    if granted.get("status") == "False" and not is_true(instance, "Ready"):
+        return granted
+    for kind in ("Programmed", "Available"):
+        found = condition(instance, kind)
+        if found.get("status") != "True" and found.get("reason") in FAILURES:
+            return found
+    ready = condition(instance, "Ready")
+    waits = granted.get("status") == "Unknown" and ready.get("reason") == "SchedulingGatesPresent"
+    return granted if waits and _gates(instance) == ["Quota"] else ready
+
+
+def _gates(instance: Json) -> list[str]:
+    controller = (instance.get("spec") or {}).get("controller") or {}
+    return [str(gate.get("name", "")) for gate in controller.get("schedulingGates") or []]
+
+
+def gates(instance: Json) -> str:
+    return ", ".join(_gates(instance)) or "none"
+
+
+def instance_footer(statuses: list[str]) -> str:
+    available = statuses.count("Available")
+    failed = sum(status.startswith("Failed") for status in statuses)
+    pending = len(statuses) - available - failed
+    noun = "instance" if len(statuses) == 1 else "instances"
+    return f"{len(statuses)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
+
+
+def instance_addresses(instance: Json) -> tuple[str, str]:
+    """External and internal address, each a dash while there is none."""
+    interfaces = (instance.get("status") or {}).get("networkInterfaces") or [{}]
+    assigned = interfaces[0].get("assignments") or {}
+    return assigned.get("externalIP") or "—", assigned.get("networkIP") or "—"
+
+
+class InstanceIdentity(NamedTuple):
+    """Whose an Instance is, and where."""
+
+    workload: str
+    placement: str
+    city: str
+
+
+def instance_identities(
+    instances: Iterable[Json], deployments: Callable[[], Iterable[Json]]
+) -> dict[str, InstanceIdentity]:
+    """By name: from an Instance's own labels, else from the deployment its label names, else
+    from its name without the ordinal. Never by a UID, which differs from plane to plane.
+
+    ``deployments`` is asked only when some Instance does not say it all itself.
+    """
+    found: dict[str, InstanceIdentity] = {}
+    by_name: dict[str, Json] | None = None
+    for instance in instances:
+        own = InstanceIdentity(*(label(instance, key) for key in _IDENTITY_LABELS))
+        if not all((own.workload, own.placement, own.city)):
+            if by_name is None:
+                by_name = {each["metadata"]["name"]: each for each in deployments()}
+            own = _completed(instance, own, by_name)
+        found[instance["metadata"]["name"]] = own
+    return found
+
+
+_IDENTITY_LABELS = ("workload-name", "placement-name", "city-code")
+
+
+def _completed(
+    instance: Json, own: InstanceIdentity, deployments: Mapping[str, Json]
+) -> InstanceIdentity:
+    without_ordinal = str(instance["metadata"]["name"]).rpartition("-")[0]
+    named = label(instance, "workload-deployment-name") or without_ordinal
+    spec = deployments.get(named, {}).get("spec") or {}
+    workload = (spec.get("workloadRef") or {}).get("name") or without_ordinal
+    return InstanceIdentity(
+        own.workload or str(workload),
+        own.placement or str(spec.get("placementName", "")),
+        own.city or str(spec.get("cityCode", "")),
+    )
+
+
+def ordinal(instance: Json) -> int:
+    text = label(instance, "instance-index") or str(instance["metadata"]["name"]).rpartition("-")[2]
+    return int(text) if text.isdecimal() else -1
+
+
+def runtime_type(spec: Json) -> str:
+    return "vm" if (spec.get("runtime") or {}).get("virtualMachine") else "sandbox"
+
+
+def instance_type(spec: Json) -> str:
+    resources = (spec.get("runtime") or {}).get("resources") or {}
+    return str(resources.get("instanceType", "—")).removeprefix("datumcloud/")
+
+
+def image(workload: Json) -> str:
+    """The image of the first container; a dash for a virtual machine."""
+    runtime = workload["spec"]["template"]["spec"].get("runtime") or {}
+    containers = (runtime.get("sandbox") or {}).get("containers") or [{}]
+    return str(containers[0].get("image", "—"))
+
+
+def health(workload: Json) -> str:
+    """``Available``, ``Degraded``, ``Unavailable`` or ``Unknown``."""
+    status = workload.get("status") or {}
+    available = condition(workload, "Available").get("status")
+    if available not in ("True", "False") or status.get("observedGeneration") is None:
+        return "Unknown"
+    if available == "False":
+        return "Unavailable"
+    return "Degraded" if status.get("readyReplicas", 0) < desired(workload) else "Available"
+
+
+def desired(workload: Json) -> int:
+    """How many Instances a workload is to have. What is reported leaves out cities without
+    a deployment, so the spec counts; where a controller may want more, its word too."""
+    placements = (workload.get("spec") or {}).get("placements") or []
+    settings = [placement.get("scaleSettings") or {} for placement in placements]
+    wish = sum(
+        int(setting.get("minReplicas", 0)) * len(placement.get("cityCodes") or [])
+        for placement, setting in zip(placements, settings, strict=True)
+    )
+    if any(setting.get("maxReplicas") is not None for setting in settings):
+        return max(wish, int((workload.get("status") or {}).get("desiredReplicas", 0)))
+    return wish
+
+
+def health_detail(workload: Json, cause: str = "") -> str:
+    """Health with the reason in words; ``cause`` is what a reader of the deployments knows."""
+    found = health(workload)
+    if found == "Available":
+        return ALL_AVAILABLE
+    if found == "Unknown":
+        return "Unknown — no controller has reported yet"
+    status = workload.get("status") or {}
+    if found == "Degraded":
+        missing = desired(workload) - status.get("readyReplicas", 0)
+        noun = "instance" if missing == 1 else "instances"
+        return f"Degraded — {missing} {noun} below desired count"
+    from datum_compute.api.compute.reasons import explain
+
+    reason = str(condition(workload, "Available").get("reason", ""))
+    return (
+        f"Unavailable — {cause or (explain(reason).summary if reason else 'no reason was given')}"
+    )
+
+
+class HasReason(Protocol):
+    """Something with a reason, and maybe a sentence about it."""
+
+    @property
+    def reason(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+def one_line_reason(why: HasReason) -> str:
+    """The sentence, or else the reason, on one line and without the API's prefix."""
+    return clean_message(why.message or why.reason)
+
+
+_PREFIX = re.compile(rf"(?<![\w.-]){re.escape(API_PREFIX)}")
+
+
+def clean_message(text: str) -> str:
+    """On one line and without the API's prefix, where that stands for itself."""
+    return " ".join(_PREFIX.sub("", text).split())
+
+
+def replicas(workload: Json, counter: str) -> str:
+    """``ready/desired`` or the like."""
+    return f"{(workload.get('status') or {}).get(counter, 0)}/{desired(workload)}"

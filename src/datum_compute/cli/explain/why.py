@@ -1,0 +1,328 @@
+"""The chain behind ``why``: workload, placement, city, instance, and the deepest condition.
+
+Each level is read once. The worst row of the workload leads on to the instance of that row
+that explains most; what its deepest condition says is what the answer is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from datum_compute.api.compute.reasons import CATALOGUE, explain
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, not_found, with_program_name
+from datum_compute.cli.explain import states
+from datum_compute.cli.explain.health import (
+    PlacementHealth,
+    actor_name,
+    advice,
+    assess_placements,
+    workload_health,
+)
+from datum_compute.cli.render.output import duration, precise_duration, seconds_since, show
+from datum_compute.cli.tables import INSTANCES, NAMESPACE
+from datum_compute.decisions.rollout import TERMINAL_REASONS
+
+Json = Mapping[str, Any]
+
+EVENTS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One level of the chain."""
+
+    kind: str
+    name: str
+    state: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """What it all comes down to."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    seconds: float | None
+
+    @staticmethod
+    def of(condition: Json, now: datetime) -> RootCause:
+        since = str(condition.get("lastTransitionTime", ""))
+        return RootCause(
+            str(condition.get("type", "")),
+            str(condition.get("status", "")),
+            str(condition.get("reason", "")),
+            states.clean_message(str(condition.get("message", ""))),
+            seconds_since(since, now),
+        )
+
+    def describe(self) -> list[str]:
+        usual = explain(self.reason).usual_seconds
+        head = f"{self.type}={self.status}" if self.type else self.reason
+        if self.seconds is not None:
+            head += f" since {precise_duration(self.seconds)}"
+        if usual is not None:
+            head += f", usually lasts under {duration(usual)}"
+        return [head, *([self.message] if self.message else [])]
+
+
+def explain_name(context: Context) -> int:
+    name = context.args.name
+    try:
+        workload = queries.workload(context, name)
+    except CommandError as error:
+        if error.exit_code is not Exit.NOT_FOUND:
+            raise
+        return _explain_instance(context, _instance(context, name))
+    return _explain_workload(context, workload)
+
+
+def _instance(context: Context, name: str) -> dict[str, Any]:
+    try:
+        return queries.instance(context, name)
+    except CommandError as error:
+        if error.exit_code is not Exit.NOT_FOUND:
+            raise
+        hint = "datumctl-compute workloads"
+        project = context.target.project
+        raise not_found("workload or instance", name, project, hint) from None
+
+
+def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
+    name = workload["metadata"]["name"]
+    now = context.env.now()
+    deployments = queries.deployments_of(context, workload)
+    found = assess_placements(workload, deployments, now)
+    links = [Link("workload", name, workload_health(workload, found)[0])]
+    worst = _worst(found)
+    if worst is None:
+        cause = None
+        if links[0].state not in ("Available", "Degraded"):
+            cause = RootCause.of(
+                states.condition(workload, "Available") or {"reason": "Pending"}, now
+            )
+        return _answer(context, links, cause, workload, name, [("Workload", name)])
+    links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
+    cause = _cause_of(worst, deployments, now)
+    instance = None
+    if worst.row.deployment and not worst.stale:
+        instance = _blamed(context, worst.row.deployment)
+    if instance is not None:
+        links.append(_instance_link(instance))
+        cause = RootCause.of(states.blocking_condition(instance), now)
+    about = [("Workload", name), ("WorkloadDeployment", worst.row.deployment)]
+    about += [("Instance", instance["metadata"]["name"])] if instance is not None else []
+    return _answer(context, links, cause, workload, name, about)
+
+
+def _explain_instance(context: Context, instance: dict[str, Any]) -> int:
+    name = instance["metadata"]["name"]
+    who = states.instance_identities([instance], lambda: queries.deployments(context))[name]
+    links = [
+        Link("workload", who.workload),
+        Link("placement", who.placement),
+        Link("city", who.city),
+        _instance_link(instance),
+    ]
+    links = [link for link in links if link.name]
+    cause = None
+    if not states.is_true(instance, "Ready"):
+        deepest = states.blocking_condition(instance) or {"reason": "Pending"}
+        cause = RootCause.of(deepest, context.env.now())
+    return _answer(context, links, cause, instance, who.workload, [("Instance", name)])
+
+
+def _instance_link(instance: Json) -> Link:
+    return Link("instance", instance["metadata"]["name"], states.instance_status(instance))
+
+
+def _worst(found: Sequence[PlacementHealth]) -> PlacementHealth | None:
+    """The row most worth a look: failed, blocked, on its way, or only out of sight."""
+    wrong = [each for each in found if each.blocking_reason is not None or not each.row.done]
+    if not wrong:
+        return None
+
+    def weight(each: PlacementHealth) -> tuple[bool, bool, bool]:
+        blocker = each.blocking_reason
+        if blocker is None:
+            return False, False, not each.row.removing
+        return blocker.terminal, blocker.needs_action, not each.stale
+
+    return max(wrong, key=weight)
+
+
+def _city_link(worst: PlacementHealth, deployments: Sequence[Json]) -> Link:
+    row = worst.row
+    state = f"{row.ready} of {row.target} ready"
+    if row.removing:
+        return Link("city", row.city, f"{row.replicas} still there", "being removed")
+    if not row.deployment:
+        return Link("city", row.city, state, "not begun")
+    deployment = _named(deployments, row.deployment)
+    location = ((deployment.get("status") or {}).get("location") or {}).get("name", "")
+    cell = f"cell {location}" if location else ""
+    if worst.stale:
+        cell = f"{cell or 'cell'}, last report {duration(worst.seconds or 0)} ago"
+    return Link("city", row.city, state, cell)
+
+
+def _named(deployments: Sequence[Json], name: str) -> Json:
+    return next((each for each in deployments if each["metadata"]["name"] == name), {})
+
+
+def _cause_of(worst: PlacementHealth, deployments: Sequence[Json], now: datetime) -> RootCause:
+    blocker = worst.blocking_reason
+    if blocker is None:
+        return RootCause("", "", "ProvisioningInstances", worst.note, None)
+    deployment = _named(deployments, worst.row.deployment)
+    for kind in ("Scheduled", "CellReachable", "ReplicasReady"):
+        condition = states.condition(deployment, kind)
+        if condition and condition.get("reason") == blocker.reason:
+            return RootCause.of(condition, now)
+    return RootCause("", "", blocker.reason, states.clean_message(blocker.message), worst.seconds)
+
+
+def _blamed(context: Context, deployment: str) -> dict[str, Any] | None:
+    """The unready Instance of a deployment that explains most."""
+    selector = f"{states.API_PREFIX}workload-deployment-name={deployment}"
+    found = context.reader.list(INSTANCES, NAMESPACE, label_selector=selector)
+    unready = [each for each in found if not states.is_true(each, "Ready")]
+
+    def weight(each: Json) -> tuple[bool, bool, int]:
+        reason = str(states.blocking_condition(each).get("reason", ""))
+        return reason in TERMINAL_REASONS, explain(reason).blocks, -states.ordinal(each)
+
+    return max(unready, key=weight, default=None)
+
+
+def _answer(
+    context: Context,
+    links: Sequence[Link],
+    cause: RootCause | None,
+    subject: dict[str, Any],
+    workload: str,
+    about: Sequence[tuple[str, str]],
+) -> int:
+    kind = links[0].kind if links[-1].kind != "instance" else "instance"
+    kind = str(subject.get("kind") or kind).lower()
+    name = subject["metadata"]["name"]
+    events = _distinct(
+        [
+            each
+            for kind_, named in about
+            if named
+            for each in queries.events(context, kind_, [named])
+        ]
+    )
+    view = _view(name, kind, links, cause, workload, events)
+    view["object"] = subject
+    show(
+        context,
+        view,
+        as_table=lambda _: _screen(links, cause, view, events, context.program),
+        names=[f"{kind}/{name}"],
+    )
+    return 0
+
+
+def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What several levels of the chain say alike is said once."""
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for each in queries.newest_first(events):
+        found.setdefault((each["type"], each["reason"], each["message"]), each)
+    return list(found.values())
+
+
+def _view(
+    name: str,
+    kind: str,
+    links: Sequence[Link],
+    cause: RootCause | None,
+    workload: str,
+    events: Sequence[Json],
+) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "state": "Available" if cause is None else links[-1].state or links[0].state,
+        "chain": [
+            {"kind": link.kind, "name": link.name, "state": link.state, "note": link.note}
+            for link in links
+        ],
+    }
+    if cause is None:
+        return view
+    explanation = explain(cause.reason)
+    seconds = cause.seconds or 0
+    return view | {
+        "condition": cause.type,
+        "reason": cause.reason,
+        "message": cause.message,
+        "sinceSeconds": None if cause.seconds is None else int(cause.seconds),
+        "usuallyUnderSeconds": explanation.usual_seconds,
+        "whoCanAct": actor_name(explanation.actor_after(seconds)),
+        "advice": advice(explanation, seconds),
+        "next": explanation.next_command(workload),
+        "events": list(events),
+    }
+
+
+def _screen(
+    links: Sequence[Link],
+    cause: RootCause | None,
+    view: Json,
+    events: Sequence[Json],
+    program: str,
+) -> str:
+    if cause is None:
+        last = links[-1]
+        return f"{last.kind} {last.name}   Available"
+    lines = _tree(links)
+    indent = " " * (3 * max(1, len(links) - 1))
+    lines += [indent + text for text in cause.describe()]
+    explanation = explain(cause.reason)
+    lines.append(f"Who can act   {explanation.actor_after(cause.seconds or 0)}")
+    if view["advice"]:
+        lines.append(f"              {view['advice']}")
+    lines += _event_lines(events)
+    if view["next"]:
+        lines.append(f"Next          {with_program_name(view['next'], program)}")
+    if cause.reason not in CATALOGUE:
+        lines.append(f"Reason        {cause.reason}")
+    return "\n".join(lines)
+
+
+def _tree(links: Sequence[Link]) -> list[str]:
+    titles = []
+    for depth, link in enumerate(links):
+        branch = " " * (3 * (depth - 1)) + "└─ " if depth else ""
+        title = link.name if link.kind == "instance" else f"{link.kind} {link.name}"
+        titles.append(branch + title)
+    width = max(map(len, titles))
+    states = max(len(link.state) for link in links)
+    return [
+        f"{title.ljust(width)}   {link.state.ljust(states)}   {link.note}".rstrip()
+        for title, link in zip(titles, links, strict=True)
+    ]
+
+
+def _event_lines(events: Sequence[Json]) -> list[str]:
+    shown = events[:EVENTS_SHOWN]
+    if not shown:
+        return ["Events        none in the last hour"]
+    ages = max(len(each["age"]) for each in shown)
+    types = max(len(each["type"]) for each in shown)
+    reasons = max(len(each["reason"]) for each in shown)
+    lines = [
+        f"{each['age'].ljust(ages)}   {each['type'].ljust(types)}   "
+        f"{each['reason'].ljust(reasons)}   x{each['count']}   {each['message']}".rstrip()
+        for each in shown
+    ]
+    return [("Events        " if i == 0 else " " * 14) + line for i, line in enumerate(lines)]

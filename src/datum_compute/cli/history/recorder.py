@@ -1,0 +1,139 @@
+"""Changing a workload so that its history tells of it.
+
+The spec goes out with a note of the change; then the entry is appended. A history that
+cannot be written is no reason to fail a change that was made: the person is told, and the
+next command that can makes up for it from the note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.context import Context
+from datum_compute.cli.explain import client_errors
+from datum_compute.cli.history.config_map import ConfigMapHistory
+from datum_compute.cli.history.entries import (
+    Entry,
+    Revisions,
+    change_annotation,
+    entry_from_annotation,
+    missing_entry,
+    new_entry,
+)
+from datum_compute.cli.history.protocol import History
+from datum_compute.cli.history.spec_patch import change_spec
+from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.tables import NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.reviews import who_am_i
+
+Json = Mapping[str, Any]
+Workload = dict[str, Any]
+
+
+class Recorder:
+    def __init__(self, context: Context, client: ApiClient) -> None:
+        self._context = context
+        self._client = client
+        self.history: History = ConfigMapHistory(client, context.env)
+        self._actor: str | None = None
+
+    async def revisions(self, workload: Json) -> Revisions:
+        """What is known; nothing where the history may not be read."""
+        try:
+            return await self.history.read(workload)
+        except errors.StatusError:
+            return Revisions()
+
+    async def entry(self, spec: Json, changes: str) -> Entry:
+        """For a change that is about to be made, by us, now."""
+        message = getattr(self._context.args, "message", None) or ""
+        return new_entry(
+            spec,
+            now=self._context.env.now(),
+            changes=changes,
+            actor=await self.actor(),
+            message=message,
+        )
+
+    async def actor(self) -> str:
+        """Who the server says we are; nobody where it does not."""
+        if self._actor is None:
+            try:
+                self._actor = (await who_am_i(self._client)).username
+            except (errors.StatusError, errors.Malformed):
+                self._actor = ""
+        return self._actor
+
+    async def create(self, wanted: Json, entry: Entry) -> Workload:
+        metadata = wanted["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), **change_annotation(entry)}
+        body = {**wanted, "metadata": {**metadata, "annotations": annotations}}
+        return to_dict(await self._client.create(compute.WORKLOADS, body, NAMESPACE))
+
+    async def change(
+        self, live: Json, spec: Json, entry: Entry, *, metadata: Json | None = None
+    ) -> Workload:
+        """``metadata`` has the labels and annotations it shall have; those it has stay. What
+        happened to ``live`` that no entry tells of is recorded first."""
+        await self._catch_up(live)
+        wanted = metadata or live["metadata"]
+        return to_dict(
+            await change_spec(
+                self._client,
+                live,
+                spec,
+                labels=wanted.get("labels") or {},
+                annotations={**(wanted.get("annotations") or {}), **change_annotation(entry)},
+            )
+        )
+
+    async def _catch_up(self, live: Json) -> None:
+        try:
+            revisions = await self.history.read(live)
+            if missing_entry(revisions, live, self._context.env.now()) is not None:
+                await self.history.record(live, None, before=live)
+        except errors.StatusError:
+            pass  # it is tried again with the change itself, and told then
+
+    async def record(self, before: Json | None, written: Workload, entry: Entry) -> int | None:
+        """The number the change has now, if it could be recorded."""
+        stored = replace(entry, spec=written["spec"])
+        return await self._recorded(written, stored, before)
+
+    async def finish(self, live: Workload) -> int | None:
+        """Record what a command of ours wrote and did not live to record; what others have
+        changed is left for the next change."""
+        revisions = await self.revisions(live)
+        now = self._context.env.now()
+        if revisions.active is not None and missing_entry(revisions, live, now) is None:
+            return revisions.number
+        if entry_from_annotation(live, now) is None:
+            return None
+        return await self._recorded(live, None, live)
+
+    async def _recorded(
+        self, workload: Workload, entry: Entry | None, before: Json | None
+    ) -> int | None:
+        try:
+            return (await self.history.record(workload, entry, before=before)).number or None
+        except errors.ClientError as error:
+            self._context.say(
+                "Warning: the change is made, but the history does not tell of it yet: "
+                f"{client_errors.to_command_error(error).message}"
+            )
+            return None
+
+
+def revision_numbers(revisions: Revisions, live: Json) -> str:
+    """``revision #3 → #4``: what a change of ``live`` will be, and what it is now."""
+    active = revisions.active
+    if active is None:
+        return "first recorded revision"
+    if not active.matches_spec(live["spec"]):  # another entry will come between
+        return f"revision #{active.rev + 1} → #{active.rev + 2}"
+    return f"revision #{active.rev} → #{active.rev + 1}"

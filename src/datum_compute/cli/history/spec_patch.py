@@ -1,0 +1,75 @@
+"""Changing a workload's spec under a condition that its status does not break.
+
+A rollout writes the workload's status many times a second, and each write moves its
+resourceVersion; a change that insisted on that would lose against the very thing it is
+about. What must not have moved meanwhile is the spec, and that is the generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.cli.history.json_patch import patch_operations
+from datum_compute.cli.tables import NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, json_patch
+
+
+async def change_spec(
+    client: Client,
+    live: Mapping[str, Any],
+    spec: Mapping[str, Any],
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+) -> Object:
+    """Make the spec this one, if it is still that of ``live``; only what differs is sent.
+    Labels and annotations are made these, where they are given.
+
+    Raises ``Conflict`` when somebody else has changed or replaced it.
+    """
+    name, uid = live["metadata"]["name"], live["metadata"]["uid"]
+    generation = live["metadata"]["generation"]
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": "/metadata/generation", "value": generation},
+        *patch_operations(live["spec"], spec, "/spec"),
+        *_metadata_operations(live, "labels", labels),
+        *_metadata_operations(live, "annotations", annotations),
+    ]
+    strict = any(each["path"] == "/metadata/resourceVersion" for each in patch)
+    try:
+        return await client.patch(
+            compute.WORKLOADS, name, json_patch(patch), NAMESPACE, dry_run=dry_run
+        )
+    except errors.Invalid:
+        # A failed test and a bad value are told apart by looking: servers answer both alike.
+        current = (await client.get(compute.WORKLOADS, name, NAMESPACE)).metadata
+        unmoved = (current.uid, current.generation) == (uid, generation)
+        if unmoved and not (strict and current.resource_version != _version(live)):
+            raise
+        raise errors.Conflict(409, "Conflict", f'workload "{name}" was changed meanwhile') from None
+
+
+def _metadata_operations(
+    live: Mapping[str, Any], kind: str, wanted: Mapping[str, str] | None
+) -> list[dict[str, Any]]:
+    present = live["metadata"].get(kind)
+    if wanted is None or wanted == (present or {}):
+        return []
+    path = f"/metadata/{kind}"
+    if present:
+        return patch_operations(present, wanted, path)
+    # Nothing to add to: that holds only while the object is the one that was read.
+    return [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": _version(live)},
+        {"op": "add", "path": path, "value": dict(wanted)},
+    ]
+
+
+def _version(live: Mapping[str, Any]) -> str:
+    return str(live["metadata"]["resourceVersion"])

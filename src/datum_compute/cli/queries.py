@@ -1,0 +1,184 @@
+"""Plain reads that several commands make: a workload with its deployments, events, cities.
+
+Everything here goes through the synchronous reader and gives plain JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from datum_compute.api.typed import Any, NamedTuple
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import PROGRAM, not_found
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import age
+from datum_compute.cli.tables import (
+    CITY_TOPOLOGY,
+    CONFIG_MAPS,
+    EVENTS,
+    INSTANCES,
+    LOCATION_BINDINGS,
+    NAMESPACE,
+    WORKLOAD_DEPLOYMENTS,
+    WORKLOADS,
+)
+from datum_compute.client import errors
+
+Json = dict[str, Any]
+
+HISTORY_PREFIX = "compute.datumapis.com-revision-history."
+CURRENT_REVISION = states.API_PREFIX + "current-revision"
+
+
+def workload(context: Context, name: str) -> Json:
+    try:
+        return context.reader.get(WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        raise no_workload(context, name) from None
+
+
+def no_workload(context: Context, name: str) -> Exception:
+    return not_found("workload", name, context.target.project, f"{PROGRAM} workloads")
+
+
+def instance(context: Context, name: str) -> Json:
+    try:
+        return context.reader.get(INSTANCES, name, NAMESPACE)
+    except errors.NotFound:
+        hint = f"{PROGRAM} instances"
+        raise not_found("instance", name, context.target.project, hint) from None
+
+
+def deployments_of(context: Context, found: Mapping[str, Any]) -> list[Json]:
+    selector = f"{states.API_PREFIX}workload-uid={found['metadata']['uid']}"
+    return context.reader.list(WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+
+
+def deployments(context: Context) -> list[Json]:
+    return context.reader.list(WORKLOAD_DEPLOYMENTS, NAMESPACE)
+
+
+def instances_of(context: Context, name: str) -> list[Json]:
+    """A workload's Instances, by city and ordinal."""
+    found = context.reader.list(INSTANCES, NAMESPACE)
+    known = states.instance_identities(found, lambda: deployments(context))
+    mine = [each for each in found if known[each["metadata"]["name"]].workload == name]
+    return sorted(mine, key=lambda each: instance_sort_key(each, known))
+
+
+def instance_sort_key(
+    instance: Mapping[str, Any], known: Mapping[str, states.InstanceIdentity]
+) -> tuple[str, str, str, int, str]:
+    """What Instances are sorted by: workload, city, and where they stand in it."""
+    name = str(instance["metadata"]["name"])
+    who = known[name]
+    return who.workload, who.city, who.placement, states.ordinal(instance), name
+
+
+def city_of(binding: Mapping[str, Any]) -> str:
+    topology = (binding.get("spec") or {}).get("topology") or {}
+    return str(topology.get(CITY_TOPOLOGY, ""))
+
+
+def location_bindings(context: Context) -> list[Json]:
+    return sorted(context.reader.list(LOCATION_BINDINGS), key=city_of)
+
+
+class ActiveRevision(NamedTuple):
+    """The entry of a workload's history that is active."""
+
+    number: str
+    when: str
+    actor: str
+    drifted: bool = False
+    """Whether something that keeps no history has changed the workload since."""
+
+    @property
+    def value(self) -> int | None:
+        """For programs: the revision the workload is at, if it is at one."""
+        return int(self.number) if self.number.isdecimal() and not self.drifted else None
+
+    def describe(self, now: datetime) -> str:
+        if self.drifted:
+            return f"changed by something else since revision #{self.number}"
+        by = f" by {self.actor}" if self.actor else ""
+        return f"revision #{self.number}, {age(self.when, now)} ago{by}"
+
+
+def active_revision(context: Context, workload: Mapping[str, Any]) -> ActiveRevision | None:
+    """None where no history was kept, or none that can be read."""
+    import json
+
+    metadata = workload["metadata"]
+    try:
+        found = context.reader.get(CONFIG_MAPS, HISTORY_PREFIX + metadata["name"], NAMESPACE)
+    except errors.StatusError:
+        return None
+    owners = found["metadata"].get("ownerReferences") or []
+    if metadata["uid"] not in [owner["uid"] for owner in owners]:
+        return None  # of an earlier workload of the name
+    number = str((found["metadata"].get("annotations") or {}).get(CURRENT_REVISION, ""))
+    try:
+        entry = json.loads((found.get("data") or {})[number])
+        when, actor = str(entry.get("timestamp", "")), str(entry.get("actor", ""))
+        return ActiveRevision(number, when, actor, _differs(entry.get("spec"), workload["spec"]))
+    except (KeyError, ValueError, AttributeError):
+        return None
+
+
+def _differs(recorded: Any, spec: Mapping[str, Any]) -> bool:
+    from datum_compute.cli.render.spec_diff import diff_specs
+
+    return isinstance(recorded, dict) and bool(diff_specs(recorded, spec))
+
+
+def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:
+    """Events on these objects as flat views, in no order; :func:`newest_first` puts them in
+    one."""
+    if not names:
+        return []
+    selector = f"involvedObject.kind={kind}"
+    if len(names) == 1:
+        selector += f",involvedObject.name={names[0]}"
+    try:
+        listed = context.reader.list(EVENTS, NAMESPACE, field_selector=selector)
+    except errors.StatusError:  # a credential that may not read them is no reason to fail
+        return []
+    now = context.env.now()
+    views = [_event_view(each, kind, now) for each in listed]
+    wanted = {f"{kind.lower()}/{name}" for name in names}
+    return [each for each in views if each["about"] in wanted]
+
+
+def newest_first(found: Sequence[Json]) -> list[Json]:
+    ordered = sorted(found, key=lambda each: (each["when"], each["order"]), reverse=True)
+    return [{key: value for key, value in each.items() if key != "order"} for each in ordered]
+
+
+def _event_view(event: Json, kind: str, now: datetime) -> Json:
+    name = (event.get("involvedObject") or {}).get("name", "")
+    series = event.get("series") or {}
+    times = (
+        event.get("lastTimestamp"),
+        series.get("lastObservedTime"),
+        event.get("eventTime"),
+        event["metadata"].get("creationTimestamp"),
+    )
+    version = str(event["metadata"].get("resourceVersion", ""))
+    when = next((str(time) for time in times if time), "")
+    return {
+        "when": when,
+        # Events of one second are told apart by the order in which they were stored.
+        "order": int(version) if version.isdecimal() else 0,
+        "age": age(when, now),
+        "type": event.get("type", "Normal"),
+        "reason": event.get("reason", ""),
+        "count": event.get("count") or series.get("count") or 1,
+        "message": states.clean_message(str(event.get("message", ""))),
+        "about": f"{kind.lower()}/{name}",
+    }
+
+
+def nothing_found(what: str, project: str, filtered: bool) -> str:
+    return f"No {what} {'match ' if filtered else ''}in project {project}."

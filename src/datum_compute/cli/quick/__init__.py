@@ -1,0 +1,1 @@
+"""What makes short commands start quickly."""

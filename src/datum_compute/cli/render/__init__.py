@@ -1,0 +1,1 @@
+"""Tables, screens, colours and differences, as text or JSON."""

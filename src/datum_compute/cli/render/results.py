@@ -1,0 +1,63 @@
+"""What a command that wrote shows to programs: what was done to which workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from datum_compute.cli.context import Context
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import show, table
+
+Json = Mapping[str, Any]
+
+
+def result(
+    workload: Json,
+    action: str,
+    instances: Sequence[Json] | None = None,
+    revision: int | None = None,
+) -> dict[str, Any]:
+    """A flat view of one workload after ``action``, with the raw object; ``instances`` where
+    the command has waited for them, ``revision`` where its history has one."""
+    view: dict[str, Any] = {
+        "name": workload["metadata"]["name"],
+        "action": action,
+        "image": states.image(workload),
+    }
+    if revision is not None:
+        view["revision"] = revision
+    if instances is not None:
+        view["instances"] = [
+            {"name": name, "city": city, "address": address}
+            for city, name, address in _instance_rows(instances)
+        ]
+    return {**view, "object": workload}
+
+
+def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
+    """One result as itself, several as a list; as a table the instances
+    of what was changed, if there are any."""
+    rows = [
+        (each["city"], each["name"], each["address"])
+        for view in results
+        if view["action"] != "unchanged"
+        for each in view.get("instances", ())
+    ]
+    headers = not context.args.no_headers
+    show(
+        context,
+        results[0] if len(results) == 1 else results,
+        as_table=lambda _: (
+            table(("CITY", "INSTANCE", "ADDRESS"), rows, headers=headers) if rows else ""
+        ),
+        names=[f"workload/{view['name']}" for view in results],
+    )
+
+
+def _instance_rows(instances: Sequence[Json]) -> list[tuple[str, str, str]]:
+    ordered = sorted(instances, key=lambda i: (states.label(i, "city-code"), states.ordinal(i)))
+    return [
+        (states.label(i, "city-code"), i["metadata"]["name"], states.instance_addresses(i)[1])
+        for i in ordered
+    ]

@@ -1,0 +1,183 @@
+"""``--watch``: looking again and again at something that is otherwise shown once.
+
+On a terminal the whole picture is redrawn in place. Elsewhere it is printed once, and then
+line by line what has changed; programs get each changed view in the format they asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+
+from datum_compute.api.typed import Any, NamedTuple
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, from_client
+from datum_compute.cli.render.output import render
+from datum_compute.client import errors
+
+INTERVAL_SECONDS = 1.0
+"""Between two looks. A guess: quick enough for an eye, slow enough for a server."""
+MAX_FAILURES = 10
+"""How many looks may fail in a row before the watch ends."""
+
+TRANSIENT_ERRORS = (errors.TransportFailure, errors.ServerError, errors.Throttled)
+"""Failures that a second try may not meet."""
+
+
+class ScreenLine(NamedTuple):
+    """A line of a picture: what it is about, and what counts as a change of it."""
+
+    key: str
+    text: str
+    compare: object = None
+    """None stands for the text itself; ages and the like are left out of it."""
+
+
+class Screen(NamedTuple):
+    """What a command shows, in every format."""
+
+    views: Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    names: Sequence[str]
+    lines: Sequence[ScreenLine] = ()
+    footer: str = ""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+
+Look = Callable[[], Screen]
+
+
+def add_watch_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-w", "--watch", action="store_true", help="go on showing what changes")
+
+
+def present(context: Context, look: Look) -> None:
+    """Show the picture, once or for as long as somebody looks."""
+    if getattr(context.args, "watch", False):
+        _follow(context, look)
+        return
+    picture = look()
+    text = _drawn(context, picture)
+    if text:
+        context.show(text)
+    if picture.footer and context.tables and not context.args.no_headers:
+        context.say(picture.footer)
+
+
+def _drawn(context: Context, picture: Screen) -> str:
+    return render(
+        context.args.output,
+        picture.views,
+        as_table=lambda _: picture.text,
+        names=picture.names,
+    )
+
+
+def _follow(context: Context, look: Look) -> None:
+    stdout = context.streams.stdout
+    if context.tables and stdout.isatty():
+        from datum_compute.cli.render.display import Display
+
+        display = Display(context, stdout)
+        try:
+            _repeat(context, look, lambda picture: display.draw(_with_footer(context, picture)))
+        finally:
+            display.close()
+    else:
+        printer = _Printer(context)
+        _repeat(context, look, printer.show)
+
+
+def _with_footer(context: Context, picture: Screen) -> str:
+    footer = "" if context.args.no_headers else picture.footer
+    return "\n".join(part for part in (picture.text, footer) if part)
+
+
+def _repeat(context: Context, look: Look, show: Callable[[Screen], None]) -> None:
+    failures = 0
+    while True:
+        try:
+            picture = look()
+        except TRANSIENT_ERRORS as error:
+            failures += 1
+            if failures >= MAX_FAILURES:
+                told = from_client(error)
+                raise CommandError(
+                    f"the platform went away while it was watched: {told.message}",
+                    code="Unreachable",
+                    hint=told.hint,
+                    retryable=True,
+                ) from error
+        else:
+            failures = 0
+            show(picture)
+        context.reach.run(_pause())
+
+
+async def _pause() -> None:
+    import asyncio
+
+    await asyncio.sleep(INTERVAL_SECONDS)
+
+
+class _Printer:
+    """Prints a picture once, and then what differs."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._lines: dict[str, object] = {}
+        self._views: dict[str, object] = {}
+        self._begun = False
+
+    def show(self, picture: Screen) -> None:
+        if self.context.tables:
+            self._show_lines(picture)
+        else:
+            self._show_views(picture)
+        self._begun = True
+
+    def _show_lines(self, picture: Screen) -> None:
+        current = {
+            line.key: line.text if line.compare is None else line.compare for line in picture.lines
+        }
+        if not self._begun:
+            changed = [line.text for line in picture.lines]
+        else:
+            changed = [
+                line.text
+                for line in picture.lines
+                if line.text and self._lines.get(line.key, _NOTHING) != current[line.key]
+            ]
+            gone = [key for key in self._lines if key.startswith("/") and key not in current]
+            changed += [f"{key[1:]} is gone" for key in gone]
+        self._lines = current
+        if changed:
+            self.context.show("\n".join(changed))
+
+    def _show_views(self, picture: Screen) -> None:
+        views = picture.views if isinstance(picture.views, Sequence) else [picture.views]
+        for name, view in zip(picture.names, views, strict=True):
+            said = {key: value for key, value in view.items() if key not in ("age", "object")}
+            if self.context.args.output == "name":
+                said = {}  # a name is all that is shown, so nothing else counts as a change
+            if self._views.get(name, _NOTHING) != said:
+                self._views[name] = said
+                self.context.show(
+                    render(self.context.args.output, view, as_table=lambda _: "", names=[name])
+                )
+
+
+_NOTHING = object()
+
+
+def table_lines(text: str, keys: Sequence[str], compare: Sequence[object]) -> list[ScreenLine]:
+    """The lines of a drawn table; rows are told apart by ``keys``, a header has none."""
+    drawn_lines = text.split("\n") if text else []
+    header = drawn_lines[: len(drawn_lines) - len(keys)]
+    rows = drawn_lines[len(header) :]
+    return [ScreenLine(f"header {i}", line) for i, line in enumerate(header)] + [
+        ScreenLine(f"/{key}", line, value)
+        for key, line, value in zip(keys, rows, compare, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Waiting for a rollout, and the progress it shows meanwhile."""

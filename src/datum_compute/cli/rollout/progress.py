@@ -1,0 +1,143 @@
+"""Telling a rollout: a row per placement and city.
+
+On a terminal the rows are redrawn in place, with the time that has passed below them.
+Elsewhere every row is a line when it changes, in columns that do not move, because lines
+once said do not either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from datum_compute.api.compute.reasons import explain
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import with_program_name
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.display import Display
+from datum_compute.cli.render.output import GAP, colour_cell, duration, table
+from datum_compute.decisions.rollout import Phase, Row
+from datum_compute.runtime.tasks import TaskGroup
+
+HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
+PHASE_WIDTH = max(len(phase) for phase in Phase)
+TICK_SECONDS = 0.5
+"""How often a terminal is redrawn while nothing happens, so that the time goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowProgress:
+    """A row, and whether nothing has moved in it for too long."""
+
+    row: Row
+    stalled: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.row.placement, self.row.city, self.row.deployment if self.row.removing else ""
+
+    @property
+    def phase(self) -> str:
+        return "Removing" if self.row.removing else self.row.phase(stalled=self.stalled).value
+
+    @property
+    def reason_text(self) -> str:
+        """What is in the way, behind a word for it where somebody must act."""
+        blocker = self.row.blocking_reason
+        if blocker is None or self.row.done:
+            return "nothing has moved for 30s" if self.stalled else ""
+        told = states.one_line_reason(blocker)
+        return f"{explain(blocker.reason).summary}: {told}" if blocker.needs_action else told
+
+    def cells(self) -> tuple[str, ...]:
+        row = self.row
+        text = f"{self.phase.ljust(PHASE_WIDTH)}{GAP}{self.reason_text}".rstrip()
+        if row.removing:
+            return (row.placement, row.city, "—", str(row.ready), str(row.replicas), text)
+        counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
+        return (row.placement, row.city, *counts, text)
+
+
+class Progress:
+    """Tells how the rows stand; ``as_data`` where they are what the command is asked for."""
+
+    def __init__(self, context: Context, *, as_data: bool = False) -> None:
+        self._context = context
+        self._stream = context.streams.stdout if as_data else context.streams.stderr
+        self._indent = "" if as_data else "  "
+        self._headers = not (as_data and context.args.no_headers)
+        self._display = Display(context, self._stream) if self._stream.isatty() else None
+        self._colours = context.colours(self._stream)
+        self._current: tuple[RowProgress, ...] = ()
+        self._started: float | None = None
+        self._said: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        self._widths = [len(title) for title in HEADER]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While this is entered a terminal is kept up to date; then it keeps the last state."""
+        self._started = asyncio.get_running_loop().time()
+        if self._display is None:
+            yield
+            return
+        try:
+            async with TaskGroup("progress") as tasks:
+                ticking = tasks.start(self._tick(), name="tick")
+                try:
+                    yield
+                finally:
+                    await tasks.stop(ticking)
+        finally:
+            self._started = None  # how long it took is for others to say
+            if self._current:
+                self._redraw()
+            self._display.close()
+
+    def show(self, current: Sequence[RowProgress]) -> None:
+        self._current = tuple(current)
+        if self._display is not None:
+            self._redraw()
+            return
+        for told in current:
+            cells = told.cells()
+            if self._said.get(told.key) == cells:
+                continue
+            if not self._said and self._headers:
+                self._make_room(current)
+                self._line(HEADER)
+            self._said[told.key] = cells
+            self._line(cells)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            if self._current:
+                self._redraw()
+
+    def _redraw(self) -> None:
+        if self._display is None:
+            return
+        rows = [told.cells() for told in self._current]
+        paint = colour_cell if self._colours else None
+        text = table(HEADER, rows, headers=self._headers, paint=paint)
+        lines = [self._indent + line for line in text.split("\n")]
+        if self._started is not None:
+            passed = asyncio.get_running_loop().time() - self._started
+            lines.append(f"{self._indent}{duration(passed)}")
+        self._display.draw("\n".join(lines))
+
+    def _make_room(self, current: Sequence[RowProgress]) -> None:
+        """Columns as wide as they can become."""
+        for told in current:
+            row = told.row
+            count = f"{row.target}/{row.target}"
+            most = (row.placement, row.city, count, count, str(row.replicas), "")
+            self._widths = [max(w, len(c)) for w, c in zip(self._widths, most, strict=True)]
+
+    def _line(self, cells: tuple[str, ...]) -> None:
+        self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
+        line = GAP.join(c.ljust(w) for c, w in zip(cells, self._widths, strict=True))
+        text = with_program_name(self._indent + line.rstrip(), self._context.program)
+        print(text, file=self._stream, flush=True)

@@ -1,0 +1,325 @@
+"""Watching a rollout until all of it is done, or until there is no sense in waiting.
+
+What a rollout is, and when it is done, :mod:`datum_compute.decisions.rollout` says; this
+looks again at every change and ends when
+
+- every row is done;
+- a reason stands that no waiting can cure (3), or quota or placement refuse for longer
+  than a grace (7);
+- the time is up (4), the workload is gone (5), or the platform does not answer (1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.reasons import explain
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import count, precise_duration
+from datum_compute.cli.rollout.progress import Progress, RowProgress
+from datum_compute.cli.tables import NAMESPACE
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.decisions.rollout import BLOCKED_AFTER_SECONDS, Rollout, Row, decide_rollout
+from datum_compute.runtime.tasks import TaskGroup
+
+Json = Mapping[str, Any]
+
+RELIST_SECONDS = 15.0
+"""A look without an event, in case one was lost. A guess."""
+RETRY_SECONDS = 1.0
+MAX_LIST_FAILURES = 10
+"""How many lists may fail in a row before the wait gives up: about ten seconds."""
+
+
+def to_dict(obj: Object) -> dict[str, Any]:
+    """An object as plain JSON, which is what the words are read from."""
+    value: dict[str, Any] = json.loads(obj.to_wire())
+    return value
+
+
+@dataclass
+class Movement:
+    """When each row last moved, and since when what is hopeless stands in it."""
+
+    _seen: dict[tuple[str, str, str], tuple[tuple[object, ...], float]] = field(
+        default_factory=dict
+    )
+    _hopeless: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def update(self, rows: Sequence[Row], now: float) -> list[RowProgress]:
+        """The rows, each with whether it has stalled."""
+        current = [RowProgress(row) for row in rows]
+        for told in current:
+            row = told.row
+            state = _state(row)
+            if told.key not in self._seen or self._seen[told.key][0] != state:
+                self._seen[told.key] = (state, now)
+            if row.blocking_reason is None or not row.blocking_reason.fails_after_grace or row.done:
+                self._hopeless.pop(told.key, None)
+            else:
+                self._hopeless.setdefault(told.key, now)
+        return [RowProgress(told.row, stalled=self._idle(told, now)) for told in current]
+
+    def _idle(self, told: RowProgress, now: float) -> bool:
+        if told.row.done or told.row.removing:
+            return False
+        return now - self._seen[told.key][1] >= BLOCKED_AFTER_SECONDS
+
+    def given_up(self, told: RowProgress, now: float) -> bool:
+        """Whether quota or placement have refused a row for longer than the grace."""
+        since = self._hopeless.get(told.key)
+        return since is not None and now - since >= BLOCKED_AFTER_SECONDS
+
+    def next_look(self, now: float) -> float:
+        """Seconds until a row stalls or a grace ends, if that is before the next look."""
+        moments = [since for _, since in self._seen.values()] + list(self._hopeless.values())
+        ahead = [since + BLOCKED_AFTER_SECONDS - now for since in moments]
+        return min([RELIST_SECONDS, *(left for left in ahead if left > 0)])
+
+
+def _state(row: Row) -> tuple[object, ...]:
+    """What counts as movement: numbers, and the reason; not how a message is worded."""
+    reason = row.blocking_reason.reason if row.blocking_reason else ""
+    counters = (row.target, row.replicas, row.updated, row.ready)
+    return (row.deployment, row.reported, *counters, reason)
+
+
+async def wait_rolled_out(
+    context: Context,
+    client: Client,
+    name: str,
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> Rollout:
+    """Wait until every row is done; raise when that cannot happen or takes too long."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    telling = progress or Progress(context)
+    movement = Movement()
+    current: list[RowProgress] = []
+    try:
+        async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
+            look = _Look(client, context, name)
+            while True:
+                rollout = decide_rollout(*await look())
+                current = movement.update(rollout.rows, loop.time())
+                telling.show(current)
+                if rollout.done:
+                    return rollout
+                _raise_if_hopeless(name, current, movement, loop.time())
+                await changed(movement.next_look(loop.time()))
+    except TimeoutError:
+        raise _timed_out(name, current, loop.time() - started) from None
+
+
+def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> CommandError:
+    waiting = [
+        f"{told.row.city}: {told.reason_text or told.phase}"
+        for told in current
+        if not told.row.done
+    ]
+    return CommandError(
+        f'"{name}" is not ready after {precise_duration(seconds)}; still waiting for '
+        + "; ".join(waiting or ["the first report"]),
+        exit_code=Exit.TIMED_OUT,
+        code="TimedOut",
+        hint=f"{PROGRAM} why {name}",
+        retryable=True,
+    )
+
+
+def _raise_if_hopeless(
+    name: str, current: Sequence[RowProgress], movement: Movement, now: float
+) -> None:
+    """At once where no waiting can help; where it might, after a grace."""
+    for told in current:
+        blocker = told.row.blocking_reason
+        if blocker is not None and blocker.terminal and not told.row.done:
+            raise CommandError(
+                f'rollout of "{name}" failed in {told.row.city}: '
+                f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}"
+                f"{_kept(told.row)}",
+                exit_code=Exit.ROLLOUT_FAILED,
+                code=blocker.reason,
+                hint=f"{PROGRAM} why {name}",
+            )
+    for told in current:
+        blocker = told.row.blocking_reason
+        if blocker is not None and movement.given_up(told, now):
+            raise CommandError(
+                f'"{name}" is blocked in {told.row.city}: '
+                f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}",
+                exit_code=Exit.BLOCKED,
+                code=blocker.reason,
+                hint=explain(blocker.reason).next_command(name),
+            )
+
+
+def _kept(row: Row) -> str:
+    """How many still serve although the rollout failed."""
+    kept = min(row.old, row.ready)
+    if kept <= 0:
+        return ""
+    serve = "still serves" if kept == 1 else "still serve"
+    return f"; {count(kept, 'instance')} there {serve} what was before"
+
+
+async def is_rolled_out(client: Client, name: str) -> bool:
+    """Whether there is nothing to wait for."""
+    workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
+    selector = f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}"
+    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+    return decide_rollout(to_dict(workload), [to_dict(item) for item in page.items]).done
+
+
+async def read_result(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A workload and its instances, as they are after a rollout."""
+    workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
+    selector = f"{compute.LABEL_WORKLOAD_NAME}={name}"
+    page = await client.list(compute.INSTANCES, NAMESPACE, label_selector=selector)
+    return to_dict(workload), [to_dict(item) for item in page.items]
+
+
+async def wait_gone(
+    context: Context, client: Client, name: str, *, uid: str, timeout: float
+) -> None:
+    """Wait until the workload and everything it ran is gone, counting down per city."""
+    telling = Progress(context)
+    latest: tuple[Row, ...] = ()
+    try:
+        async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
+            look = _Look(client, context, name)
+            while True:
+                workload, deployments = await look()
+                if workload["metadata"]["uid"] != uid:
+                    return  # another of the same name, made since
+                latest = decide_rollout({**workload, "spec": {}}, deployments).rows
+                telling.show([RowProgress(row) for row in latest])
+                await changed(RELIST_SECONDS)
+    except CommandError as error:
+        if error.exit_code is Exit.NOT_FOUND:
+            return
+        raise
+    except TimeoutError:
+        cities = sorted({row.city for row in latest}) or ["the platform"]
+        has = "has" if len(cities) == 1 else "have"
+        raise CommandError(
+            f'"{name}" is not gone yet: {", ".join(cities)} {has} not confirmed',
+            exit_code=Exit.TIMED_OUT,
+            code="TimedOut",
+            hint=f"{PROGRAM} destroy {name} --yes",
+            retryable=True,
+        ) from None
+
+
+class _Look:
+    """A workload and its deployments as they are now.
+
+    A failure that may pass is passed over, until too many came in a row. A workload that
+    was there and is gone, or is another one of the same name, is not found."""
+
+    def __init__(self, client: Client, context: Context, name: str) -> None:
+        self._client = client
+        self._context = context
+        self._name = name
+        self._uid = ""
+
+    async def __call__(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        for failures in range(1, MAX_LIST_FAILURES + 1):
+            try:
+                return await self._once()
+            except errors.NotFound:
+                raise self._gone() from None
+            except (errors.TransportFailure, errors.ServerError, errors.Throttled) as error:
+                if failures == MAX_LIST_FAILURES:
+                    raise self._lost(error) from error
+            await asyncio.sleep(RETRY_SECONDS)
+        raise AssertionError("a loop that always ends by itself")
+
+    async def _once(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        workload = await self._client.get(compute.WORKLOADS, self._name, NAMESPACE)
+        uid = workload.metadata.uid
+        if self._uid and uid != self._uid:
+            raise self._gone()
+        self._uid = uid
+        page = await self._client.list(
+            compute.WORKLOAD_DEPLOYMENTS,
+            NAMESPACE,
+            label_selector=f"{compute.LABEL_WORKLOAD_UID}={uid}",
+        )
+        return to_dict(workload), [to_dict(item) for item in page.items]
+
+    def _gone(self) -> CommandError:
+        hint = f"{PROGRAM} workloads"
+        if not self._uid:
+            return not_found("workload", self._name, self._context.target.project, hint)
+        return CommandError(
+            f'workload "{self._name}" was deleted while it was watched',
+            exit_code=Exit.NOT_FOUND,
+            code="NotFound",
+            hint=hint,
+        )
+
+    def _lost(self, error: errors.ClientError) -> CommandError:
+        return CommandError(
+            f'the platform went away while "{self._name}" was watched, which goes on by itself: '
+            + from_client(error).message,
+            code="Unreachable",
+            hint=f"{PROGRAM} status {self._name}",
+            retryable=True,
+        )
+
+
+@asynccontextmanager
+async def _changes(client: Client, name: str) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
+    """Gives a wait for the next change of the workload or of any deployment in reach."""
+    event = asyncio.Event()
+
+    async def wait(limit: float) -> None:
+        try:
+            async with asyncio.timeout(limit):
+                await event.wait()
+        except TimeoutError:
+            pass  # looking again without an event is what the limit is for
+        event.clear()
+
+    async with TaskGroup(f"changes of {name}") as tasks:
+        watches = [
+            tasks.start(
+                _notify(client, compute.WORKLOADS, f"metadata.name={name}", event), name="workload"
+            ),
+            tasks.start(
+                _notify(client, compute.WORKLOAD_DEPLOYMENTS, "", event), name="deployments"
+            ),
+        ]
+        try:
+            yield wait
+        finally:
+            await tasks.stop(*watches)
+
+
+async def _notify(
+    client: Client, resource: Resource, field_selector: str, event: asyncio.Event
+) -> None:
+    while True:
+        try:
+            async with client.watch(
+                resource, NAMESPACE, field_selector=field_selector, timeout_seconds=300
+            ) as events:
+                async for _ in events:
+                    event.set()
+        except errors.ClientError:
+            pass  # the look after RELIST_SECONDS will say if it lasts
+        await asyncio.sleep(RETRY_SECONDS)

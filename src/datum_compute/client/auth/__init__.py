@@ -1,0 +1,1 @@
+"""Credentials: tokens, token files and exec plugins."""

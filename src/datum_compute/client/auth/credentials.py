@@ -1,0 +1,136 @@
+"""Who we are, asked for at every request.
+
+A credential has an identity at hand or must fetch one, which may take a while: an exec
+plugin is a program. When the server refuses what it was shown (401), the identity is
+renounced, asked for again, and the request repeated once if that gives another: a 401 comes
+before anything is done, so even a write may be repeated.
+
+Shared by the client and by the CLI's plain reader, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from datum_compute.api.typed import NamedTuple, Protocol
+from datum_compute.client import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ClientIdentity(NamedTuple):
+    """What is shown to a server. Both may be empty: then it is nobody's business."""
+
+    token: str = ""
+    certificate_pem: bytes = b""
+    """Only to tell identities apart; the certificate itself is in the TLS context."""
+
+    def __repr__(self) -> str:
+        return "<Identity>"  # no credential ever gets into a log by accident
+
+
+class Credential(Protocol):
+    def cached(self) -> ClientIdentity | None:
+        """The identity while it is good; None when it must be fetched."""
+
+    async def fetch(self) -> ClientIdentity:
+        """A fresh one. Raises ``CredentialFailed``."""
+
+    def fetch_blocking(self) -> ClientIdentity:
+        """The same for callers without an event loop."""
+
+    def invalidate(self, identity: ClientIdentity) -> None:
+        """A server has refused this one; do not give it again without looking."""
+
+
+TokenSource = str | Callable[[], str] | Credential
+"""A token, something that knows it, or something that can fetch it."""
+
+
+def credential_of(source: TokenSource) -> Credential:
+    if isinstance(source, str):
+        return _Known(ClientIdentity(source))
+    if callable(source):
+        return _Asked(source)
+    return source
+
+
+class _Known:
+    def __init__(self, identity: ClientIdentity) -> None:
+        self._identity = identity
+
+    def cached(self) -> ClientIdentity:
+        return self._identity
+
+    async def fetch(self) -> ClientIdentity:
+        return self._identity
+
+    def fetch_blocking(self) -> ClientIdentity:
+        return self._identity
+
+    def invalidate(self, identity: ClientIdentity) -> None: ...
+
+
+class _Asked:
+    """Asks at every request, so a refusal needs no memory."""
+
+    def __init__(self, source: Callable[[], str]) -> None:
+        self._source = source
+
+    def cached(self) -> ClientIdentity:
+        return ClientIdentity(self._source())
+
+    async def fetch(self) -> ClientIdentity:
+        return self.cached()
+
+    def fetch_blocking(self) -> ClientIdentity:
+        return self.cached()
+
+    def invalidate(self, identity: ClientIdentity) -> None:
+        if isinstance(self._source, TokenFile):
+            self._source.forget()
+
+
+class TokenFile:
+    """A token in a file that is replaced before it expires; read again when it changed."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, ...] = ()
+        self._token = ""
+
+    def __call__(self) -> str:
+        try:
+            stat = os.stat(self._path)
+            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if stamp != self._stamp:
+                self._token = self._read()
+                self._stamp = stamp
+        except (OSError, ValueError) as error:
+            # The file is swapped by others; what we read last stays good for a while.
+            if not self._token:
+                raise errors.CredentialFailed(
+                    f"cannot read the token in {self._path}: {error}"
+                ) from error
+        return self._token
+
+    def forget(self) -> None:
+        """Look into the file again even if it seems unchanged."""
+        self._stamp = ()
+
+    def _read(self) -> str:
+        with open(self._path, encoding="utf-8") as file:
+            token = file.read().strip()
+        if not token:
+            raise ValueError("the file is empty")
+        if not is_token(token):
+            raise ValueError("it holds characters that cannot be part of a token")
+        return token
+
+
+def is_token(text: str) -> bool:
+    """Whether it can be sent in a header, and nothing else with it."""
+    return text.isascii() and text.isprintable()

@@ -1,0 +1,226 @@
+"""Credentials that a program of the user's gives: kubeconfig ``exec`` plugins.
+
+The program is run when an identity is first needed, again when the one it gave has expired,
+and again when a server refuses it. It is told what is wanted in ``KUBERNETES_EXEC_INFO`` and
+answers with an ``ExecCredential`` on its standard output; what it writes to standard error
+goes to the user. It runs with the user's rights, so only the user's own command line may
+ask for this: see ``kubeconfig.load``.
+
+On an event loop the program's output is read by the loop and its end is awaited in short
+steps; no thread is used, not even by the library below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from datum_compute.client import errors
+from datum_compute.client.auth.credentials import ClientIdentity
+from datum_compute.client.auth.exec_plugin import (
+    ExecPlugin,
+    IssuedCredential,
+    parse_exec_credential,
+)
+from datum_compute.client.http.tls import load_identity
+from datum_compute.env import Environment
+
+if TYPE_CHECKING:
+    import asyncio
+
+TIMEOUT = 60.0
+"""Seconds for a program that asks nobody. A guess: a round trip to an identity provider."""
+INTERACTIVE_TIMEOUT = 600.0
+"""Seconds for one that may wait for a person. A guess: time to find a second factor."""
+EARLY = timedelta(seconds=10)
+"""An identity about to expire is not worth sending. A guess: the longest way of a request."""
+MAX_OUTPUT = 2**20
+POLL_SECONDS = 0.01
+
+
+class ExecCredential:
+    def __init__(
+        self,
+        plugin: ExecPlugin,
+        env: Environment,
+        *,
+        has_terminal: Callable[[], bool] = lambda: sys.stdin is not None and sys.stdin.isatty(),
+        timeout: float | None = None,
+    ) -> None:
+        self._plugin = plugin
+        self._env = env
+        self._has_terminal = has_terminal
+        self._timeout = timeout
+        self._issued: IssuedCredential | None = None
+        self._bound: list[tuple[ssl.SSLContext, Callable[[], None]]] = []
+        self._fetching: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    def bind(self, context: ssl.SSLContext, on_change: Callable[[], None]) -> None:
+        """Put certificates the program gives into ``context``; ``on_change`` must see to it
+        that no connection with an older one is used again."""
+        self._bound.append((context, on_change))
+
+    def cached(self) -> ClientIdentity | None:
+        issued = self._issued
+        if issued is None:
+            return None
+        if issued.expires is not None and self._env.now() >= issued.expires - EARLY:
+            return None
+        return issued.identity
+
+    def invalidate(self, identity: ClientIdentity) -> None:
+        if self._issued is not None and self._issued.identity == identity:
+            self._issued = None
+
+    async def fetch(self) -> ClientIdentity:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self._fetching is None or self._fetching[0] is not loop:
+            self._fetching = loop, asyncio.Lock()  # a command may run several loops in turn
+        async with self._fetching[1]:  # one program for all who wait
+            return self.cached() or self._accept(*await self._run())
+
+    def fetch_blocking(self) -> ClientIdentity:
+        with self._failures():
+            done = subprocess.run(
+                self._arguments(),
+                env=self._variables(),
+                stdin=self._stdin(),
+                stdout=subprocess.PIPE,
+                timeout=self._limit(),
+                check=False,
+            )
+        return self._accept(done.returncode, done.stdout)
+
+    async def _run(self) -> tuple[int, bytes]:
+        import asyncio
+
+        with self._failures():
+            process = self._start()
+            try:
+                async with asyncio.timeout(self._limit()):
+                    output = await _output_of(process)
+                    while process.poll() is None:  # noqa: ASYNC110 - a process sets no event
+                        await asyncio.sleep(POLL_SECONDS)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        return process.returncode, output
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Not the event loop's own way: that takes a thread to wait for the end.
+        return subprocess.Popen(
+            self._arguments(), env=self._variables(), stdin=self._stdin(), stdout=subprocess.PIPE
+        )
+
+    def _failures(self) -> _Failures:
+        return _Failures(self._plugin, self._limit())
+
+    def _is_interactive(self) -> bool:
+        mode = self._plugin.interactive_mode
+        if mode == "Never":
+            return False
+        if mode == "Always" and not self._has_terminal():
+            raise self._failed(
+                "it must ask a person (interactiveMode: Always) and there is no terminal"
+            )
+        return self._has_terminal()
+
+    def _stdin(self) -> int | None:
+        return None if self._is_interactive() else subprocess.DEVNULL
+
+    def _limit(self) -> float:
+        if self._timeout is not None:
+            return self._timeout
+        return INTERACTIVE_TIMEOUT if self._is_interactive() else TIMEOUT
+
+    def _arguments(self) -> list[str]:
+        command = self._plugin.command
+        if os.sep in command:
+            command = str(self._plugin.directory / command)
+        return [command, *self._plugin.args]
+
+    def _variables(self) -> dict[str, str]:
+        spec: dict[str, Any] = {"interactive": self._is_interactive()}
+        if self._plugin.cluster is not None:
+            spec["cluster"] = dict(self._plugin.cluster)
+        info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return {
+            **self._env.variables(),
+            **self._plugin.variables,
+            "KUBERNETES_EXEC_INFO": json.dumps(info),
+        }
+
+    def _accept(self, code: int, output: bytes) -> ClientIdentity:
+        if len(output) > MAX_OUTPUT:
+            raise self._failed(f"it answered with more than {MAX_OUTPUT} bytes")
+        if code != 0:
+            raise self._failed(f"it ended with code {code}")
+        try:
+            issued = parse_exec_credential(output, self._plugin.api_version)
+        except ValueError as error:
+            raise self._failed(str(error)) from error
+        if issued.identity.certificate_pem:
+            self._hand_out(issued)
+        self._issued = issued
+        return issued.identity
+
+    def _hand_out(self, issued: IssuedCredential) -> None:
+        for context, on_change in self._bound:
+            try:
+                load_identity(context, issued.identity.certificate_pem, issued.key_pem)
+            except (ValueError, OSError) as error:
+                raise self._failed(f"its certificate cannot be used: {error}") from error
+            on_change()
+
+    def _failed(self, problem: str) -> errors.CredentialFailed:
+        return _failure(self._plugin, problem)
+
+
+def _failure(plugin: ExecPlugin, problem: str, hint: str = "") -> errors.CredentialFailed:
+    text = f"{plugin.where}: the credential plugin {plugin.command!r}: {problem}"
+    return errors.CredentialFailed(f"{text}\n{hint.strip()}" if hint else text)
+
+
+class _Failures:
+    """Turns what starting and running a program raises into ``CredentialFailed``."""
+
+    def __init__(self, plugin: ExecPlugin, limit: float) -> None:
+        self._plugin = plugin
+        self._limit = limit
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TimeoutError | subprocess.TimeoutExpired):
+            problem = f"it gave no answer within {self._limit:g} s"
+            raise _failure(self._plugin, problem) from error
+        if isinstance(error, FileNotFoundError):
+            hint = self._plugin.install_hint
+            raise _failure(self._plugin, "there is no such program", hint) from error
+        if isinstance(error, OSError | ValueError):
+            raise _failure(self._plugin, f"it cannot be started: {error}") from error
+
+
+async def _output_of(process: subprocess.Popen[bytes]) -> bytes:
+    import asyncio
+
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    loop = asyncio.get_running_loop()
+    pipe, _ = await loop.connect_read_pipe(lambda: protocol, process.stdout)
+    output = b""
+    try:
+        while len(output) <= MAX_OUTPUT and (chunk := await reader.read(2**16)):
+            output += chunk
+    finally:
+        pipe.close()
+    return output

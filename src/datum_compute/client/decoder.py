@@ -1,0 +1,220 @@
+"""From the bytes of an answer to objects, without letting one bad object spoil the rest.
+
+An envelope keeps spec and status raw, so only metadata can fail to decode. Real servers do
+not send such metadata, but older stores, aggregated servers and proxies may. What happens:
+
+- A field of another type is left out and the object is handed on: it is there, and whoever
+  reads a list must not take it for absent. Of labels, annotations, finalizers and owners
+  only the bad entries go. A deletion mark whose time cannot be read stays a mark.
+- Where the identity itself (name, namespace, uid, revision) cannot be read, there is nothing
+  to hand on: an item or an event is skipped, a single object is ``Malformed``.
+
+Either is reported once per object and fault, by default in the log. An answer that is not
+the API's form as a whole is always ``Malformed``; in particular nothing but a list may count
+as an empty list.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from datum_compute.api.meta import EMPTY, ListMeta, Object, ObjectList, ObjectMeta, OwnerReference
+
+logger = logging.getLogger(__name__)
+
+DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
+"""What msgspec raises for bytes that are not what was expected, or nested too deeply."""
+
+MAX_REPORTED = 1000
+"""Faults already reported, per client; beyond that it forgets and may repeat itself."""
+
+_MARKED = datetime(1970, 1, 1, tzinfo=UTC)
+_IDENTITY = ("name", "namespace", "uid", "resource_version")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableObject:
+    """Something in an answer that cannot be read."""
+
+    cluster: str
+    resource: str
+    key: str
+    """``namespace/name``, or the place in the answer where no name can be read."""
+    problem: str
+    skipped: bool
+    """Whether the object was skipped, or only a part of its metadata."""
+
+
+UnreadableHandler = Callable[[UnreadableObject], None]
+
+
+class Decoder:
+    """Reads the answers of one server, and reports each fault once."""
+
+    def __init__(self, cluster: str, report: UnreadableHandler | None = None) -> None:
+        self._cluster = cluster
+        self._report = report or _log
+        self._reported: set[tuple[str, str, str]] = set()
+
+    def single(self, resource: str, body: bytes) -> Object:
+        """Raises one of ``FAULTS`` for what is not an object."""
+        found = self.embedded(resource, body)
+        if not found.kind:
+            raise msgspec.ValidationError("an object has a kind, this has none")
+        return found
+
+    def member(self, resource: str, body: msgspec.Raw) -> Object:
+        """An object of a list or of an event. Raises one of ``FAULTS`` if it has no name."""
+        found = self.embedded(resource, body)
+        if not found.metadata.name:
+            raise msgspec.ValidationError("an object has a name, this has none")
+        return found
+
+    def embedded(self, resource: str, body: bytes | msgspec.Raw) -> Object:
+        """An object within something larger, which may leave out its kind."""
+        try:
+            return Object.from_wire(body)
+        except DECODE_ERRORS:
+            found, problems = _read_loosely(body)
+        for problem in problems:
+            self.tell(resource, f"{found.namespace}/{found.name}".lstrip("/"), problem)
+        return found
+
+    def page(self, resource: str, body: bytes) -> ObjectList:
+        """Raises one of ``FAULTS`` for what is not a list."""
+        try:
+            found = ObjectList.from_wire(body)
+        except DECODE_ERRORS:
+            return self._page_of_each(resource, _as_list(body))
+        if not found.items:
+            _as_list(body)  # an absence is believed only of a true list
+        elif not all(item.metadata.name for item in found.items):
+            return self._page_of_each(resource, _as_list(body))
+        return found
+
+    def _page_of_each(self, resource: str, page: _LooseList) -> ObjectList:
+        items = []
+        kind = page.kind.removesuffix("List")
+        for place, raw in enumerate(page.items or ()):
+            try:
+                item = self.member(resource, raw)
+            except DECODE_ERRORS as error:
+                self.tell(resource, f"items[{place}]", str(error), skipped=True)
+                continue
+            item.api_version = item.api_version or page.api_version
+            item.kind = item.kind or kind
+            items.append(item)
+        meta = page.metadata
+        return ObjectList(items, meta.resource_version, meta.continue_, meta.remaining_item_count)
+
+    def tell(self, resource: str, key: str, problem: str, *, skipped: bool = False) -> None:
+        fault = (resource, key, problem)
+        if fault in self._reported:
+            return
+        if len(self._reported) >= MAX_REPORTED:
+            self._reported.clear()
+        self._reported.add(fault)
+        self._report(UnreadableObject(self._cluster, resource, key, problem, skipped))
+
+
+def _log(found: UnreadableObject) -> None:
+    fields = {
+        "cluster": found.cluster,
+        "resource": found.resource,
+        "key": found.key,
+        "problem": found.problem[:300],
+        "skipped": found.skipped,
+    }
+    logger.warning("an object cannot be read in full", extra={"fields": fields})
+
+
+class _LooseList(msgspec.Struct, kw_only=True, rename="camel"):
+    kind: str
+    items: list[msgspec.Raw] | None
+    api_version: str = ""
+    metadata: ListMeta = ListMeta()
+
+
+class _LooseObject(msgspec.Struct, kw_only=True, rename="camel"):
+    metadata: dict[str, msgspec.Raw]
+    api_version: str = ""
+    kind: str = ""
+    spec: msgspec.Raw = EMPTY
+    status: msgspec.Raw = EMPTY
+    data: msgspec.Raw = EMPTY
+
+
+_decode_list = msgspec.json.Decoder(_LooseList).decode
+_decode_loose = msgspec.json.Decoder(_LooseObject).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NAMED = {field.encode_name for field in msgspec.structs.fields(_LooseObject)}
+_FIELDS = {
+    field.name: (field.encode_name, msgspec.json.Decoder(field.type).decode)
+    for field in msgspec.structs.fields(ObjectMeta)
+}
+
+
+def _as_list(body: bytes) -> _LooseList:
+    page = _decode_list(body)
+    if not page.kind.endswith("List"):
+        raise msgspec.ValidationError(f"a list was expected, this is a {page.kind[:60]!r}")
+    return page
+
+
+def _read_loosely(body: bytes | msgspec.Raw) -> tuple[Object, list[str]]:
+    wire = _decode_loose(body)
+    values: dict[str, Any] = {}
+    problems = []
+    for name, (encoded, decode) in _FIELDS.items():
+        raw = wire.metadata.get(encoded)
+        if raw is None or bytes(raw) == b"null":  # null means absent
+            continue
+        try:
+            values[name] = decode(raw)
+        except DECODE_ERRORS as error:
+            if name in _IDENTITY:
+                raise
+            problems.append(f"metadata.{encoded}: {error}")
+            values |= _readable_part(name, raw)
+    fields = _decode_fields(body)
+    found = Object(
+        wire.api_version,
+        wire.kind,
+        ObjectMeta(**values),
+        wire.spec.copy(),
+        wire.status.copy(),
+        wire.data.copy(),
+        {name: raw.copy() for name, raw in fields.items() if name not in _NAMED},
+    )
+    return found, problems
+
+
+def _readable_part(name: str, raw: msgspec.Raw) -> dict[str, Any]:
+    """What can be kept of a metadata field that does not decode as a whole."""
+    if name == "deletion_timestamp":
+        return {name: _MARKED}
+    try:
+        if name in ("labels", "annotations"):
+            entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+            texts = {key: _one(value, str) for key, value in entries.items()}
+            return {name: {key: text for key, text in texts.items() if text is not None}}
+        if name in ("finalizers", "owner_references"):
+            kind = str if name == "finalizers" else OwnerReference
+            members = [_one(m, kind) for m in msgspec.json.decode(raw, type=list[msgspec.Raw])]
+            return {name: tuple(member for member in members if member is not None)}
+    except DECODE_ERRORS:
+        pass  # not even the outer form is right: nothing to keep
+    return {}
+
+
+def _one(raw: msgspec.Raw, kind: type) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except DECODE_ERRORS:
+        return None

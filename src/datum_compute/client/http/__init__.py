@@ -1,0 +1,1 @@
+"""The HTTP transport for any Kubernetes API server."""

@@ -1,0 +1,130 @@
+"""What a deployment needs on the hub: a namespace, a policy that routes it, and its copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api import core, karmada
+from datum_compute.api.compute import names
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.decisions import copies
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.result import Waiting
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.spec_copies import SpecCopies
+
+
+async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str) -> None:
+    """The hub namespace of a project's namespace; its labels travel on to every cell."""
+    labels = {
+        compute.LABEL_UPSTREAM_CLUSTER_NAME: names.encode_cluster(project),
+        compute.LABEL_UPSTREAM_NAMESPACE: namespace,
+    }
+    found = hub.cache(core.NAMESPACES).get(name)
+    if found is None:
+        try:
+            await hub.client.create(core.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+            return
+        except errors.AlreadyExists:
+            # Another deployment of this namespace was faster; look at what it made.
+            found = await hub.client.get(core.NAMESPACES, name)
+    if found.metadata.deleting:
+        raise Waiting(f"hub namespace {name} is being deleted", 5.0)
+    await patch.ensure_metadata(hub.client, core.NAMESPACES, found, labels=labels)
+
+
+async def ensure_policy(hub: Cluster, hub_namespace: str, city: str) -> None:
+    """The policy that takes the deployments of a city to one cell there."""
+    name = names.policy_name(city)
+    spec = _policy_spec(city, hub_namespace)
+    policy = hub.cache(karmada.PROPAGATION_POLICIES).get(name, hub_namespace)
+    if policy is None:
+        body = {"metadata": {"name": name, "namespace": hub_namespace}, "spec": spec}
+        try:
+            await hub.client.create(karmada.PROPAGATION_POLICIES, body, hub_namespace)
+        except errors.AlreadyExists:
+            pass  # the deployments of one city share it; whoever was first wrote the same
+        return
+    if policy.metadata.deleting:
+        # Karmada's finalizer is still on it; its end wakes us.
+        raise Waiting(f"policy {name} is being deleted", 5.0)
+    if not copies.is_subset(spec, patch.values(policy.spec)):
+        # Karmada fills in the rest of a policy, which stays.
+        await patch.ensure_metadata(hub.client, karmada.PROPAGATION_POLICIES, policy, spec=spec)
+
+
+def _policy_spec(city: str, hub_namespace: str) -> dict[str, Any]:
+    selector = {"matchLabels": {compute.LABEL_TOPOLOGY_CITY_CODE: city}}
+    return {
+        "resourceSelectors": [
+            {
+                "apiVersion": compute.WORKLOAD_DEPLOYMENTS.api_version,
+                "kind": compute.WORKLOAD_DEPLOYMENTS.kind,
+                "namespace": hub_namespace,
+                "labelSelector": selector,
+            }
+        ],
+        "placement": {
+            "clusterAffinity": {"labelSelector": selector},
+            # One deployment runs in exactly one cell, and stays in it.
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+        },
+    }
+
+
+async def ensure_deployment(
+    hub_client: Client,
+    copied: SpecCopies,
+    deployment: Object,
+    hub_namespace: str,
+    hub_deployment: Object | None,
+) -> Object:
+    """The hub copy: spec verbatim, and the generation it was taken at in the same write."""
+    labels = {
+        compute.LABEL_TOPOLOGY_CITY_CODE: city_of(deployment),
+        compute.LABEL_UPSTREAM_NAMESPACE: deployment.namespace,
+    }
+    notes = {compute.ANNOTATION_SOURCE_GENERATION: str(deployment.metadata.generation)}
+    if hub_deployment is None:
+        body = {
+            "metadata": {
+                "name": deployment.name,
+                "namespace": hub_namespace,
+                "labels": labels,
+                "annotations": notes,
+            },
+            "spec": deployment.spec,
+        }
+        created = await hub_client.create(compute.WORKLOAD_DEPLOYMENTS, body, hub_namespace)
+        copied.written(created, deployment.spec)
+        return created
+    if hub_deployment.metadata.deleting:
+        raise Waiting("an earlier hub copy of this name is being deleted", 5.0)
+    spec = copied.change(hub_deployment, deployment.spec)
+    written = await patch.ensure_metadata(
+        hub_client,
+        compute.WORKLOAD_DEPLOYMENTS,
+        hub_deployment,
+        labels=labels,
+        annotations=notes,
+        spec=spec,
+    )
+    if spec:
+        copied.written(written, deployment.spec)
+    return written
+
+
+def city_of(deployment: Object) -> str:
+    return deployment.view(compute.WorkloadDeployment).spec.city_code
+
+
+def city_of_policy(policy: Object) -> str:
+    """The city whose deployments a policy of ours routes; empty for one that is not ours."""
+    spec = policy.view(karmada.PropagationPolicy).spec
+    selectors = [each.label_selector for each in spec.resource_selectors]
+    labels = selectors[0].match_labels if len(selectors) == 1 and selectors[0] else {}
+    city = labels.get(compute.LABEL_TOPOLOGY_CITY_CODE, "")
+    return city if city and names.policy_name(city) == policy.name else ""

@@ -1,0 +1,52 @@
+"""The objects of the API as metrics: that they are there, and how they are.
+
+Read off the caches that a controller keeps anyway, when somebody asks; nothing is counted
+in between, and no cache is opened for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from datum_compute.api import conditions
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.controllers.lag import conditions_in
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.metrics.registry import MetricsRegistry
+
+_OBJECT = ("cluster", "namespace", "name")
+
+
+def register_resource_metrics(
+    registry: MetricsRegistry, fleet: Fleet, resource: Resource, noun: str
+) -> None:
+    """``datum_cloud_compute_<noun>_info`` and ``_status_condition`` of a fleet's objects."""
+    prefix = f"datum_cloud_compute_{noun}"
+    info = registry.gauge(f"{prefix}_info", f"Each {resource.kind}, as 1.", *_OBJECT, "uid")
+    condition = registry.gauge(
+        f"{prefix}_status_condition",
+        f"Each condition of a {resource.kind}: 1 where it is True.",
+        *(*_OBJECT, "condition", "reason"),
+    )
+
+    def infos() -> dict[tuple[str, ...], float]:
+        return {(*key, obj.metadata.uid): 1.0 for key, obj in _objects(fleet, resource)}
+
+    def states() -> dict[tuple[str, ...], float]:
+        return {
+            (*key, each.type, each.reason): float(each.status == conditions.TRUE)
+            for key, obj in _objects(fleet, resource)
+            for each in conditions_in(obj.status)
+        }
+
+    info.sample(infos)
+    condition.sample(states)
+
+
+def _objects(fleet: Fleet, resource: Resource) -> Iterator[tuple[tuple[str, str, str], Object]]:
+    for cluster in fleet.clusters():
+        for cache in cluster.caches():
+            if cache.resource == resource and not cache.label_selector:
+                for obj in cache.list():
+                    yield (cluster.client.cluster, obj.namespace, obj.name), obj

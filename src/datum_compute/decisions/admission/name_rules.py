@@ -1,0 +1,100 @@
+"""Rules that names keep, and how a breach is worded."""
+
+from __future__ import annotations
+
+import re
+
+from datum_compute.decisions.admission.findings import FieldValue, Findings
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_is_label = re.compile(_LABEL).fullmatch
+_is_subdomain = re.compile(rf"{_LABEL}(\.{_LABEL})*").fullmatch
+_is_qualified = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?").fullmatch
+_is_port_name = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*").fullmatch
+
+LONGEST_LABEL = 63
+LONGEST_SUBDOMAIN = 253
+LONGEST_PORT_NAME = 15
+
+DNS_LABEL_MESSAGE = (
+    "must be a DNS label: lower-case letters, digits and '-', with a letter or digit at both ends"
+)
+SUBDOMAIN = (
+    "must be the name of an object: lower-case letters, digits, '-' and '.',"
+    " with a letter or digit at both ends of each part"
+)
+PORT_NAME = (
+    "must be the name of a port: lower-case letters, digits and single '-' between them,"
+    " with at least one letter"
+)
+QUALIFIED = (
+    "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends,"
+    " after an optional DNS prefix and '/'"
+)
+LABEL_VALUE = (
+    "must be empty, or letters, digits, '-', '_' and '.' with a letter or digit at both ends"
+)
+
+
+def is_dns_label(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= LONGEST_LABEL and bool(_is_label(text))
+
+
+def is_label_value(text: str) -> bool:
+    """Whether a label can have it and something is said by it."""
+    return len(text) <= LONGEST_LABEL and bool(_is_qualified(text))
+
+
+def validate_dns_label(findings: Findings, place: FieldValue, detail: str = "") -> str:
+    """A DNS label that must be there; the text, for what it is worth."""
+    text = findings.text(place, needed=True, detail=detail)
+    if len(text) > LONGEST_LABEL:
+        findings.too_long(place, LONGEST_LABEL)
+    elif text and not _is_label(text):
+        findings.invalid(place, DNS_LABEL_MESSAGE)
+    return text
+
+
+def validate_object_name(findings: Findings, place: FieldValue) -> str:
+    text = findings.text(place, needed=True)
+    if len(text) > LONGEST_SUBDOMAIN:
+        findings.too_long(place, LONGEST_SUBDOMAIN)
+    elif text and not _is_subdomain(text):
+        findings.invalid(place, SUBDOMAIN)
+    return text
+
+
+def validate_port_name(findings: Findings, place: FieldValue) -> str:
+    text = findings.text(place, needed=True)
+    if len(text) > LONGEST_PORT_NAME:
+        findings.too_long(place, LONGEST_PORT_NAME)
+    elif text and not (_is_port_name(text) and any(map(str.isalpha, text))):
+        findings.invalid(place, PORT_NAME)
+    return text
+
+
+def validate_generate_name(findings: Findings, place: FieldValue) -> None:
+    """The beginning of a name the server is to complete."""
+    text = findings.text(place)
+    if text and not _is_label(f"{text}x"):
+        findings.invalid(place, DNS_LABEL_MESSAGE)
+
+
+def validate_key(findings: Findings, place: FieldValue, key: str) -> None:
+    """A key of labels or annotations, at its own entry."""
+    prefix, slash, name = key.rpartition("/")
+    good = (
+        len(name) <= LONGEST_LABEL
+        and _is_qualified(name)
+        and (not slash or (len(prefix) <= LONGEST_SUBDOMAIN and _is_subdomain(prefix)))
+    )
+    if not good:
+        findings.invalid(place, QUALIFIED, shown=key)
+
+
+def validate_label_value(findings: Findings, place: FieldValue) -> None:
+    text = findings.text(place)
+    if len(text) > LONGEST_LABEL:
+        findings.too_long(place, LONGEST_LABEL)
+    elif text and not _is_qualified(text):
+        findings.invalid(place, LABEL_VALUE)

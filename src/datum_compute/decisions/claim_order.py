@@ -1,0 +1,51 @@
+"""Whose turn it is when a budget that was exceeded shows room again.
+
+Each Instance decides for itself, and all of them see the same room; so each looks at who
+else waits, and takes only what those before it leave. Lowest ordinal first, so that ordered
+deployments get on; among equals the one that has waited longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from datum_compute.api.compute import names
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.decisions.quota import available_in, decide_size
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+_NO_ORDINAL = 10**9
+"""Above every ordinal there is."""
+
+
+def may_claim_next(
+    instance: compute.Instance,
+    waiting: Sequence[compute.Instance],
+    buckets: Sequence[quota.AllowanceBucket],
+    *,
+    project: str,
+) -> bool:
+    """Whether there is room for this one after those before it. One that does not fit is
+    passed over: it must not keep out those that do. A bucket that is not there has none."""
+    left = available_in(buckets, project)
+    for each in sorted(waiting, key=_rank):
+        if each.metadata.deleting:
+            continue
+        asked = decide_size(each.spec).requests()
+        fits = all(left.get(kind, 0) >= amount for kind, amount in asked.items())
+        if each.metadata.uid == instance.metadata.uid:
+            return fits
+        if fits:
+            left = {kind: room - asked.get(kind, 0) for kind, room in left.items()}
+    # Its own denial has not been seen among the others yet: the next pass will see it.
+    return False
+
+
+def _rank(instance: compute.Instance) -> tuple[int, datetime, str, str]:
+    meta = instance.metadata
+    deployment = meta.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
+    ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
+    created = meta.creation_timestamp or _LATEST
+    return _NO_ORDINAL if ordinal is None else ordinal, created, meta.namespace, meta.name

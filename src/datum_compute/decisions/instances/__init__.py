@@ -1,0 +1,4 @@
+"""Instance control: from a deployment and its Instances to a plan.
+
+The plan says what to create, wait for and delete; each policy is a module.
+"""

@@ -1,0 +1,215 @@
+"""Instance control: which Instances to create, replace, remove or wait for.
+
+Each Instance holds the slot of its ordinal, from when it is created until it is gone.
+What keeps the slots from being as wanted becomes a step, and the steps stand in line:
+
+1. strays, which hold no slot;
+2. replacements of stale Instances that serve nobody anyway, highest ordinal first, unless
+   a slot is being emptied already: a bad image must be fixable by deploying a good one;
+3. creates and waits, lowest ordinal first, and no create above one of 2;
+4. replacements of stale Instances that serve, highest ordinal first;
+5. removal of ordinals no longer wanted, highest first.
+
+``OrderedReady`` lets only the first in line happen. Hence one step at a time, no successor
+before its predecessor is ready, no removal before what stays is ready and current. At
+desired 0 there is nothing to protect, and all go at once. Labels are put right beside the
+line, at any time, because they change nothing that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+from datum_compute.api.compute import names
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.instances.plan import (
+    Create,
+    Delete,
+    DeleteReason,
+    HeldStep,
+    InstancePlan,
+    PatchLabels,
+    Step,
+    Wait,
+    WaitReason,
+)
+
+
+class UnknownPolicy(ValueError):
+    """Nobody has said how Instances behave under this policy."""
+
+
+def decide_instances(
+    *,
+    deployment_name: str,
+    desired: int,
+    template_hash: str,
+    labels_for: Callable[[int], Mapping[str, str]],
+    instances: Sequence[compute.Instance],
+    policy: str = compute.POLICY_ORDERED_READY,
+    hold_rolls: str = "",
+) -> InstancePlan:
+    """The plan for a deployment's Instances, whatever order they are given in.
+
+    With ``hold_rolls``, a reason, nothing is replaced; creation and removal go on. Raises
+    :class:`UnknownPolicy`.
+    """
+    if fault := policy_fault(policy):
+        raise UnknownPolicy(fault)
+    if desired <= 0:
+        return InstancePlan(now=tuple(_drain(instances, deployment_name)))
+
+    slots, strays = _slots(instances, deployment_name)
+    kept = {ordinal: slots[ordinal] for ordinal in sorted(slots) if ordinal < desired}
+    surplus = [slots[ordinal] for ordinal in sorted(slots, reverse=True) if ordinal >= desired]
+
+    replace_unready, recreate = _replacements(kept, template_hash)
+    fill, later = _fill(kept, deployment_name, desired, template_hash)
+    stray = _removals(strays, deployment_name, DeleteReason.STRAY)
+    scale_down = _removals(surplus, deployment_name, DeleteReason.SCALE_DOWN)
+
+    held: list[HeldStep] = []
+    if hold_rolls:
+        held = [HeldStep(step, hold_rolls) for step in (*replace_unready, *later, *recreate)]
+        replace_unready, later, recreate = [], [], []
+    if any(instance.metadata.deleting for instance in kept.values()):
+        # One at a time: the slot being emptied is filled again before the next is.
+        line = [*stray, *fill, *replace_unready, *later, *recreate, *scale_down]
+    else:
+        line = [*stray, *replace_unready, *fill, *later, *recreate, *scale_down]
+
+    patches = _label_patches(kept, labels_for)
+    return InstancePlan(
+        now=(*line[:1], *patches),
+        queued=tuple(line[1:]),
+        queued_behind=_behind(line[0]) if len(line) > 1 else "",
+        forbidden=tuple(held),
+    )
+
+
+def policy_fault(policy: str) -> str:
+    """What is wrong with a policy; empty when it can be followed."""
+    if policy in ("", compute.POLICY_ORDERED_READY):
+        return ""
+    allowed = compute.POLICY_ORDERED_READY
+    return f"instance management policy {policy!r} is not known; {allowed!r} is"
+
+
+def _identity(instance: compute.Instance) -> tuple[str, str]:
+    return instance.metadata.name, instance.metadata.uid
+
+
+def _slots(
+    instances: Sequence[compute.Instance], deployment: str
+) -> tuple[dict[int, compute.Instance], list[compute.Instance]]:
+    """Who holds which slot, and who holds none.
+
+    The name must be the slot's own: under any other, the slot could never be filled again.
+    Names are unique, so of two with one ordinal at most one holds the slot.
+    """
+    slots: dict[int, compute.Instance] = {}
+    strays = []
+    for instance in instances:
+        meta = instance.metadata
+        ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
+        if ordinal is None or meta.name != names.instance_name(deployment, ordinal):
+            strays.append(instance)
+        else:
+            slots[ordinal] = instance
+    return slots, sorted(strays, key=_identity)
+
+
+def _replacements(
+    kept: Mapping[int, compute.Instance], template_hash: str
+) -> tuple[list[Step], list[Step]]:
+    """Deletes of stale Instances: those not ready, those ready; highest ordinal first.
+    ``kept`` is in the order of its ordinals."""
+    unready: list[Step] = []
+    ready: list[Step] = []
+    for ordinal, instance in kept.items():
+        if instance.template_hash == template_hash or instance.metadata.deleting:
+            continue
+        if instance.ready:
+            ready.append(_delete(instance, ordinal, DeleteReason.RECREATE))
+        else:
+            unready.append(_delete(instance, ordinal, DeleteReason.REPLACE_UNREADY))
+    return unready[::-1], ready[::-1]
+
+
+def _fill(
+    kept: Mapping[int, compute.Instance], deployment: str, desired: int, template_hash: str
+) -> tuple[list[Step], list[Step]]:
+    """Creates of empty slots and waits for slots on their way, lowest ordinal first; apart
+    from them the creates that come only after a stale Instance below has been replaced."""
+    steps: list[Step] = []
+    later: list[Step] = []
+    creates = steps
+    for ordinal in range(desired):
+        instance = kept.get(ordinal)
+        if instance is None:
+            creates.append(_create(deployment, ordinal))
+        elif instance.metadata.deleting:
+            steps.append(Wait(instance.metadata.name, ordinal, WaitReason.BEING_DELETED))
+        elif not instance.ready and instance.template_hash == template_hash:
+            steps.append(Wait(instance.metadata.name, ordinal, WaitReason.NOT_READY))
+        elif not instance.ready:
+            creates = later
+    return steps, later
+
+
+@lru_cache(maxsize=8192)  # the same slots are found empty in pass after pass
+def _create(deployment: str, ordinal: int) -> Create:
+    return Create(ordinal, names.instance_name(deployment, ordinal))
+
+
+def _removals(
+    instances: Sequence[compute.Instance], deployment: str, reason: DeleteReason
+) -> list[Step]:
+    """One removal each, in the order given; those under way first, until they are gone."""
+    ordered = sorted(instances, key=lambda each: not each.metadata.deleting)
+    return [_removal(instance, deployment, reason) for instance in ordered]
+
+
+def _removal(instance: compute.Instance, deployment: str, reason: DeleteReason) -> Step:
+    meta = instance.metadata
+    ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
+    if meta.deleting:
+        return Wait(meta.name, ordinal, WaitReason.BEING_DELETED)
+    return _delete(instance, ordinal, reason)
+
+
+def _delete(instance: compute.Instance, ordinal: int | None, reason: DeleteReason) -> Delete:
+    return Delete(instance.metadata.name, instance.metadata.uid, ordinal, reason)
+
+
+def _drain(instances: Sequence[compute.Instance], deployment: str) -> list[Step]:
+    ordered = sorted(instances, key=_identity)
+    return [_removal(instance, deployment, DeleteReason.DRAIN) for instance in ordered]
+
+
+def _label_patches(
+    kept: Mapping[int, compute.Instance], labels_for: Callable[[int], Mapping[str, str]]
+) -> list[PatchLabels]:
+    patches = []
+    for ordinal, instance in kept.items():
+        meta = instance.metadata
+        wanted = labels_for(ordinal)
+        if wanted.items() <= meta.labels.items() or meta.deleting:
+            continue
+        wrong = {k: v for k, v in wanted.items() if meta.labels.get(k) != v}
+        patches.append(PatchLabels(meta.name, meta.uid, MappingProxyType(wrong)))
+    return patches
+
+
+def _behind(first: Step) -> str:
+    match first:
+        case Create(name=name):
+            return f"{name} is created first"
+        case Delete(name=name):
+            return f"{name} is deleted first"
+        case Wait(name=name, reason=WaitReason.BEING_DELETED):
+            return f"{name} is still being deleted"
+        case Wait(name=name):
+            return f"{name} is not ready yet"

@@ -1,0 +1,1 @@
+"""Conditions and counters, from Instances up to the Workload."""

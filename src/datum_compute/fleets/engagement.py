@@ -1,0 +1,97 @@
+"""Engaging what is wanted, one name at a time.
+
+Watch callbacks cannot wait, and disengaging does. So a fleet that follows objects notes
+here which names may have changed and lets one loop settle each of them: what is wanted of
+it now is asked then, not at the time of the event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from datum_compute.client.protocol import Client
+from datum_compute.runtime.backoff import RECONNECT
+from datum_compute.runtime.fleet import Fleet
+
+logger = logging.getLogger(__name__)
+
+
+class ChangedNames:
+    """Names that may have changed, in the order of their first mention."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._event = asyncio.Event()
+
+    def note(self, name: str) -> None:
+        self._names[name] = None
+        self._event.set()
+
+    def take(self) -> list[str]:
+        names = list(self._names)
+        self._names.clear()
+        self._event.clear()
+        return names
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Until there is a change, or for this long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            pass
+
+
+async def sync_engagements(
+    fleet: Fleet,
+    changes: ChangedNames,
+    wanted: Callable[[str, str], str],
+    client_for: Callable[[str], Client],
+) -> None:
+    """Engage and disengage for ever.
+
+    ``wanted`` is given a name and the identity under which it is engaged, and gives the one
+    under which it is wanted now; an empty text means not at all. Another identity is another
+    cluster, so the old one is let go first. A name for which there is no client is reported
+    and tried again later, and keeps nobody else waiting.
+    """
+    engaged: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    chance = fleet.env.random(f"fleets.{fleet.name}").random
+    tries = 0
+    while True:
+        for name in changes.take():
+            current = engaged.get(name, "")
+            identity = wanted(name, current)
+            if current == identity:
+                refused.pop(name, None)
+                continue
+            if engaged.pop(name, ""):
+                await fleet.disengage(name)
+            if identity and _engage(fleet, name, client_for, refused):
+                engaged[name] = identity
+        if not fleet.discovered:
+            fleet.mark_discovered()
+        tries = tries + 1 if refused else 0
+        await changes.wait(RECONNECT.delay(tries, chance()) if refused else None)
+        for name in refused:
+            changes.note(name)
+
+
+def _engage(
+    fleet: Fleet, name: str, client_for: Callable[[str], Client], refused: dict[str, str]
+) -> bool:
+    try:
+        client = client_for(name)
+    except Exception as error:  # a credential may be bad in any way
+        reason = str(error)[:300]
+        if refused.get(name) != reason:
+            fields = {"fleet": fleet.name, "cluster": name, "reason": reason}
+            logger.error("no client for a cluster", extra={"fields": fields}, exc_info=error)
+        refused[name] = reason
+        return False
+    refused.pop(name, None)
+    fleet.engage(name, client)
+    return True

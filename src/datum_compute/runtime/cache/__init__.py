@@ -1,0 +1,1 @@
+"""The informer cache: reflector, indexes and what a controller may read from memory."""

@@ -1,0 +1,1 @@
+"""Counters, gauges and histograms of controllers, queues, clusters and client calls."""

@@ -1,0 +1,1 @@
+"""From watch events to requests: sources, predicates, mapping and intake."""

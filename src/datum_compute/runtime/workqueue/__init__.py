@@ -1,0 +1,1 @@
+"""The queue of requests, with its limits on starts and on rates."""

@@ -1,0 +1,65 @@
+"""Who may begin a reconcile in this turn of the event loop.
+
+A turn of the loop runs everything that is ready, and only then looks at the network. Where many
+controllers share one loop with a server, hundreds of reconciles may be ready at once, and a
+person's request, which needs several turns, waits for all of them each time. With ``Turns``
+only so many begin in each turn. The rest follow in the next ones: no time is lost, because the
+next turn begins at once, and what one turn writes, commits and tells to watchers is bounded
+with it.
+
+Whoever asks names a lane, and lanes that wait are served in rotation, so that a controller with
+one key waits for one of each other's, not for all their keys. A turn is a permission to begin
+and is not held: a reconcile that waits for another, or for a server that does not answer,
+keeps nobody back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+
+
+class StartLimiter:
+    def __init__(self, starts: int) -> None:
+        """``starts`` is how many may begin in one turn of the loop."""
+        if starts < 1:
+            raise ValueError(f"starts: {starts}: at least 1 must be allowed per turn")
+        self._starts = starts
+        self._left = starts
+        self._lanes: dict[Hashable, deque[asyncio.Future[None]]] = {}  # those that wait, next first
+        self._renewal: asyncio.Handle | None = None
+        """Pending whenever somebody waits."""
+
+    async def take(self, lane: Hashable) -> None:
+        """Return when the caller may begin; at once when nobody waits and there is room."""
+        if self._left > 0 and not self._lanes:
+            self._use()
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._lanes.setdefault(lane, deque()).append(waiter)
+        await waiter
+
+    def _use(self) -> None:
+        self._left -= 1
+        if self._renewal is None:
+            self._renewal = asyncio.get_running_loop().call_soon(self._renew)
+
+    def _renew(self) -> None:
+        """The loop has come round."""
+        self._renewal = None
+        self._left = self._starts
+        while self._left > 0 and (waiter := self._next_waiter()) is not None:
+            waiter.set_result(None)
+            self._use()
+
+    def _next_waiter(self) -> asyncio.Future[None] | None:
+        while self._lanes:
+            lane = next(iter(self._lanes))
+            waiters = self._lanes.pop(lane)
+            waiter = waiters.popleft()
+            if waiters:
+                self._lanes[lane] = waiters  # behind all others
+            if not waiter.done():  # it may have been cancelled
+                return waiter
+        return None

@@ -1,0 +1,216 @@
+"""The memory of own writes.
+
+A cache lags behind the server. A reconcile that runs again before the cache has seen what
+its last run wrote would decide on a past that it has itself changed. So while a reconcile
+runs, the client of each cluster notes what it wrote; before the same key runs again, the
+caches must have seen those writes. When they take too long, the object is read live and put
+into the cache.
+
+The same notes tell a controller its own writes from those of others (:class:`Echoes`), so
+that a watch can be told to leave out what the controller has just done itself.
+
+The running reconcile is known through a context variable: whoever writes inside it,
+however deep, is noted; whoever writes outside one (a test, a tool) is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+
+import msgspec
+
+from datum_compute.api.meta import Object, WireObject
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, Patch, Propagation
+from datum_compute.client.read_forwarder import ReadForwarder
+from datum_compute.runtime.cache.cache import Cache, CacheExpectation
+
+
+class Write(msgspec.Struct, frozen=True):
+    """A write that ``cache`` is to see, and where to look when it does not."""
+
+    client: Client
+    cache: Cache
+    expectation: CacheExpectation
+
+    def seen(self) -> bool:
+        return self.cache.has_seen(self.expectation)
+
+    async def read_live(self) -> None:
+        """Bring the cache up to date on this one object. Raises what reading raises."""
+        name, namespace = self.expectation.name, self.expectation.namespace
+        try:
+            self.cache.put_live(await self.client.get(self.cache.resource, name, namespace))
+        except errors.NotFound:
+            self.cache.drop_live(name, namespace)
+
+
+_Holders = list[tuple[Cache, str]]
+"""The caches that hold an object, and its uid there."""
+
+MAX_EXPECTED_WRITES = 4096
+"""Own writes that are waited for to come back. Those whose watch does not tell of them would
+stay for ever; when there are so many, all are forgotten, which costs a run each at most."""
+
+
+class OwnWriteFilter:
+    """Revisions that one controller has written and its watches have yet to tell of. Only those
+    of ``resources``, whose watches leave them out, are kept."""
+
+    __slots__ = ("_expected", "_resources")
+
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        self._resources = tuple(resources)
+        self._expected: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._expected)
+
+    def expect(self, resource: Resource, obj: Object) -> None:
+        if resource not in self._resources:
+            return
+        if len(self._expected) >= MAX_EXPECTED_WRITES:
+            self._expected.clear()
+        self._expected.add((obj.metadata.uid, obj.metadata.resource_version))
+
+    def consume(self, obj: Object) -> bool:
+        """Whether this is what we wrote ourselves; it is told once."""
+        key = (obj.metadata.uid, obj.metadata.resource_version)
+        if key not in self._expected:
+            return False
+        self._expected.remove(key)
+        return True
+
+    def forget(self) -> None:
+        """Tell of all of them after all: a run has begun without having seen one."""
+        self._expected.clear()
+
+
+class _Run:
+    """A reconcile that runs: what it has written."""
+
+    __slots__ = ("echoes", "writes")
+
+    def __init__(self, echoes: OwnWriteFilter | None) -> None:
+        self.echoes = echoes
+        self.writes: list[Write] = []
+
+
+_running: ContextVar[_Run | None] = ContextVar("running_reconcile", default=None)
+
+
+class WriteRecording:
+    """``with Recording() as writes:`` collects the writes made inside the block, and lets
+    ``echoes`` expect them."""
+
+    __slots__ = ("_echoes", "_token")
+
+    def __init__(self, echoes: OwnWriteFilter | None = None) -> None:
+        self._echoes = echoes
+
+    def __enter__(self) -> list[Write]:
+        run = _Run(self._echoes)
+        self._token = _running.set(run)
+        return run.writes
+
+    def __exit__(self, *error: object) -> None:
+        _running.reset(self._token)
+
+
+class RecordingClient(ReadForwarder):
+    """A client that notes its writes for the reconcile that makes them."""
+
+    def __init__(self, client: Client, caches: Callable[[Resource], Sequence[Cache]]) -> None:
+        super().__init__(client)
+        self._caches = caches
+
+    async def create(
+        self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
+    ) -> Object:
+        created = await self._client.create(resource, body, namespace, dry_run=dry_run)
+        if not dry_run:
+            self._remember(resource, created)
+        return created
+
+    async def update(
+        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
+    ) -> Object:
+        updated = await self._client.update(resource, body, subresource=subresource)
+        self._remember(resource, updated)
+        return updated
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        patched = await self._client.patch(
+            resource, name, patch, namespace, subresource=subresource, dry_run=dry_run
+        )
+        if not dry_run:
+            self._remember(resource, patched)
+        return patched
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+    ) -> None:
+        holders = self._holders(resource, name, namespace, uid)
+        try:
+            await self._client.delete(
+                resource,
+                name,
+                namespace,
+                uid=uid,
+                resource_version=resource_version,
+                propagation=propagation,
+            )
+        except errors.NotFound:
+            self._remember_deletion(name, namespace, holders)  # as gone as after a deletion
+            raise
+        self._remember_deletion(name, namespace, holders)
+
+    def _remember(self, resource: Resource, obj: Object) -> None:
+        run = _running.get()
+        # A subresource such as scale answers with another kind, whose revision says nothing.
+        if run is None or obj.kind != resource.kind:
+            return
+        if run.echoes is not None:
+            run.echoes.expect(resource, obj)
+        for cache in self._caches(resource):
+            if cache.expects(obj):
+                revision = obj.metadata.resource_version
+                sighting = CacheExpectation(obj.namespace, obj.name, resource_version=revision)
+                run.writes.append(Write(self._client, cache, sighting))
+
+    def _holders(self, resource: Resource, name: str, namespace: str, uid: str) -> _Holders:
+        """Who knows what is about to be deleted."""
+        if _running.get() is None:
+            return []
+        found = []
+        for cache in self._caches(resource):
+            obj = cache.get(name, namespace)
+            if obj is not None and uid in ("", obj.metadata.uid):
+                found.append((cache, obj.metadata.uid))
+        return found
+
+    def _remember_deletion(self, name: str, namespace: str, holders: _Holders) -> None:
+        run = _running.get()
+        if run is None:
+            return
+        for cache, uid in holders:
+            sighting = CacheExpectation(namespace, name, deleted_uid=uid)
+            run.writes.append(Write(self._client, cache, sighting))

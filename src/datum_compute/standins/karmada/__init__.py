@@ -1,0 +1,54 @@
+"""The stand-in for Karmada: carries templates from the hub to members, and status back.
+
+It works on the real objects (Cluster, PropagationPolicy, ResourceBinding, Work,
+ResourceInterpreterCustomization, Namespace) with their real marks, so whoever reads or writes
+them cannot tell. What it keeps of the real system, and what it leaves out, is told in
+``docs/concepts/stand-ins.md``.
+
+The way down: :mod:`.policies` admit a policy; the :mod:`.detector` claims templates and makes
+their bindings; :mod:`.bindings` choose members and make :mod:`.works`; :mod:`.execution` lays
+them into the members. The way up goes back through the same three. Beside them
+:mod:`.clusters` watches over the members' health, and :mod:`.namespaces` sends namespaces to
+all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.scheme import Resource
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.standins.karmada.bindings import binding_controller
+from datum_compute.standins.karmada.clusters import cluster_controller
+from datum_compute.standins.karmada.detector import detector_controllers
+from datum_compute.standins.karmada.execution import execution_controller
+from datum_compute.standins.karmada.namespaces import namespace_controller
+from datum_compute.standins.karmada.policies import policy_controller
+
+PROPAGATED: tuple[Resource, ...] = (compute.WORKLOAD_DEPLOYMENTS,)
+"""Kinds that policies can claim unless told otherwise. Real Karmada discovers all there are;
+hub Instances match no policy, so leaving them out spares a watch and changes nothing."""
+
+
+def karmada_controllers(
+    hub: Fleet,
+    members: Fleet,
+    env: Environment,
+    *,
+    kinds: Sequence[Resource] = PROPAGATED,
+) -> list[Controller]:
+    """``members`` names its clusters as the hub's Cluster objects are named."""
+    return [
+        cluster_controller(hub, members, kinds, env),
+        namespace_controller(hub, env),
+        policy_controller(hub, kinds, env),
+        *detector_controllers(hub, kinds, env),
+        binding_controller(hub, kinds, env),
+        execution_controller(hub, members, kinds, env),
+    ]
+
+
+__all__ = ["PROPAGATED", "karmada_controllers"]

@@ -1,0 +1,257 @@
+"""ResourceBindings: from a claimed template to its members, and back.
+
+In the order of a reconcile: members are chosen (again, when the placement or the members
+changed); each gets a Work and members no longer chosen lose theirs; what the Works report is
+added up in the binding's status; and where an interpreter says how, it becomes the status
+of the template. A binding that is being deleted takes its Works with it and waits for them.
+
+The real system has a controller for each of these steps. Here one reconcile takes them in
+turn, because then one status write carries what several would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from datum_compute.api import conditions, karmada
+from datum_compute.api.conditions import FALSE, TRUE, wire_time, with_condition
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.writes import patch
+from datum_compute.standins.karmada import names, schedule, works
+from datum_compute.standins.karmada.orphans import (
+    WORKS_BY_BINDING_NAME,
+    binding_of,
+    remove_orphan_works,
+)
+from datum_compute.standins.karmada.predicates import is_content_changed
+
+WORKS_BY_BINDING = "propagation/binding"
+"""Index of Works by the permanent id of their binding."""
+
+
+def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) -> Controller:
+    reconciler = _Bindings(hub, kinds, env)
+    templates = [
+        Watch(hub, kind, reconciler.binding_of_template, predicate=is_content_changed)
+        for kind in kinds
+    ]
+    return Controller(
+        "propagation-binding",
+        hub,
+        reconciler.reconcile,
+        watches=[
+            Watch(hub, karmada.RESOURCE_BINDINGS, itself, predicate=is_content_changed),
+            Watch(
+                hub,
+                karmada.WORKS,
+                binding_of_work,
+                indexes={WORKS_BY_BINDING: _binding_id_of, WORKS_BY_BINDING_NAME: binding_of},
+            ),
+            Watch(hub, karmada.CLUSTERS, reconciler.all_bindings, predicate=_is_member_changed),
+            Watch(hub, karmada.INTERPRETER_CUSTOMIZATIONS, reconciler.all_bindings),
+            *templates,
+        ],
+    )
+
+
+def binding_of_work(cluster: str, work: Object) -> Iterable[Request]:
+    if works.is_of_binding(work):
+        annotations = work.metadata.annotations
+        yield Request(
+            cluster,
+            annotations.get(karmada.ANNOTATION_BINDING_NAMESPACE, ""),
+            annotations[karmada.ANNOTATION_BINDING_NAME],
+        )
+
+
+def _binding_id_of(work: Object) -> Iterable[str]:
+    permanent_id = work.metadata.labels.get(karmada.LABEL_BINDING_ID)
+    return [permanent_id] if permanent_id else []
+
+
+def _is_member_changed(old: Object | None, new: Object | None) -> bool:
+    if old is None or new is None:
+        return True
+    return schedule.member_of(old) != schedule.member_of(new)
+
+
+class _Bindings:
+    def __init__(self, hub: Fleet, kinds: Sequence[Resource], env: Environment) -> None:
+        self._hub = hub
+        self._kinds = {(kind.api_version, kind.kind): kind for kind in kinds}
+        self._env = env
+
+    def binding_of_template(self, cluster: str, template: Object) -> Iterable[Request]:
+        name = karmada.binding_name(template.name, template.kind)
+        yield Request(cluster, template.namespace, name)
+
+    def all_bindings(self, cluster: str, _: Object) -> Iterable[Request]:
+        hub = self._hub.get(cluster)
+        for binding in hub.cache(karmada.RESOURCE_BINDINGS).list() if hub else ():
+            yield Request(cluster, binding.namespace, binding.name)
+
+    async def reconcile(self, request: Request) -> Result:
+        hub = self._hub.get(request.cluster)
+        if hub is None:
+            return DONE
+        binding = hub.cache(karmada.RESOURCE_BINDINGS).get(request.name, request.namespace)
+        await remove_orphan_works(hub, request, binding)
+        if binding is None:
+            return DONE
+        if binding.metadata.deleting:
+            await self._finalize(hub, binding)
+            return DONE
+        binding = await self._ensure_scheduled(hub, binding)
+        resource, template = self._template_of(hub, binding)
+        if resource is None or template is None:
+            return DONE  # the template is gone; the binding follows by garbage collection
+        reports = await self._ensure_works(hub, binding, template)
+        items = [item for work in reports if (item := works.build_item(work)) is not None]
+        await self._report(hub, binding, items)
+        await self._aggregate(hub, resource, template, items)
+        return DONE
+
+    async def _finalize(self, hub: Cluster, binding: Object) -> None:
+        permanent_id = binding.metadata.labels.get(karmada.LABEL_BINDING_ID)
+        if permanent_id:
+            # Live, because a Work that is overlooked here is never removed by anybody.
+            found = await hub.client.list(
+                karmada.WORKS, label_selector=f"{karmada.LABEL_BINDING_ID}={permanent_id}"
+            )
+            for work in found.items:
+                if not work.metadata.deleting:
+                    await patch.delete_if_present(hub.client, karmada.WORKS, work)
+            if found.items:
+                return  # woken when each of them is gone
+        await patch.release_finalizer(
+            hub.client, karmada.RESOURCE_BINDINGS, binding, karmada.FINALIZER_BINDING
+        )
+
+    async def _ensure_scheduled(self, hub: Cluster, binding: Object) -> Object:
+        spec = patch.values(binding.spec)
+        placement = spec.get("placement") or {}
+        current = [target["name"] for target in spec.get("clusters", [])]
+        resource = binding.view(karmada.ResourceBinding).spec.resource
+        targets = schedule.decide_clusters(
+            schedule.parse_placement(placement),
+            (resource.api_version, resource.kind),
+            map(schedule.member_of, hub.cache(karmada.CLUSTERS).list()),
+            current,
+        )
+        annotations = {}
+        if targets:
+            text = schedule.placement_text(placement)
+            annotations[karmada.ANNOTATION_APPLIED_PLACEMENT] = text
+        clusters = [{"name": target} for target in targets]
+        return await patch.ensure_metadata(
+            hub.client,
+            karmada.RESOURCE_BINDINGS,
+            binding,
+            annotations=annotations,
+            spec={"clusters": clusters} if list(targets) != current else None,
+        )
+
+    def _template_of(self, hub: Cluster, binding: Object) -> tuple[Resource | None, Object | None]:
+        wanted = binding.view(karmada.ResourceBinding).spec.resource
+        resource = self._kinds.get((wanted.api_version, wanted.kind))
+        if resource is None:
+            return None, None
+        template = hub.cache(resource).get(wanted.name, wanted.namespace)
+        if template is None or template.metadata.uid != wanted.uid:
+            return resource, None
+        return resource, template
+
+    async def _ensure_works(self, hub: Cluster, binding: Object, template: Object) -> list[Object]:
+        targets = [one.name for one in binding.view(karmada.ResourceBinding).spec.clusters]
+        permanent_id = binding.metadata.labels.get(karmada.LABEL_BINDING_ID, "")
+        found = {
+            names.cluster_of(work.namespace): work
+            for work in hub.cache(karmada.WORKS).by_index(WORKS_BY_BINDING, permanent_id)
+        }
+        for cluster in sorted(found.keys() - set(targets)):
+            if not found[cluster].metadata.deleting:
+                await patch.delete_if_present(hub.client, karmada.WORKS, found[cluster])
+        return [
+            await works.ensure_work(
+                hub.client, self._env, template, cluster, found.get(cluster), binding=binding
+            )
+            for cluster in sorted(targets)
+        ]
+
+    async def _report(self, hub: Cluster, binding: Object, items: list[dict[str, Any]]) -> None:
+        view = binding.view(karmada.ResourceBinding)
+        status = patch.values(binding.status)
+        if view.status.scheduler_observed_generation != binding.metadata.generation:
+            status["schedulerObservedGeneration"] = binding.metadata.generation
+            if view.spec.clusters:
+                status["lastScheduledTime"] = wire_time(self._env.now())
+        current = self._with_scheduled(view)
+        if items:
+            status["aggregatedStatus"] = items
+            current = self._with_applied(current, view, items)
+        elif not view.spec.clusters:
+            status.pop("aggregatedStatus", None)
+        status["conditions"] = conditions.to_wire(current)
+        await patch.write_status(hub.client, karmada.RESOURCE_BINDINGS, binding, status)
+
+    def _with_scheduled(self, view: karmada.ResourceBinding) -> conditions.Conditions:
+        fits = bool(view.spec.clusters)
+        return with_condition(
+            view.status.conditions,
+            karmada.CONDITION_SCHEDULED,
+            TRUE if fits else FALSE,
+            karmada.REASON_SUCCESS if fits else karmada.REASON_NO_CLUSTER_FIT,
+            "Binding has been scheduled successfully."
+            if fits
+            else "no member cluster is ready, serves the kind and matches the placement",
+            now=self._env.now(),
+        )
+
+    def _with_applied(
+        self,
+        current: conditions.Conditions,
+        view: karmada.ResourceBinding,
+        items: list[dict[str, Any]],
+    ) -> conditions.Conditions:
+        missing = {target.name for target in view.spec.clusters} - {
+            item["clusterName"] for item in items if item["applied"]
+        }
+        return with_condition(
+            current,
+            karmada.CONDITION_FULLY_APPLIED,
+            FALSE if missing else TRUE,
+            karmada.REASON_FULLY_APPLIED_FAILED
+            if missing
+            else karmada.REASON_FULLY_APPLIED_SUCCESS,
+            f"not applied in {', '.join(sorted(missing))}"
+            if missing
+            else "All works have been successfully applied",
+            now=self._env.now(),
+        )
+
+    async def _aggregate(
+        self, hub: Cluster, resource: Resource, template: Object, items: list[dict[str, Any]]
+    ) -> None:
+        """The rule of our interpreter, in native code: the first member's status, whole."""
+        if not items or "status" not in items[0] or not _is_interpreted(hub, resource):
+            return
+        await patch.write_status(hub.client, resource, template, items[0]["status"])
+
+
+def _is_interpreted(hub: Cluster, resource: Resource) -> bool:
+    """Whether some customization says how to aggregate; without one no status comes back."""
+    for customization in hub.cache(karmada.INTERPRETER_CUSTOMIZATIONS).list():
+        spec = customization.view(karmada.InterpreterCustomization).spec
+        target = (spec.target.api_version, spec.target.kind)
+        if target == (resource.api_version, resource.kind):
+            return spec.customizations.status_aggregation is not None
+    return False

@@ -1,0 +1,268 @@
+"""The detector: finds for each template the policy that claims it, and keeps its binding.
+
+A template without a policy simply waits; a policy that comes later is looked at together
+with every template of its namespace, so the order of the two does not matter. A claimed
+template stays with its policy while that exists and still selects it. The claim is written
+on the template; then the binding says what goes where. Where members are known already, the
+binding is created with them, sparing a write.
+
+Only specification and metadata of a template count. Its status, which comes up from the
+members, changes often and concerns nobody here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from datum_compute.api import karmada
+from datum_compute.api.meta import Object, owner_reference
+from datum_compute.api.scheme import Resource
+from datum_compute.api.selectors import LabelSelector
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller, Read, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, Waiting
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.patch import Values
+from datum_compute.standins.karmada import names, schedule
+from datum_compute.standins.karmada.predicates import is_content_changed
+
+PRESERVE = "preserveResourcesOnDeletion"
+
+
+def detector_controllers(
+    hub: Fleet, kinds: Sequence[Resource], env: Environment
+) -> list[Controller]:
+    """One per kind, as the real detector has one watch per kind."""
+    return [_detector_controller(hub, kind, env) for kind in kinds]
+
+
+def _detector_controller(hub: Fleet, resource: Resource, env: Environment) -> Controller:
+    detector = _Detector(hub, resource, env)
+    return Controller(
+        f"propagation-detector-{resource.plural}",
+        hub,
+        detector.reconcile,
+        watches=[
+            Watch(hub, resource, itself, predicate=is_content_changed),
+            Watch(
+                hub,
+                karmada.PROPAGATION_POLICIES,
+                detector.templates_of_policy,
+                predicate=is_content_changed,
+            ),
+            Watch(
+                hub,
+                karmada.RESOURCE_BINDINGS,
+                detector.template_of_binding,
+                predicate=is_content_changed,
+            ),
+        ],
+        reads=[Read(hub, karmada.CLUSTERS)],
+    )
+
+
+class _Detector:
+    def __init__(self, hub: Fleet, resource: Resource, env: Environment) -> None:
+        self._hub = hub
+        self._resource = resource
+        self._env = env
+
+    def templates_of_policy(self, cluster: str, policy: Object) -> Iterable[Request]:
+        hub = self._hub.get(cluster)
+        if hub is None:
+            return
+        for template in hub.cache(self._resource).list(policy.namespace):
+            yield Request(cluster, template.namespace, template.name)
+
+    def template_of_binding(self, cluster: str, binding: Object) -> Iterable[Request]:
+        owner = binding.metadata.controller()
+        # One that lost its owner still says whose it is.
+        whose = owner or binding.view(karmada.ResourceBinding).spec.resource
+        if whose.kind == self._resource.kind:
+            yield Request(cluster, binding.namespace, whose.name)
+
+    async def reconcile(self, request: Request) -> Result:
+        hub = self._hub.get(request.cluster)
+        if hub is None or names.is_reserved(request.namespace):
+            return DONE
+        template = hub.cache(self._resource).get(request.name, request.namespace)
+        if template is None or template.metadata.deleting:
+            return DONE  # its binding goes by garbage collection
+        policy = self._policy_for(hub, template)
+        if policy is None:
+            return DONE
+        template = await patch.ensure_metadata(
+            hub.client,
+            self._resource,
+            template,
+            labels=_claim_labels(policy),
+            annotations=_claim_annotations(policy),
+        )
+        await self._ensure_binding(hub, template, policy)
+        return DONE
+
+    def _policy_for(self, hub: Cluster, template: Object) -> Object | None:
+        candidates = [
+            (policy, specificity)
+            for policy in hub.cache(karmada.PROPAGATION_POLICIES).list(template.namespace)
+            if (specificity := _specificity(policy, template)) and _is_usable(policy)
+        ]
+        claim = template.metadata.labels.get(karmada.LABEL_POLICY_ID)
+        for policy, _ in candidates:
+            if claim and policy.metadata.labels[karmada.LABEL_POLICY_ID] == claim:
+                return policy
+        if not candidates:
+            return None
+        return min(
+            candidates,
+            key=lambda found: (
+                -found[0].view(karmada.PropagationPolicy).spec.priority,
+                -found[1],
+                found[0].name,
+            ),
+        )[0]
+
+    async def _ensure_binding(self, hub: Cluster, template: Object, policy: Object) -> None:
+        name = karmada.binding_name(template.name, template.kind)
+        binding = hub.cache(karmada.RESOURCE_BINDINGS).get(name, template.namespace)
+        if binding is None:
+            # Made for a template that only the cache still has, it would be collected at once,
+            # and made again, for as long as the cache is late.
+            if await self._is_alive(hub, template):
+                await self._create_binding(hub, template, policy, name)
+            return
+        owner = binding.metadata.controller()
+        if binding.metadata.deleting or (owner and owner.uid != template.metadata.uid):
+            # A template deleted and made again: the old binding must be collected first.
+            raise Waiting(f"binding {name} of a predecessor is not gone yet", 5.0)
+        if owner is None:
+            binding = await _adopt(hub, binding, template)
+        current = patch.values(binding.spec)
+        kept = {key: value for key, value in current.items() if key != PRESERVE}
+        await patch.ensure_metadata(
+            hub.client,
+            karmada.RESOURCE_BINDINGS,
+            binding,
+            labels=_claim_labels(policy),
+            annotations=_claim_annotations(policy),
+            spec=patch.difference(current, {**kept, **_binding_spec(template, policy)}),
+        )
+
+    async def _is_alive(self, hub: Cluster, template: Object) -> bool:
+        try:
+            found = await hub.client.get(self._resource, template.name, template.namespace)
+        except errors.NotFound:
+            return False
+        return found.metadata.uid == template.metadata.uid and not found.metadata.deleting
+
+    async def _create_binding(
+        self, hub: Cluster, template: Object, policy: Object, name: str
+    ) -> None:
+        spec = _binding_spec(template, policy)
+        annotations = _claim_annotations(policy)
+        members = map(schedule.member_of, hub.cache(karmada.CLUSTERS).list())
+        placement = schedule.parse_placement(spec["placement"])
+        kind = (template.api_version, template.kind)
+        if targets := schedule.decide_clusters(placement, kind, members, ()):
+            spec["clusters"] = [{"name": target} for target in targets]
+            annotations[karmada.ANNOTATION_APPLIED_PLACEMENT] = schedule.placement_text(
+                spec["placement"]
+            )
+        body: Values = {
+            "apiVersion": karmada.RESOURCE_BINDINGS.api_version,
+            "kind": karmada.RESOURCE_BINDINGS.kind,
+            "metadata": {
+                "name": name,
+                "namespace": template.namespace,
+                "labels": {
+                    **_claim_labels(policy),
+                    karmada.LABEL_BINDING_ID: self._env.new_uid(),
+                },
+                "annotations": annotations,
+                "finalizers": [karmada.FINALIZER_BINDING],
+                "ownerReferences": [owner_reference(template, controller=True)],
+            },
+            "spec": spec,
+        }
+        try:
+            await hub.client.create(karmada.RESOURCE_BINDINGS, body, template.namespace)
+        except errors.AlreadyExists as error:
+            raise Waiting(f"binding {name} is there already, and not seen yet", 1.0) from error
+
+
+async def _adopt(hub: Cluster, binding: Object, template: Object) -> Object:
+    """Take a binding that nobody owns, and that would never be collected: its template went
+    without what belongs to it, and was made again."""
+    metadata = {
+        "uid": binding.metadata.uid,
+        "resourceVersion": binding.metadata.resource_version,
+        "ownerReferences": [owner_reference(template, controller=True)],
+    }
+    return await hub.client.patch(
+        karmada.RESOURCE_BINDINGS, binding.name, merge({"metadata": metadata}), binding.namespace
+    )
+
+
+def _binding_spec(template: Object, policy: Object) -> Values:
+    spec = patch.values(policy.spec)
+    wanted: Values = {
+        "resource": {
+            "apiVersion": template.api_version,
+            "kind": template.kind,
+            "namespace": template.namespace,
+            "name": template.name,
+            "uid": template.metadata.uid,
+        },
+        "placement": spec.get("placement", {}),
+        "schedulerName": spec.get("schedulerName", "default-scheduler"),
+        "conflictResolution": spec.get("conflictResolution", "Abort"),
+    }
+    if spec.get(PRESERVE):
+        wanted[PRESERVE] = True
+    return wanted
+
+
+def _claim_labels(policy: Object) -> dict[str, str]:
+    return {karmada.LABEL_POLICY_ID: policy.metadata.labels[karmada.LABEL_POLICY_ID]}
+
+
+def _claim_annotations(policy: Object) -> dict[str, str]:
+    return {
+        karmada.ANNOTATION_POLICY_NAMESPACE: policy.namespace,
+        karmada.ANNOTATION_POLICY_NAME: policy.name,
+    }
+
+
+def _is_usable(policy: Object) -> bool:
+    # Without its permanent id a policy has not been admitted yet; that write wakes us.
+    return karmada.LABEL_POLICY_ID in policy.metadata.labels and not policy.metadata.deleting
+
+
+def _specificity(policy: Object, template: Object) -> int:
+    """How closely the policy names the template: 3 by name, 2 by labels, 1 by kind, 0 not."""
+    return max(
+        (
+            _selector_specificity(selector, template)
+            for selector in policy.view(karmada.PropagationPolicy).spec.resource_selectors
+        ),
+        default=0,
+    )
+
+
+def _selector_specificity(selector: karmada.ResourceSelector, template: Object) -> int:
+    if (selector.api_version, selector.kind) != (template.api_version, template.kind):
+        return 0
+    if selector.namespace and selector.namespace != template.namespace:
+        return 0
+    if selector.name:
+        return 3 if selector.name == template.name else 0
+    if selector.label_selector is None:
+        return 1
+    matches = LabelSelector.from_wire(selector.label_selector).matches(template.metadata.labels)
+    return 2 if matches else 0

@@ -1,0 +1,353 @@
+"""Execution: what a Work carries is laid into its member, and what the member says comes back.
+
+A Work is applied while its Cluster is ready: the object is created, or brought back to what
+the manifest says when somebody changed it in the member, which the watch on the member's
+objects tells. An object the member has of its own is left alone, and the Work says so. The
+status of the member's object goes into the Work's status, in the same write as ``Applied``.
+
+A deleted Work asks the member to delete the object and lets go as soon as that was
+accepted; it does not wait until the object is gone. One that says so leaves the object with
+the member and only takes Karmada's marks off. While the member is not ready the deletion
+waits for it, unless the Cluster itself is on its way out.
+
+A Work whose dispatching is suspended is not applied, and says so. What lies in a member
+when its Work is gone is a matter of :mod:`.strays`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import conditions, karmada
+from datum_compute.api.core import NAMESPACES
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, Waiting, after
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.patch import Values
+from datum_compute.standins.karmada import manifest as manifests
+from datum_compute.standins.karmada import names, schedule
+from datum_compute.standins.karmada.orphans import OBJECTS_BY_WORK, remove_orphan_objects, work_of
+from datum_compute.standins.karmada.predicates import is_content_changed
+from datum_compute.standins.karmada.rate_limit import StatusRateLimiter
+
+WORKS_BY_TARGET = "propagation/target-namespace"
+"""Index of Works by the member's namespace their object goes to."""
+
+RETRY_SECONDS = 30.0
+"""After a refusal by the member, which no event will tell the end of. A guess."""
+
+
+def execution_controller(
+    hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
+) -> Controller:
+    reconciler = _Execution(hub, members, kinds, env)
+    objects = [
+        Watch(
+            members,
+            kind,
+            work_of_member_object,
+            required=False,
+            indexes={OBJECTS_BY_WORK: work_of},
+        )
+        for kind in kinds
+    ]
+    return Controller(
+        "propagation-execution",
+        hub,
+        reconciler.reconcile,
+        watches=[
+            Watch(
+                hub,
+                karmada.WORKS,
+                itself,
+                predicate=is_content_changed,
+                indexes={WORKS_BY_TARGET: _target_namespace_of},
+            ),
+            Watch(hub, karmada.CLUSTERS, reconciler.works_of_cluster, predicate=_is_ready_changed),
+            Watch(members, NAMESPACES, reconciler.works_in_namespace, required=False),
+            *objects,
+        ],
+    )
+
+
+def work_of_member_object(_: str, obj: Object) -> Iterable[Request]:
+    annotations = obj.metadata.annotations
+    name = annotations.get(karmada.ANNOTATION_WORK_NAME)
+    if name and manifests.is_managed(obj):
+        yield Request(names.HUB, annotations.get(karmada.ANNOTATION_WORK_NAMESPACE, ""), name)
+
+
+def _target_namespace_of(work: Object) -> Iterable[str]:
+    for manifest in _manifests_of(work):
+        if namespace := manifest["metadata"].get("namespace"):
+            yield f"{names.cluster_of(work.namespace)}/{namespace}"
+
+
+def _is_ready_changed(old: Object | None, new: Object | None) -> bool:
+    if old is None or new is None:
+        return True
+    return (schedule.is_ready(old), old.metadata.deleting) != (
+        schedule.is_ready(new),
+        new.metadata.deleting,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    applied: bool
+    message: str
+    member: Object | None = None
+
+
+class _Execution:
+    def __init__(
+        self, hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
+    ) -> None:
+        self._hub = hub
+        self._members = members
+        self._propagated = kinds
+        self._kinds = {(kind.api_version, kind.kind): kind for kind in (*kinds, NAMESPACES)}
+        self._env = env
+        self._unkept: dict[Request, tuple[str, Values]] = {}
+        """Per Work the uid of the member's object and the change it did not keep when told
+        to: a member with an older schema prunes, one with other defaults fills in."""
+        self._allowances = StatusRateLimiter()
+
+    def works_of_cluster(self, cluster: str, member: Object) -> Iterable[Request]:
+        hub = self._hub.get(cluster)
+        namespace = karmada.execution_namespace(member.name)
+        for work in hub.cache(karmada.WORKS).list(namespace) if hub else ():
+            yield Request(cluster, work.namespace, work.name)
+
+    def works_in_namespace(self, member: str, namespace: Object) -> Iterable[Request]:
+        yield from work_of_member_object(member, namespace)
+        hub = self._hub.get(names.HUB)
+        if hub is None:
+            return
+        for work in hub.cache(karmada.WORKS).by_index(
+            WORKS_BY_TARGET, f"{member}/{namespace.name}"
+        ):
+            yield Request(names.HUB, work.namespace, work.name)
+
+    async def reconcile(self, request: Request) -> Result:
+        hub = self._hub.get(request.cluster)
+        if hub is None:
+            return DONE
+        work = hub.cache(karmada.WORKS).get(request.name, request.namespace)
+        if work is None:
+            self._unkept.pop(request, None)
+            self._allowances.forget(request)
+            await self._clear_up(hub, request)
+            return DONE
+        cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
+        if work.metadata.deleting:
+            return await self._remove(hub, work, cluster)
+        if cluster is None or not schedule.is_ready(cluster):
+            return DONE  # the last known status stays; woken when it is ready
+        manifest = next(iter(_manifests_of(work)), None)
+        if manifest is None:
+            return DONE
+        if work.view(karmada.Work).spec.suspend_dispatching:
+            await self._report_suspended(hub, work)
+            return DONE  # woken when it is not
+        outcome = await self._apply(request, self._member(cluster.name), manifest)
+        if wait := await self._report(hub, work, request, manifest, outcome):
+            return after(wait)
+        return DONE if outcome.applied else after(RETRY_SECONDS)
+
+    async def _clear_up(self, hub: Cluster, request: Request) -> None:
+        member = self._members.get(names.cluster_of(request.namespace))
+        if member is not None:
+            await remove_orphan_objects(hub.client, member, self._propagated, request)
+
+    def _member(self, name: str) -> Cluster:
+        member = self._members.get(name)
+        if member is None:
+            raise Waiting(f"member {name} is not engaged", 1.0)
+        return member
+
+    async def _apply(self, request: Request, member: Cluster, manifest: Values) -> _Outcome:
+        resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
+        if resource is None:
+            kind = f"{manifest['apiVersion']} {manifest['kind']}"
+            return _Outcome(False, f"{kind} is not among the propagated kinds")
+        name = manifest["metadata"]["name"]
+        namespace = manifest["metadata"].get("namespace", "")
+        if namespace and not _has_namespace(member, namespace):
+            raise Waiting(f"namespace {namespace} is not in member {member.name} yet", 5.0)
+        cache = member.cache(resource)
+        if not cache.synced:
+            raise Waiting(f"{resource} of member {member.name} are not known yet", 1.0)
+        current = cache.get(name, namespace)
+        try:
+            if current is None:
+                return _applied(await member.client.create(resource, manifest, namespace))
+            if current.metadata.deleting:
+                raise Waiting(f"{current!r} in member {member.name} is being deleted", 5.0)
+            if not manifests.may_take_over(current, manifest):
+                return _Outcome(False, f"{resource} {name} exists and is not managed by Karmada")
+            return _applied(await self._update(request, member, resource, current, manifest))
+        except errors.AlreadyExists as error:
+            raise Waiting(f"{name} in member {member.name} is not seen yet", 1.0) from error
+        except (errors.Invalid, errors.Forbidden, errors.NotServed, errors.NotFound) as error:
+            return _Outcome(False, str(error))
+
+    async def _update(
+        self,
+        request: Request,
+        member: Cluster,
+        resource: Resource,
+        current: Object,
+        manifest: Values,
+    ) -> Object:
+        change = manifests.decide_change(current, manifest)
+        if not change or self._unkept.get(request) == (current.metadata.uid, change):
+            return current
+        metadata = change.setdefault("metadata", {})
+        metadata["uid"] = current.metadata.uid
+        metadata["resourceVersion"] = current.metadata.resource_version
+        written = await member.client.patch(
+            resource, current.name, merge(change), current.namespace
+        )
+        if left := manifests.decide_change(written, manifest):
+            self._unkept[request] = (written.metadata.uid, left)
+        else:
+            self._unkept.pop(request, None)
+        return written
+
+    async def _report(
+        self, hub: Cluster, work: Object, request: Request, manifest: Values, outcome: _Outcome
+    ) -> float:
+        """Say how it went; returns in how many seconds to try again when it is too soon."""
+        status = patch.values(work.status)
+        wanted = self._with_applied(work, outcome)
+        reported = patch.values(outcome.member.status) if outcome.member is not None else {}
+        if wanted == work.view(karmada.Work).status.conditions:
+            if not reported or reported == _reported_before(status):
+                return 0.0
+            now = asyncio.get_running_loop().time()
+            if wait := self._allowances.take(request, now):
+                return wait
+        status["conditions"] = conditions.to_wire(wanted)
+        if reported:
+            item = {"identifier": self._identifier(manifest), "status": reported}
+            status["manifestStatuses"] = [{**item, "health": "Unknown"}]
+        await patch.write_status(hub.client, karmada.WORKS, work, status)
+        return 0.0
+
+    async def _report_suspended(self, hub: Cluster, work: Object) -> None:
+        wanted = conditions.with_condition(
+            work.view(karmada.Work).status.conditions,
+            karmada.CONDITION_DISPATCHING,
+            conditions.FALSE,
+            karmada.REASON_SUSPEND_DISPATCHING,
+            "Dispatching of the Work is suspended",
+            now=self._env.now(),
+        )
+        status = {**patch.values(work.status), "conditions": conditions.to_wire(wanted)}
+        await patch.write_status(hub.client, karmada.WORKS, work, status)
+
+    def _with_applied(self, work: Object, outcome: _Outcome) -> conditions.Conditions:
+        current = work.view(karmada.Work).status.conditions
+        if conditions.find(current, karmada.CONDITION_DISPATCHING) is not None:
+            # It was held back once: from then on it says that it is not.
+            current = conditions.with_condition(
+                current,
+                karmada.CONDITION_DISPATCHING,
+                conditions.TRUE,
+                karmada.REASON_DISPATCHING,
+                "The Work is being dispatched",
+                now=self._env.now(),
+            )
+        return conditions.with_condition(
+            current,
+            karmada.CONDITION_APPLIED,
+            conditions.TRUE if outcome.applied else conditions.FALSE,
+            karmada.REASON_APPLIED_SUCCESSFUL if outcome.applied else karmada.REASON_APPLIED_FAILED,
+            outcome.message,
+            now=self._env.now(),
+        )
+
+    def _identifier(self, manifest: Values) -> dict[str, Any]:
+        resource = self._kinds[(manifest["apiVersion"], manifest["kind"])]
+        identifier = {
+            "ordinal": 0,
+            "group": resource.group,
+            "version": resource.version,
+            "kind": resource.kind,
+            "resource": resource.plural,
+            "namespace": manifest["metadata"].get("namespace", ""),
+            "name": manifest["metadata"]["name"],
+        }
+        return {key: value for key, value in identifier.items() if value != ""}
+
+    async def _remove(self, hub: Cluster, work: Object, cluster: Object | None) -> Result:
+        if karmada.FINALIZER_EXECUTION not in work.metadata.finalizers:
+            return DONE
+        if cluster is not None and schedule.is_ready(cluster):
+            member = self._member(cluster.name)
+            keeps = work.view(karmada.Work).spec.preserve_resources_on_deletion
+            for manifest in _manifests_of(work):
+                await self._take_from(member, manifest, keeps=keeps)
+        elif cluster is not None and not cluster.metadata.deleting:
+            return DONE  # blocked until the member is back; woken by its Cluster
+        self._env.fault("propagation.before-work-release")
+        await patch.release_finalizer(hub.client, karmada.WORKS, work, karmada.FINALIZER_EXECUTION)
+        return DONE
+
+    async def _take_from(self, member: Cluster, manifest: Values, *, keeps: bool) -> None:
+        """Ask the member to delete the object, or leave it there as the member's own."""
+        resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
+        if resource is None:
+            return
+        name = manifest["metadata"]["name"]
+        try:
+            # Live: a cache that lags would call an object gone that is only new.
+            current = await member.client.get(
+                resource, name, manifest["metadata"].get("namespace", "")
+            )
+        except errors.NotFound:
+            return
+        if not manifests.is_managed(current) or current.metadata.deleting:
+            return
+        if not keeps:
+            await patch.delete_if_present(member.client, resource, current)
+            return
+        labels, annotations = manifests.decide_release(current)
+        await patch.ensure_metadata(
+            member.client, resource, current, labels=labels, annotations=annotations
+        )
+
+
+def _reported_before(status: Values) -> Any:
+    for item in status.get("manifestStatuses", []):
+        return item.get("status")
+    return None
+
+
+def _applied(member: Object) -> _Outcome:
+    return _Outcome(True, "Manifest has been successfully applied", member)
+
+
+def _has_namespace(member: Cluster, namespace: str) -> bool:
+    found = member.cache(NAMESPACES).get(namespace)
+    return found is not None and not found.metadata.deleting
+
+
+def _manifests_of(work: Object) -> list[Values]:
+    raw = work.view(karmada.Work).spec.workload.manifests
+    return [msgspec.json.decode(manifest) for manifest in raw]

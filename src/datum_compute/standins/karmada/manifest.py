@@ -1,0 +1,159 @@
+"""What of a template travels, and how it is laid over what the member already has.
+
+Downward goes a manifest: the template without status, without the metadata that belongs to
+the hub's own copy (uid, revision, generation, timestamps, owners, finalizers), marked with
+where it came from. In the member the manifest wins for what it contains: the whole content,
+and each label and annotation the template has. Everything else of the member's metadata is
+the member's own and stays. Keys the template once had and has no more are known from the
+record kept in two annotations, and are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.core import NAMESPACES
+from datum_compute.api.meta import Object
+from datum_compute.runtime.writes.patch import Values, difference, values
+from datum_compute.standins.karmada import names
+
+CONTENT = ("spec", "data")
+"""What an object consists of besides metadata and status."""
+
+_MARKS = frozenset(
+    {
+        "karmada.io",
+        "propagationpolicy.karmada.io",
+        "resourcebinding.karmada.io",
+        "resourcetemplate.karmada.io",
+        "work.karmada.io",
+    }
+)
+"""Prefixes of the labels and annotations that Karmada puts on a member's object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a manifest comes from: the Work that carries it, and its binding if it has one."""
+
+    work_namespace: str
+    work_name: str
+    work_id: str
+    binding_namespace: str = ""
+    binding_name: str = ""
+    binding_id: str = ""
+    overwrite: bool = False
+    """Whether an object the member already has of its own is taken over."""
+
+
+def build_manifest(template: Object, origin: Origin) -> Values:
+    labels = {
+        **template.metadata.labels,
+        karmada.LABEL_MANAGED: "true",
+        karmada.LABEL_WORK_ID: origin.work_id,
+    }
+    annotations = {
+        **template.metadata.annotations,
+        karmada.ANNOTATION_WORK_NAMESPACE: origin.work_namespace,
+        karmada.ANNOTATION_WORK_NAME: origin.work_name,
+        karmada.ANNOTATION_TEMPLATE_UID: template.metadata.uid,
+        karmada.ANNOTATION_TEMPLATE_GENERATION: str(template.metadata.generation),
+    }
+    if origin.binding_name:
+        labels[karmada.LABEL_BINDING_ID] = origin.binding_id
+        annotations[karmada.ANNOTATION_BINDING_NAMESPACE] = origin.binding_namespace
+        annotations[karmada.ANNOTATION_BINDING_NAME] = origin.binding_name
+    if origin.overwrite:
+        annotations[names.ANNOTATION_CONFLICT_RESOLUTION] = names.OVERWRITE
+    # The records name themselves too: they go when a template is no longer propagated.
+    owned = [
+        *annotations,
+        karmada.ANNOTATION_MANAGED_LABELS,
+        karmada.ANNOTATION_MANAGED_ANNOTATIONS,
+    ]
+    annotations[karmada.ANNOTATION_MANAGED_LABELS] = _record(labels)
+    annotations[karmada.ANNOTATION_MANAGED_ANNOTATIONS] = _record(owned)
+    metadata: Values = {"name": template.name, "labels": labels, "annotations": annotations}
+    if template.namespace:
+        metadata["namespace"] = template.namespace
+    manifest: Values = {
+        "apiVersion": template.api_version,
+        "kind": template.kind,
+        "metadata": metadata,
+    }
+    if template.kind == NAMESPACES.kind:
+        return manifest  # its spec is the server's bookkeeping
+    for part in CONTENT:
+        if content := values(getattr(template, part)):
+            manifest[part] = content
+    return manifest
+
+
+def may_take_over(member: Object, manifest: Mapping[str, Any]) -> bool:
+    """Whether the member's object is Karmada's already, or may become so."""
+    wish = manifest["metadata"]["annotations"].get(names.ANNOTATION_CONFLICT_RESOLUTION)
+    return is_managed(member) or wish == names.OVERWRITE
+
+
+def is_managed(member: Object) -> bool:
+    return member.metadata.labels.get(karmada.LABEL_MANAGED) == "true"
+
+
+def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
+    """The merge patch that lays the manifest over the member's object; empty when it lies."""
+    metadata = manifest["metadata"]
+    change: Values = {}
+    labels = _entries(
+        member.metadata.labels,
+        metadata["labels"],
+        member.metadata.annotations,
+        karmada.ANNOTATION_MANAGED_LABELS,
+    )
+    annotations = _entries(
+        member.metadata.annotations,
+        metadata["annotations"],
+        member.metadata.annotations,
+        karmada.ANNOTATION_MANAGED_ANNOTATIONS,
+    )
+    if labels or annotations:
+        change["metadata"] = {}
+        if labels:
+            change["metadata"]["labels"] = labels
+        if annotations:
+            change["metadata"]["annotations"] = annotations
+    for part in CONTENT:
+        if part in manifest:
+            content = difference(values(getattr(member, part)), manifest[part])
+            if content:
+                change[part] = content
+    return change
+
+
+def decide_release(member: Object) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """The labels and annotations to take off an object that stays when Karmada goes."""
+
+    def marks(found: Iterable[str]) -> dict[str, str | None]:
+        return {key: None for key in found if key.split("/")[0] in _MARKS}
+
+    return marks(member.metadata.labels), marks(member.metadata.annotations)
+
+
+def _entries(
+    current: Mapping[str, str],
+    wanted: Mapping[str, str],
+    annotations: Mapping[str, str],
+    record: str,
+) -> dict[str, str | None]:
+    recorded = annotations.get(record, "").split(",")
+    change: dict[str, str | None] = {
+        key: None for key in recorded if key in current and key not in wanted
+    }
+    change.update({key: value for key, value in wanted.items() if current.get(key) != value})
+    return change
+
+
+def _record(keys: Iterable[str]) -> str:
+    return ",".join(sorted(set(keys)))

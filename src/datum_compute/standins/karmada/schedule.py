@@ -1,0 +1,130 @@
+"""Which members a template goes to.
+
+A member comes into question when the placement's affinity selects it, it is ready, it serves
+the template's kind, and the placement bears its taints; one that already has the template
+stays in question whatever becomes of the last three. A spread constraint by cluster limits
+how many are taken: those that have it first, then by name, so that nothing moves without
+need. Without a constraint all of them are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from datum_compute.api import conditions, karmada
+from datum_compute.api.meta import Object
+from datum_compute.api.selectors import LabelSelector
+from datum_compute.runtime.writes.patch import Values
+
+VersionedKind = tuple[str, str]
+"""Group with version, and kind."""
+
+KEEPING_OFF = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep new things off a member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A Cluster, as scheduling sees it."""
+
+    name: str
+    labels: dict[str, str]
+    ready: bool
+    deleting: bool
+    taints: tuple[karmada.Taint, ...] = ()
+    enablements: tuple[karmada.APIEnablement, ...] = ()
+
+    def serves(self, kind: VersionedKind) -> bool:
+        """Asked only of members that come into question otherwise."""
+        return any(
+            enabled.group_version == kind[0] and resource.kind == kind[1]
+            for enabled in self.enablements
+            for resource in enabled.resources
+        )
+
+
+def member_of(cluster: Object) -> Member:
+    view = cluster.view(karmada.Cluster)
+    return Member(
+        cluster.name,
+        cluster.metadata.labels,
+        is_ready(cluster),
+        cluster.metadata.deleting,
+        view.spec.taints,
+        view.status.api_enablements,
+    )
+
+
+def is_ready(cluster: Object) -> bool:
+    status = cluster.view(karmada.Cluster).status
+    return conditions.is_true(status.conditions, karmada.CONDITION_READY)
+
+
+def decide_clusters(
+    placement: karmada.PolicyPlacement,
+    kind: VersionedKind,
+    members: Iterable[Member],
+    current: Collection[str],
+) -> tuple[str, ...]:
+    """The members to use for a template of this kind, by name; none when none fits."""
+    fitting = [
+        member.name
+        for member in members
+        if _is_selected(placement.cluster_affinity, member)
+        and not member.deleting
+        and (member.name in current or _is_open(placement, kind, member))
+    ]
+    fitting.sort(key=lambda name: (name not in current, name))
+    for constraint in placement.spread_constraints:
+        if constraint.spread_by_field != "cluster" or constraint.spread_by_label:
+            continue
+        if len(fitting) < constraint.min_groups:
+            return ()
+        if constraint.max_groups:
+            fitting = fitting[: constraint.max_groups]
+    return tuple(sorted(fitting))
+
+
+def parse_placement(placement: Values) -> karmada.PolicyPlacement:
+    return msgspec.convert(placement, karmada.PolicyPlacement)
+
+
+def placement_text(placement: Values) -> str:
+    """What is recorded as applied: equal placements give equal text."""
+    return msgspec.json.encode(placement, order="sorted").decode()
+
+
+def _is_open(placement: karmada.PolicyPlacement, kind: VersionedKind, member: Member) -> bool:
+    """Whether something new may go there."""
+    return (
+        member.ready
+        and member.serves(kind)
+        and all(
+            any(_tolerates(toleration, taint) for toleration in placement.cluster_tolerations)
+            for taint in member.taints
+            if taint.effect in KEEPING_OFF
+        )
+    )
+
+
+def _tolerates(toleration: karmada.Toleration, taint: karmada.Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def _is_selected(affinity: karmada.ClusterAffinity | None, member: Member) -> bool:
+    if affinity is None:
+        return True
+    if affinity.cluster_names and member.name not in affinity.cluster_names:
+        return False
+    if member.name in affinity.exclude:
+        return False
+    return LabelSelector.from_wire(affinity.label_selector).matches(member.labels)

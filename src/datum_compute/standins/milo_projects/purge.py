@@ -1,0 +1,125 @@
+"""Emptying a project plane before its project goes.
+
+Whoever finishes deleting a project may rely on it that everything in it was asked to go and
+has gone, finalizers included. So the plane is asked which kinds it serves, all objects of all
+of them are deleted, and whatever is left is asked again later, because controllers may go on
+making things while their owners are still there. Only the plane's own furniture stays: its
+definitions and namespaces, which go with it, and what tells of the past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.core import NAMESPACES
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
+from datum_compute.runtime.writes import patch
+
+FIRST: tuple[Resource, ...] = (
+    compute.WORKLOADS,
+    compute.WORKLOAD_DEPLOYMENTS,
+    compute.INSTANCES,
+    quota.RESOURCE_CLAIMS,
+    quota.RESOURCE_GRANTS,
+    quota.ALLOWANCE_BUCKETS,
+    networking.NETWORKS,
+    networking.LOCATION_BINDINGS,
+    networking.LOCATIONS,
+)
+"""What others are made for before those, so that less is asked for twice; the others follow by
+name."""
+
+EXCLUDED_KINDS = frozenset(
+    {
+        NAMESPACES.group_resource,
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "events",
+        "leases.coordination.k8s.io",
+    }
+)
+PARALLEL = 16
+"""Deletions under way at once; as the real system."""
+
+
+async def purge(project_client: Client) -> dict[str, int]:
+    """Ask everything to go; returns how many of each kind were still there."""
+    left: dict[str, int] = {}
+    for resource in in_order(await discover(project_client)):
+        try:
+            found = (await project_client.list(resource)).items
+        except (errors.NotServed, errors.NotFound):
+            continue  # a kind that has gone since has taken its objects with it
+        await _delete(project_client, resource, found)
+        if found:
+            left[str(resource)] = len(found)
+    return left
+
+
+def in_order(resources: Iterable[Resource]) -> list[Resource]:
+    place = {resource.group_resource: number for number, resource in enumerate(FIRST)}
+    return sorted(
+        resources,
+        key=lambda one: (place.get(one.group_resource, len(FIRST)), one.group_resource),
+    )
+
+
+async def discover(project_client: Client) -> list[Resource]:
+    """The kinds of which the plane can list and delete objects, each in one version."""
+    groups = msgspec.json.decode(await project_client.raw("/apis"), type=_Groups).groups
+    preferred = [group.preferred_version.group_version for group in groups]
+    found: dict[str, Resource] = {}
+    for group_version in ("v1", *preferred):
+        path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+        served = msgspec.json.decode(await project_client.raw(path), type=_Served).resources
+        for one in served:
+            group, _, version = group_version.rpartition("/")
+            resource = Resource(group, version, one.name, one.kind, one.namespaced)
+            is_object = "/" not in one.name and {"list", "delete"} <= set(one.verbs)
+            if is_object and resource.group_resource not in EXCLUDED_KINDS:
+                found[resource.group_resource] = resource
+    return list(found.values())
+
+
+async def _delete(project_client: Client, resource: Resource, found: Iterable[Object]) -> None:
+    limit = asyncio.Semaphore(PARALLEL)
+
+    async def ask(obj: Object) -> None:
+        async with limit:
+            await patch.delete_if_present(project_client, resource, obj)
+
+    asked = [ask(obj) for obj in found if not obj.metadata.deleting]
+    for result in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    group_version: str
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    preferred_version: _Version
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group]
+
+
+class _Kind(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool
+    verbs: list[str]
+
+
+class _Served(msgspec.Struct):
+    resources: list[_Kind]

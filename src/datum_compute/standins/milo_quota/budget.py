@@ -1,0 +1,123 @@
+"""Who may have how much: consumers, buckets, and the verdicts on pending claims.
+
+A bucket is one consumer's budget of one resource type. It decides alone: a claim that one
+bucket denies may well be granted by another, and keeps that amount until it is deleted.
+A verdict is final. Pending requests are judged in the order of their claims' age, each on
+what is left; one that does not fit does not hold back a smaller one behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from datum_compute.api import conditions
+from datum_compute.api.quota import v1alpha1 as quota
+
+ClaimKey = tuple[str, str]
+"""Namespace and name of a claim."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Consumer:
+    """Matched by kind and name alone, as the real system does."""
+
+    kind: str
+    name: str
+
+    @property
+    def bucket_namespace(self) -> str:
+        if self.kind == "Organization":
+            return f"organization-{self.name}"
+        return quota.NAMESPACE_MILO_SYSTEM
+
+    def bucket_name(self, resource_type: str) -> str:
+        digest = sha256(f"{resource_type}{self.kind}{self.name}".encode()).hexdigest()
+        return f"bucket-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """One undecided request of a claim."""
+
+    created: datetime
+    claim: ClaimKey
+    resource_type: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationDecision:
+    resource_type: str
+    amount: int
+    granted: bool
+    message: str
+
+
+def decide_allocations(
+    pending: Iterable[PendingRequest], limits: Mapping[str, int], allocated: Mapping[str, int]
+) -> dict[ClaimKey, tuple[AllocationDecision, ...]]:
+    """A verdict on every pending request; a resource type nobody granted has a limit of 0."""
+    used = dict(allocated)
+    verdicts: dict[ClaimKey, tuple[AllocationDecision, ...]] = {}
+    for request in sorted(pending, key=lambda one: (one.created, one.claim, one.resource_type)):
+        kind = request.resource_type
+        left = max(0, limits.get(kind, 0) - used.get(kind, 0))
+        granted = request.amount <= left
+        if granted:
+            used[kind] = used.get(kind, 0) + request.amount
+        message = (
+            f"Allocated {request.amount} of {left} available"
+            if granted
+            else f"Insufficient quota: requested {request.amount}, available {left}"
+        )
+        verdict = AllocationDecision(kind, request.amount, granted, message)
+        verdicts[request.claim] = (*verdicts.get(request.claim, ()), verdict)
+    return verdicts
+
+
+def consumer_of(claim: quota.ResourceClaim, project: str) -> Consumer:
+    """Whose budget a claim takes from: the project itself unless it says otherwise."""
+    reference = claim.spec.consumer_ref
+    return Consumer(reference.kind, reference.name) if reference else Consumer("Project", project)
+
+
+def granted_amounts(claim: quota.ResourceClaim) -> dict[str, int]:
+    """What a claim holds, by resource type."""
+    return {
+        allocation.resource_type: allocation.allocated_amount
+        for allocation in claim.status.allocations
+        if allocation.status == quota.ALLOCATION_GRANTED
+    }
+
+
+def undecided_requests(claim: quota.ResourceClaim) -> list[quota.ClaimRequest]:
+    decided = {
+        allocation.resource_type
+        for allocation in claim.status.allocations
+        if allocation.status != quota.ALLOCATION_PENDING
+    }
+    return [one for one in claim.spec.requests if one.resource_type not in decided]
+
+
+def limits_of(grants: Iterable[quota.ResourceGrant]) -> dict[str, int]:
+    """The sum of all active grants, by resource type."""
+    limits: dict[str, int] = {}
+    for grant in grants:
+        for resource_type, amount in amounts_of(grant).items():
+            limits[resource_type] = limits.get(resource_type, 0) + amount
+    return limits
+
+
+def amounts_of(grant: quota.ResourceGrant) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for allowance in grant.spec.allowances:
+        amount = sum(bucket.amount for bucket in allowance.buckets)
+        amounts[allowance.resource_type] = amounts.get(allowance.resource_type, 0) + amount
+    return amounts
+
+
+def is_active(grant: quota.ResourceGrant) -> bool:
+    return conditions.is_true(grant.status.conditions, quota.CONDITION_ACTIVE)

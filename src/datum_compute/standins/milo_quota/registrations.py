@@ -1,0 +1,151 @@
+"""What can be counted at all: the registrations of the root plane, and what they say of claims.
+
+A registration names a resource type, whose budget it is counted against, and which kinds may
+claim it. The first one for a resource type counts; a second one for the same says so of
+itself. Nothing here forgets a claim that was answered: registrations are asked when a claim
+is made, and when a grant is to become active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from datum_compute.api import conditions
+from datum_compute.api.conditions import EPOCH, FALSE, TRUE
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result
+from datum_compute.runtime.writes import patch
+
+KindName = tuple[str, str]
+"""API group and kind."""
+
+ACTIVE = "Grants and claims of this resource type can be made"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRule:
+    """What a registration says of claims for its resource type."""
+
+    consumer: KindName
+    claimants: tuple[KindName, ...]
+
+
+ClaimRules = Mapping[str, ClaimRule]
+"""By resource type."""
+
+
+def rules_of(registrations: Iterable[Object]) -> dict[str, ClaimRule]:
+    """The rules of all registrations that count. One nobody has looked at yet counts too."""
+    rules: dict[str, ClaimRule] = {}
+    for obj in sorted(registrations, key=_age):
+        view = obj.view(quota.ResourceRegistration)
+        active = conditions.find(view.status.conditions, quota.CONDITION_ACTIVE)
+        if obj.metadata.deleting or (active is not None and active.status == FALSE):
+            continue
+        consumer = view.spec.consumer_type
+        claimants = tuple((one.api_group, one.kind) for one in view.spec.claiming_resources)
+        rule = ClaimRule((consumer.api_group, consumer.kind), claimants)
+        rules.setdefault(view.spec.resource_type, rule)
+    return rules
+
+
+def validate_claim(claim: quota.ResourceClaim, rules: ClaimRules) -> list[str]:
+    """What is wrong with a new claim; nothing where it may be made."""
+    faults = []
+    for number, request in enumerate(claim.spec.requests):
+        path = f"spec.requests[{number}]"
+        if request.amount <= 0:
+            faults.append(f"{path}.amount: {request.amount}: must be greater than 0")
+        rule = rules.get(request.resource_type)
+        if rule is None:
+            known = ", ".join(sorted(rules)) or "none"
+            name = request.resource_type
+            faults.append(f'{path}.resourceType: "{name}" is not registered; registered: {known}')
+        else:
+            faults += [f"{path}.resourceType: {fault}" for fault in _mismatches(claim, rule)]
+    reference = claim.spec.resource_ref
+    for field, value in (("kind", reference.kind), ("name", reference.name)):
+        if not value:
+            faults.append(f"spec.resourceRef.{field}: is required")
+    return faults
+
+
+def _mismatches(claim: quota.ResourceClaim, rule: ClaimRule) -> Iterable[str]:
+    claimant = claim.spec.resource_ref
+    if claimant.kind and (claimant.api_group, claimant.kind) not in rule.claimants:
+        allowed = ", ".join(map(_text, rule.claimants))
+        found = _text((claimant.api_group, claimant.kind))
+        yield f"{found} (spec.resourceRef) may not claim it; allowed: {allowed}"
+    consumer = claim.spec.consumer_ref
+    if consumer is not None and (consumer.api_group, consumer.kind) != rule.consumer:
+        found = _text((consumer.api_group, consumer.kind))
+        yield f"{found} (spec.consumerRef) has no budget of it; allowed: {_text(rule.consumer)}"
+
+
+def _text(kind: KindName) -> str:
+    return "/".join(filter(None, kind))
+
+
+def registration_controller(root: Fleet, env: Environment) -> Controller:
+    """Says of each registration whether it counts."""
+
+    async def reconcile(request: Request) -> Result:
+        cluster = root.get(request.cluster)
+        if cluster is None:
+            return DONE
+        found = cluster.cache(quota.RESOURCE_REGISTRATIONS)
+        obj = found.get(request.name)
+        if obj is None or obj.metadata.deleting:
+            return DONE
+        first = _first(found.list(), _resource_type(obj))
+        status = {
+            **patch.values(obj.status),
+            "conditions": _conditions(obj, first, env),
+            "observedGeneration": obj.metadata.generation,
+        }
+        await patch.write_status(cluster.client, quota.RESOURCE_REGISTRATIONS, obj, status)
+        return DONE
+
+    def of_the_same_type(cluster: str, changed: Object) -> Iterable[Request]:
+        engaged = root.get(cluster)
+        for other in engaged.cache(quota.RESOURCE_REGISTRATIONS).list() if engaged else ():
+            if _resource_type(other) == _resource_type(changed):
+                yield Request(cluster, "", other.name)
+
+    watches = [Watch(root, quota.RESOURCE_REGISTRATIONS, of_the_same_type)]
+    return Controller("quota-registration", root, reconcile, watches=watches)
+
+
+def _conditions(obj: Object, first: str, env: Environment) -> list[dict[str, object]]:
+    counts = obj.name == first
+    return conditions.to_wire(
+        conditions.with_condition(
+            obj.view(quota.ResourceRegistration).status.conditions,
+            quota.CONDITION_ACTIVE,
+            TRUE if counts else FALSE,
+            quota.REASON_REGISTRATION_ACTIVE if counts else quota.REASON_VALIDATION_FAILED,
+            ACTIVE if counts else f'"{_resource_type(obj)}" is registered by "{first}" already',
+            now=env.now(),
+            observed_generation=obj.metadata.generation,
+        )
+    )
+
+
+def _first(registrations: Iterable[Object], resource_type: str) -> str:
+    """The name of the registration that counts for a resource type."""
+    same = [one for one in registrations if _resource_type(one) == resource_type]
+    return min((one for one in same if not one.metadata.deleting), key=_age).name
+
+
+def _resource_type(registration: Object) -> str:
+    return registration.view(quota.ResourceRegistration).spec.resource_type
+
+
+def _age(registration: Object) -> tuple[object, str]:
+    return registration.metadata.creation_timestamp or EPOCH, registration.name

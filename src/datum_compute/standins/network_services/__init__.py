@@ -1,0 +1,46 @@
+"""The stand-in for network services: networks, their presence in cells, and address ranges.
+
+:mod:`.locations` binds the platform's locations in every project; :mod:`.mirror` brings a
+project's networks into the cells that need them; :mod:`.networks` says that networks and
+locations are ready; :mod:`.bindings` makes a network present at a location; :mod:`.subnets`
+gives it ranges from the :mod:`.pool`. It also plays the infrastructure provider that programs
+contexts and subnets. What it keeps of the real system and what it leaves out is told in
+``docs/concepts/stand-ins.md``.
+"""
+
+from __future__ import annotations
+
+from datum_compute.env import Environment
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.standins.network_services.bindings import binding_controller, context_controller
+from datum_compute.standins.network_services.locations import location_binding_controller
+from datum_compute.standins.network_services.mirror import mirror_controller
+from datum_compute.standins.network_services.networks import location_controller, network_controller
+from datum_compute.standins.network_services.subnets import claim_controller, subnet_controller
+
+
+def network_controllers(cells: Fleet, env: Environment) -> list[Controller]:
+    """For all cells together: ranges of one network must not overlap between them."""
+    return [
+        binding_controller(cells, env),
+        context_controller(cells, env),
+        claim_controller(cells, env),
+        subnet_controller(cells, env),
+        network_controller(cells, env, "network"),
+        location_controller(cells, env),
+    ]
+
+
+def network_mirror_controllers(
+    projects: Fleet, cells: Fleet, root: Fleet, env: Environment
+) -> list[Controller]:
+    """What a project and its cells have in common: networks and locations."""
+    return [
+        mirror_controller(projects, cells, env),
+        network_controller(projects, env, "network-project"),
+        location_binding_controller(projects, cells, root, env),
+    ]
+
+
+__all__ = ["network_controllers", "network_mirror_controllers"]

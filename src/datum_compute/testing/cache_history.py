@@ -1,0 +1,152 @@
+"""A past to look back on: caches as they were, over a present that is live.
+
+A cache is always somewhat behind, and a controller must do no harm in any view it may be
+given. A :class:`Past` keeps all that happened to some kinds on some planes, in one order;
+:meth:`Past.view` gives what was known after any number of those events, with a client of the
+present. What a reconcile does there is judged and not done: :class:`Judged` lets reads
+through, has the server judge creates and patches (``dryRun``), and compares deletes with
+what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from datum_compute.api.meta import Object, WireObject
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client, EventType, Patch, Propagation, WatchEvent
+from datum_compute.client.read_forwarder import ReadForwarder
+from datum_compute.env import Environment
+from datum_compute.runtime.cache.cache import Cache
+from datum_compute.runtime.cache.index import IndexKeys
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.tasks import TaskGroup
+
+
+@dataclass(frozen=True)
+class RecordedEvent:
+    cluster: str
+    resource: Resource
+    event: WatchEvent
+
+
+class CacheHistory:
+    """Fed from subscriptions to caches that are current; one order over all of them."""
+
+    def __init__(self) -> None:
+        self.events: list[RecordedEvent] = []
+        self._kinds: dict[str, dict[Resource, dict[str, IndexKeys]]] = {}
+
+    def follow(self, cluster: Cluster, resource: Resource, **indexes: IndexKeys) -> None:
+        """From now on. ``indexes`` are those that reconciles use, by name."""
+        self.declare(cluster.name, resource, **indexes)
+
+        def changed(old: Object | None, new: Object | None) -> None:
+            if new is not None:
+                kind = EventType.MODIFIED if old else EventType.ADDED
+                self.events.append(RecordedEvent(cluster.name, resource, WatchEvent(kind, new)))
+            elif old is not None:
+                gone = WatchEvent(EventType.DELETED, old)
+                self.events.append(RecordedEvent(cluster.name, resource, gone))
+
+        cluster.cache(resource).subscribe(changed)
+
+    def declare(self, cluster: str, resource: Resource, **indexes: IndexKeys) -> None:
+        """Views have a cache of this kind; what is in it is up to :attr:`events`."""
+        self._kinds.setdefault(cluster, {})[resource] = indexes
+
+    def view(self, name: str, seen: int, client: Client, env: Environment) -> StaleFleet:
+        """One cluster as it was known after the first ``seen`` events."""
+        caches: dict[Resource, Cache] = {}
+        for resource, indexes in self._kinds[name].items():
+            cache = caches[resource] = Cache(resource)
+            for index, keys in indexes.items():
+                cache.add_index(index, keys)
+            cache.replace([], "")
+        view = StaleFleet(_PastCluster(name, client, env, caches), env)
+        for happened in self.events[:seen]:
+            view.see(happened)
+        return view
+
+
+class _PastCluster(Cluster):
+    def __init__(
+        self, name: str, client: Client, env: Environment, known: dict[Resource, Cache]
+    ) -> None:
+        super().__init__(name, client, env, TaskGroup(f"past {name}"))
+        self.known = known
+
+    def cache(self, resource: Resource, *, label_selector: str = "") -> Cache:
+        return self.known[resource]
+
+
+class StaleFleet(Fleet):
+    """A fleet of one cluster, as it was known at some time."""
+
+    def __init__(self, cluster: _PastCluster, env: Environment) -> None:
+        super().__init__(cluster.name, env)
+        self._cluster = cluster
+        self._clusters[cluster.name] = cluster
+        self.discovered = True
+
+    def see(self, happened: RecordedEvent) -> None:
+        """One event later, if it was on this cluster."""
+        if happened.cluster == self._cluster.name:
+            self._cluster.known[happened.resource].apply(happened.event)
+
+
+WriteCheck = Callable[[str, Object], Awaitable[None]]
+"""Given ``create`` or ``delete`` and the object it would take effect on; raises if it must not."""
+
+
+class DryRunClient(ReadForwarder):
+    """A client whose writes take no effect; those that would are judged."""
+
+    def __init__(self, client: Client, judge: WriteCheck) -> None:
+        super().__init__(client)
+        self._judge = judge
+
+    async def create(
+        self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
+    ) -> Object:
+        created = await self._client.create(resource, body, namespace, dry_run=True)
+        await self._judge("create", created)
+        return created
+
+    async def update(
+        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
+    ) -> Object:
+        raise NotImplementedError("controllers patch")
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        return await self._client.patch(
+            resource, name, patch, namespace, subresource=subresource, dry_run=True
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+    ) -> None:
+        there = await self._client.get(resource, name, namespace)
+        found = there.metadata
+        if uid not in ("", found.uid) or resource_version not in ("", found.resource_version):
+            raise errors.Conflict(409, "Conflict", f"{there!r} is not what was to be deleted")
+        await self._judge("delete", there)

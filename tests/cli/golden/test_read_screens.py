@@ -1,0 +1,45 @@
+"""Every screen is as it was last read by a person."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from datum_compute.api.compute.reasons import CATALOGUE
+from tests.support.cli.read_screens import FILES, SCENES
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_read_screens_match_the_golden_files(name: str) -> None:
+    agreed = (FILES / f"{name}.txt").read_text(encoding="utf-8")
+
+    assert SCENES[name].transcript() == agreed, (
+        "if it is meant: python -m tests.support.cli.read_screens"
+    )
+
+
+def test_every_file_belongs_to_a_scene() -> None:
+    assert {file.stem for file in FILES.glob("*.txt")} == set(SCENES)
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_no_screen_shows_what_only_machines_need(name: str) -> None:
+    """No escape codes off a terminal, no stack traces, nothing trails a line, and no names
+    of the API outside of messages about them."""
+    text = (FILES / f"{name}.txt").read_text(encoding="utf-8")
+
+    assert "\x1b" not in text
+    assert "Traceback" not in text
+    assert "miloapis.com" not in text
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_every_reason_that_shows_up_is_explained() -> None:
+    """What the controllers really said, in the scenes, in every format that names reasons."""
+    text = "".join(file.read_text(encoding="utf-8") for file in FILES.glob("*.txt"))
+
+    found = set(re.findall(r'"?reason"?: "?(\w+)"?,?$', text, re.MULTILINE))
+
+    assert len(found) > 8
+    assert found - set(CATALOGUE) == set()

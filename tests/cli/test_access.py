@@ -1,0 +1,285 @@
+"""Before compute is enabled for a project, and while it is being: calm words, and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.cli.access import AccessState, access_of
+from datum_compute.cli.context import Streams
+from datum_compute.cli.main import WITHOUT_ACCESS, main
+from datum_compute.client.protocol import merge
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from tests.support.cli.intercepted_session import InterceptedSession
+from tests.support.cli.session import (
+    TOKEN,
+    CliSession,
+    SessionDestination,
+    SessionReach,
+    SessionReader,
+    cli_session,
+)
+from tests.support.cli.terminal import Terminal
+
+ENTITLEMENTS = services.SERVICE_ENTITLEMENTS
+
+
+def withdraw(here: CliSession) -> None:
+    here.act(here.client().delete(ENTITLEMENTS, "compute"))
+
+
+def answer(here: CliSession, **status: Any) -> None:
+    patch = merge({"status": status})
+    here.act(here.client().patch(ENTITLEMENTS, "compute", patch, subresource="status"))
+    here.wait(1)
+
+
+class Person(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def at_a_terminal(here: CliSession, line: str, typed: str) -> tuple[int, str, str]:
+    out, err = Terminal(), Terminal()
+    streams = Streams(Person(typed), out, err)
+    code = main(line.split(), here.env, streams, reach=SessionReach(here))
+    return code, "\n".join(out.screen), "\n".join(err.screen)
+
+
+@pytest.mark.parametrize(
+    "line", ["workloads", "deploy api --image=a:1 --city=DFW --yes", "why api", "quota", "logs"]
+)
+def test_not_requested_is_refused_without_a_terminal_even_with_yes(line: str) -> None:
+    with cli_session() as here:
+        withdraw(here)
+
+        said = here.run(line)
+
+        assert said.code == 10
+        assert "Try:  datumctl-compute access request" in said.err
+        assert here.run("access -o json").json["object"] is None, "nobody asked for us"
+
+
+@pytest.mark.parametrize("command", sorted(WITHOUT_ACCESS - {"local", "access"}))
+def test_some_commands_need_no_access(command: str) -> None:
+    with cli_session() as here:
+        withdraw(here)
+
+        assert here.run(f"{command} bash" if command == "completion" else command).code == 0
+        with pytest.raises(SystemExit) as shown:
+            here.run("deploy --help")
+        assert shown.value.code == 0
+
+
+def test_the_offer_is_explained_and_no_is_no() -> None:
+    with cli_session() as here:
+        withdraw(here)
+        for typed in ("n\n", "\n", ""):
+            code, out, err = at_a_terminal(here, "instances", typed)
+
+            assert code == 9
+            assert out == ""
+            assert 'Compute is not enabled for project "demo".' in err
+        assert here.run("access").code == 10
+
+
+def test_a_request_that_becomes_active_soon_runs_the_command() -> None:
+    with cli_session(activation_seconds=20) as here:
+        withdraw(here)
+
+        code, _, err = at_a_terminal(here, "instances", "y\n")
+
+        assert code == 0
+        assert "Would you like to request access? [y/N]" in err
+        assert "Compute is enabled." in err
+        assert "No instances in project demo." in err
+
+
+def test_a_slow_request_is_reported_and_not_offered_again() -> None:
+    with cli_session(activation_seconds=120) as here:
+        withdraw(here)
+
+        code, _, err = at_a_terminal(here, "instances", "y\n")
+        assert code == 12
+        assert "Requested. Activation usually takes a few minutes." in err
+        assert "Error" not in err
+
+        here.wait(30)
+        code, _, err = at_a_terminal(here, "instances", "y\n")
+        assert code == 12
+        assert err.startswith("Access to compute was requested 1m ago and is being activated.")
+        assert "Would you like" not in err
+
+        said = here.run("access request --wait")
+        assert said.code == 0
+        assert 'Compute is enabled for project "demo".' in said.err
+        assert here.run("instances").code == 0
+
+
+def test_already_exists_is_activating() -> None:
+    with cli_session(activation_seconds=120) as here:
+        withdraw(here)
+        made: list[bool] = []
+
+        async def both(request: HttpRequest, number: int) -> HttpResponse | None:
+            if request.method == "POST" and "/serviceentitlements" in request.path and not made:
+                made.append(True)
+                await here.platform.server.handle(request)  # theirs, and then ours
+            return None
+
+        said = InterceptedSession(here, both).run("access request")
+
+        assert made
+        assert said.code == 0
+        assert said.err == "Requested. Activation usually takes a few minutes.\n"
+        assert here.run("instances").code == 12
+        again = here.run("access request")
+        assert (again.code, again.err) == (
+            0,
+            "Access was requested 2s ago and is being activated.\n",
+        )
+
+
+def test_a_request_can_run_out_of_time() -> None:
+    with cli_session(approval_by_hand=True) as here:
+        withdraw(here)
+
+        said = here.run("access request --wait --timeout 45s")
+
+        assert said.code == 4
+        assert "access to compute is not active after 45s" in said.err
+
+
+def test_a_person_decides_where_that_is_wanted() -> None:
+    with cli_session(approval_by_hand=True) as here:
+        assert here.run("workloads").code == 0, "the platform's own project does not wait"
+        withdraw(here)
+        here.run("access request")
+        here.wait(3600)
+        assert here.run("workloads").code == 12
+
+        answer(here, phase="Rejected")
+        denied = here.run("workloads")
+        assert denied.code == 11
+        assert 'access to compute was denied for project "demo"' in denied.err
+        assert here.run("access request").code == 11
+
+        answer(here, phase="Active")
+        assert here.run("workloads").code == 0
+
+        answer(here, phase="Rejected")
+        revoked = here.run("workloads")
+        assert revoked.code == 11
+        assert 'access to compute was revoked for project "demo"' in revoked.err
+
+
+def test_a_service_that_is_not_published_is_not_offered() -> None:
+    with cli_session() as here:
+        withdraw(here)
+        root = here.client("root")
+        here.act(root.delete(services.SERVICES, services.SERVICE_COMPUTE))
+        here.wait(1)
+        here.run("access request")
+        here.wait(1)
+
+        said = here.run("workloads")
+
+        assert said.code == 13
+        assert "compute is not offered" in said.err
+
+
+def test_a_platform_without_entitlements_enables_compute_for_everybody() -> None:
+    """A single cluster without Milo does not serve the kind."""
+    with cli_session() as here:
+        withdraw(here)
+        hub = SessionReach(here)
+        streams = Streams(io.StringIO(), io.StringIO(), io.StringIO())
+
+        class Elsewhere(SessionDestination):
+            def reader(self) -> Any:
+                reader = SessionReader(
+                    "http://desk", cluster="dfw", prefix="/clusters/dfw", token=TOKEN
+                )
+                reader.desk = self.desk
+                return reader
+
+        class OnAClusterWithoutIt(SessionReach):
+            def find(self, env: Any, args: Any) -> Any:
+                found: Any = hub.find(env, args)
+                return Elsewhere(found.desk, found.project, found.token)
+
+        reach = OnAClusterWithoutIt(here)
+        code = main(["access", "-o", "json"], here.env, streams, reach=reach)
+
+        assert code == 0
+        assert json.loads(streams.stdout.getvalue())["state"] == "not needed"  # type: ignore[attr-defined]
+        assert main(["workloads"], here.env, streams, reach=reach) == 0
+
+
+def entitlement(ready: tuple[str, str] | None = None, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready[0], "reason": ready[1]}] if ready else []
+    return {"metadata": {"name": "compute"}, "status": {**status, "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (entitlement(), AccessState.PENDING),
+        (entitlement(phase="PendingApproval"), AccessState.PENDING),
+        (entitlement(("False", "EntitlementPendingApproval")), AccessState.PENDING),
+        (entitlement(("Unknown", "Whatever"), phase="Active"), AccessState.PENDING),
+        (entitlement(("True", "EntitlementActive"), phase="Active"), AccessState.ACTIVE),
+        (entitlement(phase="Active"), AccessState.ACTIVE),
+        (entitlement(("False", "EntitlementRejected")), AccessState.DENIED),
+        (entitlement(phase="Rejected", entitledAt="2026-01-01T00:00:00Z"), AccessState.REVOKED),
+        (entitlement(("False", "ServiceNotPublished")), AccessState.NOT_OFFERED),
+        (
+            {
+                "metadata": {"name": "compute"},
+                "status": {
+                    "phase": "Active",
+                    "conditions": [{"type": "Suspended", "status": "True", "reason": "x"}],
+                },
+            },
+            AccessState.SUSPENDED,
+        ),
+    ],
+)
+def test_states_of_an_entitlement(found: dict[str, Any], state: AccessState) -> None:
+    assert access_of(found).state is state
+
+
+@pytest.mark.parametrize(
+    "line", ["workloads", "status api", "access", "access request", "deploy api --image=a --city=X"]
+)
+def test_a_project_that_does_not_exist_is_named_with_those_that_do(line: str) -> None:
+    with cli_session() as here:
+        said = here.run(f"{line} --project dmeo")
+
+        assert (said.code, said.out) == (5, "")
+        assert said.err == (
+            'Error: project "dmeo" not found; there are demo\n'
+            "Try:  datumctl-compute workloads --project demo\n"
+        )
+
+
+def test_a_project_is_not_called_missing_by_one_who_may_not_see_projects() -> None:
+    with cli_session() as here:
+
+        class Blind(SessionDestination):
+            def root(self) -> Any:
+                return None
+
+        class Reached(SessionReach):
+            def find(self, env: Any, args: Any) -> Any:
+                return Blind(self.desk, "dmeo", TOKEN)
+
+        err = io.StringIO()
+        streams = Streams(io.StringIO(), io.StringIO(), err)
+
+        assert main(["workloads"], here.env, streams, reach=Reached(here)) == 13
+        assert "compute is not served there, or there is no such project" in err.getvalue()

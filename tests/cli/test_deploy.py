@@ -1,0 +1,248 @@
+"""Deploying: what is checked before, what is asked, and what is left when it was refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.cli.commands.deploy.files import clean
+from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.context import Streams
+from datum_compute.cli.errors import CommandError
+from datum_compute.cli.main import main
+from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from tests.support.cli.intercepted_session import InterceptedSession
+from tests.support.cli.read_screens import manifest
+from tests.support.cli.session import CliSession, SessionReach, cli_session
+from tests.support.cli.terminal import Terminal
+
+DEPLOY = "deploy api --image=a/api:1 --city=DFW"
+
+
+class Person(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def at_a_terminal(here: CliSession, line: str, typed: str) -> tuple[int, str]:
+    err = Terminal()
+    streams = Streams(Person(typed), io.StringIO(), err)
+    code = main(shlex.split(line), here.env, streams, reach=SessionReach(here))
+    return code, "\n".join(err.screen)
+
+
+def workload(here: CliSession, name: str = "api") -> dict[str, Any] | None:
+    try:
+        return to_dict(here.act(here.client().get(compute.WORKLOADS, name, "default")))
+    except errors.NotFound:
+        return None
+
+
+def networks(here: CliSession) -> list[str]:
+    page = here.act(here.client().list(networking.NETWORKS, "default"))
+    return [each.name for each in page.items]
+
+
+def test_a_network_is_made_only_after_a_yes() -> None:
+    line = f"{DEPLOY} --network=private --no-wait"
+    with cli_session("DFW") as here:
+        for typed in ("n\n", "\n", ""):
+            code, shown = at_a_terminal(here, line, typed)
+            assert code == 9
+            assert 'Network "private" does not exist in project demo. Create it? [y/N]' in shown
+            assert networks(here) == ["default"]
+            assert workload(here) is None
+
+        code, _ = at_a_terminal(here, line, "y\n")
+        assert code == 0
+        assert networks(here) == ["default", "private"]
+        assert workload(here) is not None
+
+
+def test_a_dry_run_writes_nothing_at_all() -> None:
+    with cli_session("DFW") as here:
+        seen = InterceptedSession(here, _pass_on)
+        assert seen.run(f"{DEPLOY} --network=private --dry-run").code == 0
+        assert seen.run(f"{DEPLOY} --dry-run --exit-code").code == 1
+
+        writes = [each for each in seen.requests if each.method != "GET"]
+        assert all(("dryRun", "All") in each.query for each in writes), writes
+        assert workload(here) is None
+        assert networks(here) == ["default"]
+
+
+async def _pass_on(request: HttpRequest, number: int) -> HttpResponse | None:
+    return None
+
+
+def test_exit_codes_of_a_dry_run_tell_changes_from_errors() -> None:
+    with cli_session("DFW") as here:
+        assert here.run(f"{DEPLOY} --dry-run --exit-code").code == 1
+        assert here.run(DEPLOY).code == 0
+        assert here.run(f"{DEPLOY} --dry-run --exit-code").code == 0
+        assert here.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 1
+        assert here.run("deploy api --image=a/api:2 --dry-run").code == 0
+
+        async def broken(request: HttpRequest, number: int) -> HttpResponse | None:
+            raise errors.Disconnected("the line broke")
+
+        failing = InterceptedSession(here, broken)
+        assert failing.run("deploy api --image=a/api:2 --dry-run").code == 1
+        assert failing.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 2
+
+
+def test_a_saved_manifest_is_clean_and_describes_what_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "saved.yaml"
+    with cli_session("DFW") as here:
+        said = here.run(f"{DEPLOY} --label=team=web --env=A=1 --port=8080 --save {file}")
+        assert said.code == 0
+
+        saved = yaml.safe_load(file.read_text())
+        assert set(saved) == {"apiVersion", "kind", "metadata", "spec"}
+        assert saved["metadata"] == {"name": "api", "labels": {"team": "web"}}
+        again = here.run(f"deploy -f {file}")
+        assert again.code == 0
+        assert "is unchanged" in again.err
+        here.run("destroy api --yes")
+        assert here.run(f"deploy -f {file} --dry-run --save {tmp_path / 'again.yaml'}").code == 0
+        assert yaml.safe_load((tmp_path / "again.yaml").read_text())["spec"] == saved["spec"]
+        assert here.run(f"deploy -f {file} --save {tmp_path}/no/such.yaml --no-wait").code == 2
+
+
+def test_what_a_server_gave_can_be_deployed_again() -> None:
+    """Notes of programs are no wish of a person's."""
+    with cli_session("DFW") as here:
+        here.run(DEPLOY)
+        live = workload(here)
+        assert live is not None
+        body = {key: live[key] for key in ("apiVersion", "kind", "spec")}
+        annotations = live["metadata"]["annotations"]
+        assert "compute.datumapis.com/last-change" in annotations
+        body["metadata"] = {"name": "api", "annotations": annotations}
+        here.run("deploy api --image=a/api:2")
+
+        said = here.run("deploy -f - --dry-run", stdin=json.dumps(body))
+
+        assert "last-change" not in said.err
+        assert clean(live)["metadata"] == {"name": "api"}
+
+
+def test_labels_of_a_file_stand_beside_those_that_are_there() -> None:
+    with cli_session("DFW", "LHR") as here:
+        here.run(f"{DEPLOY} --label=team=web --label=tier=1 --no-wait")
+        patch = merge({"metadata": {"annotations": {"theirs": "kept"}}})
+        here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
+        body = manifest("api")
+        body["metadata"]["labels"] = {"tier": "2"}
+
+        assert here.run("deploy -f - --no-wait", stdin=json.dumps(body)).code == 0
+
+        found = workload(here)
+        assert found is not None
+        assert found["metadata"]["labels"] == {"team": "web", "tier": "2"}
+        assert found["metadata"]["annotations"]["theirs"] == "kept"
+
+        assert here.run("deploy api --label=team- --no-wait").code == 0
+        found = workload(here)
+        assert found is not None
+        assert found["metadata"]["labels"] == {"tier": "2"}
+
+
+def test_a_label_alone_replaces_no_instance() -> None:
+    with cli_session("DFW") as here:
+        here.run(DEPLOY)
+        before = workload(here)
+        said = here.run("deploy api --label=team=web")
+
+        after = workload(here)
+        assert before is not None
+        assert after is not None
+        assert after["metadata"]["generation"] == before["metadata"]["generation"]
+        assert "replaced" not in said.err
+        assert here.run("workloads -l team=web -o name").out == "workload/api\n"
+
+
+def test_answers_are_judged_one_by_one_and_the_end_is_no_answer() -> None:
+    with cli_session("DFW", "LHR") as here:
+        typed = ["api", "a/api:1", "", "DFW", "", "none", "y"]
+        for end in range(len(typed)):
+            code, _ = at_a_terminal(here, "deploy", "\n".join([*typed[:end], ""]))
+            assert code == 9, end
+            assert workload(here) is None
+        code, shown = at_a_terminal(here, "deploy", "\n".join([*typed, ""]))
+        assert code == 0, shown
+        found = workload(here)
+        assert found is not None
+        assert found["spec"]["placements"][0]["cityCodes"] == ["DFW"]
+
+
+def container(flags: Flags, **before: Any) -> dict[str, Any]:
+    first = new_workload("api", Flags(image="a:1", cities=("DFW",)))
+    first["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0].update(before)
+    changed = changed_workload(first, flags)
+    sandbox = changed["spec"]["template"]["spec"]["runtime"]["sandbox"]
+    found: dict[str, Any] = sandbox["containers"][0]
+    return found
+
+
+HTTP = {"name": "http", "port": 8080, "protocol": "TCP"}
+ADMIN = {"name": "port-9090", "port": 9090}
+
+
+@pytest.mark.parametrize(
+    ("flags", "ports"),
+    [
+        (("9090",), [HTTP, ADMIN]),
+        (("http=80",), [{**HTTP, "port": 80}]),
+        (("8080",), [HTTP]),
+        (("http-",), []),
+        (("8080-",), []),
+        (("http-", "web=8080"), [{"name": "web", "port": 8080}]),
+        ((), [HTTP]),
+    ],
+)
+def test_ports_that_are_not_mentioned_stay(flags: tuple[str, ...], ports: list[Any]) -> None:
+    assert container(Flags(ports=flags), ports=[HTTP])["ports"] == ports
+
+
+def test_a_port_that_is_taken_or_not_there_is_refused() -> None:
+    with pytest.raises(CommandError, match='it is port "http" already'):
+        container(Flags(ports=("web=8080",)), ports=[HTTP])
+    with pytest.raises(CommandError, match="no such port to remove"):
+        container(Flags(ports=("web-",)), ports=[HTTP])
+
+
+def test_a_dash_gives_command_and_arguments_back_to_the_image() -> None:
+    before = {"command": ["/bin/app"], "args": ["serve"]}
+
+    assert container(Flags(command=("-",)), **before).get("command") is None
+    assert container(Flags(args=("-",)), **before).get("args") is None
+    assert container(Flags(args=("-", "x")), **before)["args"] == ["-", "x"]
+    assert container(Flags(image="b:1"), **before)["command"] == ["/bin/app"]
+
+
+def test_status_says_when_something_else_has_changed_it() -> None:
+    with cli_session("DFW") as here:
+        here.run(DEPLOY)
+        assert here.run("status api -o json").json["revision"] == 1
+        placement = {
+            "name": "default",
+            "cityCodes": ["DFW"],
+            "scaleSettings": {"minReplicas": 2},
+        }
+        patch = merge({"spec": {"placements": [placement]}})
+        here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
+
+        assert "changed by something else since revision #1" in here.run("status api").out
+        assert here.run("status api -o json").json["revision"] is None

@@ -1,0 +1,242 @@
+"""A cell's Instance on its way through quota to Ready.
+
+Quota and the provider are played by hand.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client.protocol import merge
+from datum_compute.runtime.writes.patch import values
+from tests.support.controllers.cell_instances import (
+    DEPLOYMENT,
+    GRANTED,
+    answer_claim,
+    claim_of,
+    controller,
+    create,
+    create_prerequisites,
+    set_provider_condition,
+    until_hub_copy_shows,
+    until_instance_shows,
+    without_quota,
+)
+from tests.support.controllers.planes import (
+    NAMESPACE,
+    controller_planes,
+    message,
+    set_condition,
+    settle,
+)
+
+
+async def test_a_claim_is_created_in_the_project_with_its_labels_consumer_and_amounts() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            claim = await claim_of(w)
+
+        view = claim.view(quota.ResourceClaim)
+        assert view.metadata.labels == {
+            compute.LABEL_SOURCE_CLUSTER: "dfw",
+            compute.LABEL_INSTANCE_NAMESPACE: w.hub_namespace,
+        }
+        assert view.spec.consumer_ref == view.spec.resource_ref
+        assert (view.spec.resource_ref.kind, view.spec.resource_ref.name) == ("Project", "demo")
+        asked = {each.resource_type: each.amount for each in view.spec.requests}
+        assert asked == {
+            "compute.datumapis.com/instances": 1,
+            "compute.datumapis.com/vcpus": 1000,
+            "compute.datumapis.com/memory": 2048,
+        }
+
+
+async def test_lesson_01_the_gate_goes_in_the_same_reconcile_as_the_grant() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            found = await until_instance_shows(w, GRANTED, ("Ready", "False", "PendingProgramming"))
+
+        granted = next(
+            each for each in values(found.status)["conditions"] if each["type"] == "QuotaGranted"
+        )
+        assert granted["observedGeneration"] == found.metadata.generation - 1
+
+
+async def test_lesson_01_a_crash_between_grant_and_gate_strands_no_instance() -> None:
+    crashes = iter([True, True])
+
+    def crash() -> None:
+        if next(crashes, False):
+            raise RuntimeError("the process ends here")
+
+    async with controller_planes() as w:
+        w.env.on_fault("instance.before-gate", crash)
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED)
+
+        assert w.env.fault_counts["instance.before-gate"] == 3
+
+
+async def test_lesson_02_a_verdict_wakes_its_instance_at_once() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            # Ten minutes on the safety requeue has become slow; only the watch is quick.
+            await settle(660)
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED, within=1.0)
+
+
+async def test_lesson_04_a_missed_verdict_is_found_by_the_safety_requeue() -> None:
+    """The claims cannot be watched, so that nothing but asking again can find the answer."""
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        client, link = w.linked("project/demo")
+        link.deaf = True
+        async with w.running(controller(w, project=client)):
+            await create(w)
+            await until_instance_shows(
+                w, ("Ready", "False", "SchedulingGatesPresent"), gates="Quota"
+            )
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED, within=5.0)
+
+
+async def test_a_gated_instance_is_reported_while_quota_is_unanswered() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await until_instance_shows(
+                w,
+                ("Ready", "False", "SchedulingGatesPresent"),
+                ("QuotaGranted", "Unknown", "QuotaNoBudget"),
+                gates="Quota",
+            )
+            await until_hub_copy_shows(w, ("Ready", "False", "SchedulingGatesPresent"))
+
+
+async def test_the_network_gate_is_not_ours_to_lift() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w, gates=("Network", "Quota"))
+            await answer_claim(w)
+            found = await until_instance_shows(
+                w, GRANTED, ("Ready", "False", "SchedulingGatesPresent"), gates="Network"
+            )
+
+        assert message(found, "Ready") == "Scheduling gates present: Network"
+
+
+async def test_ready_follows_the_provider_conditions() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            await until_instance_shows(w, ("Ready", "False", "PendingProgramming"))
+            await set_provider_condition(w, "Available", "False", "ImageUnavailable")
+            await until_instance_shows(w, ("Ready", "False", "ImageUnavailable"))
+            await set_provider_condition(w, "Programmed", "True", "Programmed")
+            await set_provider_condition(w, "Available", "True", "Available")
+            await until_instance_shows(w, ("Ready", "True", "Available"))
+            await until_hub_copy_shows(w, ("Ready", "True", "Available"))
+            await set_provider_condition(w, "Available", "False", "InstanceCrashing")
+            await until_instance_shows(w, ("Ready", "False", "InstanceCrashing"))
+
+
+async def test_every_condition_of_a_ready_instance_is_of_its_generation() -> None:
+    """Whoever waits for a condition, ``kubectl wait`` for one, does not count one that was
+    said of an older generation; and lifting the gate made a new one."""
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED)
+            await set_provider_condition(w, "Programmed", "True", "Programmed")
+            await set_provider_condition(w, "Available", "True", "Available")
+            found = await until_instance_shows(w, GRANTED, ("Ready", "True", "Available"))
+
+        said = {
+            each["type"]: each.get("observedGeneration")
+            for each in values(found.status)["conditions"]
+        }
+        assert found.metadata.generation > 1
+        assert said["QuotaGranted"] == said["Ready"] == found.metadata.generation
+
+
+async def test_a_failed_network_is_reported_before_the_gates() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w, networking=True)):
+            owner = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
+            await create(w, gates=("Network", "Quota"))
+            body = {
+                "metadata": {
+                    "name": f"{DEPLOYMENT}-net-0",
+                    "ownerReferences": [
+                        {
+                            "apiVersion": owner.api_version,
+                            "kind": owner.kind,
+                            "name": owner.name,
+                            "uid": owner.metadata.uid,
+                            "controller": True,
+                        }
+                    ],
+                },
+                "spec": {"network": {"name": "default"}, "location": {"name": "dfw"}},
+            }
+            binding = await w.cell.create(networking.NETWORK_BINDINGS, body, w.hub_namespace)
+            await set_condition(
+                w,
+                w.cell,
+                networking.NETWORK_BINDINGS,
+                binding,
+                "Ready",
+                "False",
+                "NetworkFailedToCreate",
+            )
+            failed = ("Ready", "False", "NetworkFailedToCreate")
+            await until_instance_shows(w, failed, gates="Network Quota")
+
+
+async def test_without_quota_everything_is_granted_and_no_claim_is_made() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(without_quota(w)):
+            await create(w)
+            await until_instance_shows(w, ("QuotaGranted", "True", "QuotaDisabled"))
+
+        assert (await w.project.list(quota.RESOURCE_CLAIMS)).items == []
+        assert (await w.hub.list(compute.INSTANCES)).items == []
+
+
+async def test_quota_waits_for_the_labels_of_the_namespace() -> None:
+    async with controller_planes() as w:
+        await w.cell.create(core.NAMESPACES, {"metadata": {"name": w.hub_namespace, "labels": {}}})
+        async with w.running(controller(w)):
+            await create(w)
+            await until_instance_shows(
+                w, ("QuotaGranted", "Unknown", "PendingEvaluation"), gates="Quota"
+            )
+            labels = {
+                compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-acme_demo",
+                compute.LABEL_UPSTREAM_NAMESPACE: NAMESPACE,
+            }
+            body = {"metadata": {"labels": labels}}
+            await w.cell.patch(core.NAMESPACES, w.hub_namespace, merge(body))
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED)

@@ -1,0 +1,56 @@
+"""Lesson 19: ``Ready`` said "not programmed" while another condition knew that the image could not
+be pulled.
+
+So: Ready takes over the condition that explains most, Unknown ones included.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.controllers.cell_instances import (
+    answer_claim,
+    controller,
+    create,
+    create_prerequisites,
+    set_provider_condition,
+    until_hub_copy_shows,
+    until_instance_shows,
+)
+from tests.support.controllers.planes import controller_planes, message
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+@pytest.mark.parametrize("reason", ["ImageUnavailable", "InstanceCrashing", "ConfigurationError"])
+async def test_lesson_19_the_cause_is_reported_instead_of_not_programmed(
+    status: str, reason: str
+) -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            await until_instance_shows(w, ("Ready", "False", "PendingProgramming"))
+            await set_provider_condition(w, "Programmed", "False", "PendingProgramming")
+            await set_provider_condition(w, "Available", status, reason)
+            told = await until_instance_shows(w, ("Ready", status, reason))
+            assert message(told, "Ready") == "said by the test"
+            await until_hub_copy_shows(w, ("Ready", status, reason))
+
+
+async def test_lesson_19_a_network_that_failed_explains_more_than_an_image() -> None:
+    """Highest priority wins, in whatever order they stand."""
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            for type_, reason in (
+                ("NetworkReady", "NetworkFailedToCreate"),
+                ("Available", "ImageUnavailable"),
+                ("Started", "Provisioning"),
+            ):
+                await set_provider_condition(w, type_, "False", reason)
+            await until_instance_shows(w, ("Ready", "False", "NetworkFailedToCreate"))
+            await set_provider_condition(w, "NetworkReady", "True", "Ready")
+            await until_instance_shows(w, ("Ready", "False", "ImageUnavailable"))

@@ -1,0 +1,226 @@
+"""An Instance that is to go, and everything that may come of giving back what it took.
+
+No answer, of whatever kind, holds nothing up: the finalizer goes, and what stayed behind is
+swept on contact. An answer is never taken for silence: the finalizer stays, and the plane is
+asked again until it has done what was asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client import errors
+from datum_compute.client.transport import HttpResponse
+from tests.controllers.cell.test_contact import finalizers, granted
+from tests.support.controllers.cell_instances import (
+    CLAIM,
+    DEPLOYMENT,
+    NAME,
+    controller,
+    create_prerequisites,
+)
+from tests.support.controllers.planes import (
+    NAMESPACE,
+    ControllerPlanes,
+    controller_planes,
+    find,
+    settle,
+    until_gone,
+)
+
+Trouble = Callable[[], Awaitable[HttpResponse]]
+
+HUB, PROJECT = "hub", "project/demo"
+FINALIZER = {HUB: compute.FINALIZER_INSTANCE, PROJECT: compute.FINALIZER_QUOTA_CLAIM}
+
+
+def failing(error: errors.TransportFailure) -> Trouble:
+    async def fail() -> HttpResponse:
+        raise error
+
+    return fail
+
+
+async def silence() -> HttpResponse:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+def said(code: int, reason: str, **headers: str) -> Trouble:
+    """An answer in the API's own form."""
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
+
+    async def say() -> HttpResponse:
+        return HttpResponse(code, headers, body=json.dumps(body).encode())
+
+    return say
+
+
+def page(code: int, text: str) -> Trouble:
+    """An answer of something in between, or of no API server at all."""
+
+    async def say() -> HttpResponse:
+        return HttpResponse(code, {"content-type": "text/html"}, body=text.encode())
+
+    return say
+
+
+NO_ANSWER = {
+    "connect": failing(errors.ConnectFailed("connection refused")),
+    "tls": failing(errors.ConnectFailed("certificate verify failed")),
+    "broken": failing(errors.Disconnected("reset by peer")),
+    "timeout": failing(errors.TimedOut("no answer in time")),
+    "silence": silence,
+    "502": page(502, "<html>Bad Gateway</html>"),
+    "503": page(503, "<html>Service Unavailable</html>"),
+    "503-status": said(503, "ServiceUnavailable"),
+    "503-later": said(503, "ServiceUnavailable", **{"retry-after": "30"}),
+    "504": page(504, "upstream request timeout"),
+    "504-status": said(504, "Timeout"),
+}
+
+AN_ANSWER = {
+    "400": said(400, "BadRequest"),
+    "401": said(401, "Unauthorized"),
+    "403": said(403, "Forbidden"),
+    "404-kind": page(404, "404 page not found"),
+    "405": said(405, "MethodNotAllowed"),
+    "409": said(409, "Conflict"),
+    "410": said(410, "Expired"),
+    "422": said(422, "Invalid"),
+    "429": said(429, "TooManyRequests"),
+    "429-later": said(429, "TooManyRequests", **{"retry-after": "30"}),
+    "500": said(500, "InternalError"),
+    "501": page(501, "not implemented"),
+    "a-page": page(200, "<html>Please log in</html>"),
+}
+
+
+@pytest.mark.parametrize("plane", [HUB, PROJECT])
+@pytest.mark.parametrize("trouble", NO_ANSWER.values(), ids=NO_ANSWER)
+async def test_any_kind_of_missing_answer_lets_the_instance_go_and_is_released_later(
+    plane: str, trouble: Trouble
+) -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        client, link = w.linked(plane)
+        running = controller(w, **{"hub" if plane == HUB else "project": client})
+        async with w.running(running):
+            await granted(w)
+            link.trouble = trouble
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            await settle()
+            left = await left_behind(w)
+            assert left == [FINALIZER[plane]], "exactly one plane could not be told"
+            assert running.statistics().errors == 0, "a pass failed because a plane is away"
+
+            link.trouble = None
+            await until_nothing_left(w)
+
+
+@pytest.mark.parametrize("plane", [HUB, PROJECT])
+@pytest.mark.parametrize("trouble", AN_ANSWER.values(), ids=AN_ANSWER)
+async def test_an_error_response_is_not_taken_for_silence(plane: str, trouble: Trouble) -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        client, link = w.linked(plane)
+        async with w.running(controller(w, **{"hub" if plane == HUB else "project": client})):
+            await granted(w)
+            link.trouble = trouble
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await settle(120)
+            assert await finalizers(w) == [FINALIZER[plane]]
+            assert await left_behind(w) == [FINALIZER[plane]], "the other was told"
+
+            link.trouble = None
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            assert await left_behind(w) == []
+
+
+async def left_behind(w: ControllerPlanes) -> list[str]:
+    """What is there of the Instance outside the cell, by the finalizer that stands for it."""
+    copy = await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+    claim = await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+    found = {compute.FINALIZER_INSTANCE: copy, compute.FINALIZER_QUOTA_CLAIM: claim}
+    return [name for name, obj in found.items() if obj is not None]
+
+
+async def until_nothing_left(w: ControllerPlanes) -> None:
+    await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+    await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+
+
+@pytest.mark.parametrize("first", [HUB, PROJECT])
+async def test_a_plane_that_returns_is_released_without_waiting_for_the_other(first: str) -> None:
+    """That the other is away is no reason to wait."""
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        (hub, hub_line), (project, project_line) = w.linked(HUB), w.linked(PROJECT)
+        running = controller(w, hub=hub, project=project)
+        async with w.running(running):
+            await granted(w)
+            hub_line.cut = project_line.cut = True
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            await settle(600)
+            assert len(await left_behind(w)) == 2
+
+            (hub_line if first == HUB else project_line).cut = False
+
+            await settle(60)
+            other = PROJECT if first == HUB else HUB
+            assert await left_behind(w) == [FINALIZER[other]]
+            hub_line.cut = project_line.cut = False
+            await until_nothing_left(w)
+            assert running.statistics().errors == 0
+
+
+@pytest.mark.parametrize("plane", [HUB, PROJECT])
+async def test_a_refused_sweep_is_reported_as_a_failure_and_retried(
+    plane: str,
+) -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        client, link = w.linked(plane)
+        running = controller(w, **{"hub" if plane == HUB else "project": client})
+        async with w.running(running):
+            await granted(w)
+            link.cut = True
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            link.cut, link.forbids = False, "DELETE"
+            await settle(600)
+            assert await left_behind(w) == [FINALIZER[plane]]
+            assert running.statistics().errors > 0
+
+            link.forbids = ""
+            await until_nothing_left(w)
+
+
+async def test_a_claim_is_released_although_its_namespace_has_left_the_cell() -> None:
+    """The claim says itself what it was made for."""
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        project, line = w.linked(PROJECT)
+        async with w.running(controller(w, project=project)):
+            await granted(w)
+            line.cut = True
+            await w.cell.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            await w.cell.delete(core.NAMESPACES, w.hub_namespace)
+            await until_gone(w.cell, core.NAMESPACES, w.hub_namespace, "")
+            await settle()
+            assert await left_behind(w) == [compute.FINALIZER_QUOTA_CLAIM]
+
+            line.cut = False
+
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)

@@ -1,0 +1,127 @@
+"""A cell's reports while what it knows of the hub is out of date."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.apiserver.storage.store import PlaneStore
+from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.client.protocol import Client, EventType, WatchEvent, merge
+from datum_compute.controllers.cell.instance.signals import InstanceSignals
+from datum_compute.controllers.cell.instance.write_back import WriteBack
+from datum_compute.testing.cache_history import CacheHistory, RecordedEvent
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import embedded_server
+from tests.support.simulation.platform import workload
+
+NAMESPACE = "ns-1"
+KNOWN = (core.NAMESPACES, compute.WORKLOAD_DEPLOYMENTS, compute.INSTANCES)
+
+
+async def deployment_on(hub_client: Client) -> Object:
+    await hub_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    spec = {
+        "cityCode": "DFW",
+        "placementName": "default",
+        "workloadRef": {"name": "web", "uid": "uid-of-web"},
+        "template": workload("acme/web:1", 1)["spec"]["template"],
+        "scaleSettings": {"minReplicas": 1},
+    }
+    body = {"metadata": {"name": "web-default-dfw"}, "spec": spec}
+    return await hub_client.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
+
+
+async def instance_in(cell_client: Client) -> Object:
+    await cell_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    labels = {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web-default-dfw"}
+    spec = workload("acme/web:1", 1)["spec"]["template"]["spec"]
+    body = {"metadata": {"name": "web-default-dfw-0", "labels": labels}, "spec": spec}
+    return await cell_client.create(compute.INSTANCES, body, NAMESPACE)
+
+
+async def copies_made(*, deployment_is_gone: bool) -> int:
+    """By a cell that has once seen the deployment on the hub, and nothing since."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client = embedded.client("hub")
+        owner = await deployment_on(hub_client)
+        instance = await instance_in(embedded.client("cell/dfw"))
+        past = CacheHistory()
+        for resource in KNOWN:
+            past.declare("hub", resource)
+        seen = WatchEvent(EventType.ADDED, owner)
+        past.events.append(RecordedEvent("hub", compute.WORKLOAD_DEPLOYMENTS, seen))
+        if deployment_is_gone:
+            await hub_client.delete(compute.WORKLOAD_DEPLOYMENTS, owner.name, NAMESPACE)
+        hub = past.view("hub", 1, hub_client, env).get("hub")
+        assert hub is not None
+        made: list[str] = []
+        embedded.store.listeners.append(partial(_note_created, made))
+        signals = InstanceSignals(env, None, quota=False)
+        await WriteBack("dfw", signals).ensure_copy(hub, instance)
+        return len(made)
+
+
+def _note_created(made: list[str], plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+    # Not what is left: the hub collects it within the same moment.
+    if (plane.name, table.resource) == ("hub", compute.INSTANCES.group_resource):
+        made += [event.after.name] if event.before is None else []
+
+
+async def test_no_copy_is_made_for_a_deployment_that_is_gone() -> None:
+    """It would be collected, and made again, for as long as the watch is away."""
+    assert await copies_made(deployment_is_gone=True) == 0
+    assert await copies_made(deployment_is_gone=False) == 1
+
+
+async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_yet() -> None:
+    """A copy that points nowhere is shown nowhere, and nothing would ever put it right."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client = embedded.client("hub")
+        await deployment_on(hub_client)
+        labels = {
+            compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-demo",
+            compute.LABEL_UPSTREAM_NAMESPACE: "default",
+        }
+        await hub_client.patch(core.NAMESPACES, NAMESPACE, merge({"metadata": {"labels": labels}}))
+        instance = await instance_in(embedded.client("cell/dfw"))
+        past = CacheHistory()
+        for resource in KNOWN:
+            past.declare("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
+        made: list[dict[str, str]] = []
+
+        def note(_: PlaneStore, table: Table, event: StoreEvent) -> None:
+            if table.resource == compute.INSTANCES.group_resource:
+                made.append(event.after.labels)
+
+        embedded.store.listeners.append(note)
+        signals = InstanceSignals(env, None, quota=False)
+        await WriteBack("dfw", signals).ensure_copy(hub, instance)
+
+        assert made
+        assert labels.items() <= made[0].items()
+
+
+async def test_a_name_that_is_taken_on_the_hub_is_tried_again() -> None:
+    """By a copy this cell's watch has not told of yet, or by that of another cell: in either case
+    there may be no event left that would bring the Instance back."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client = embedded.client("hub")
+        await deployment_on(hub_client)
+        instance = await instance_in(embedded.client("cell/dfw"))
+        past = CacheHistory()
+        for resource in KNOWN:
+            past.declare("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
+        write_back = WriteBack("dfw", InstanceSignals(env, None, quota=False))
+        assert await write_back.ensure_copy(hub, instance), "the first has made it"
+
+        assert not await write_back.ensure_copy(hub, instance)

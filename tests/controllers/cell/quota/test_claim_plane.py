@@ -1,0 +1,50 @@
+"""Lesson 7: claims were made in the local cluster, where nobody answers, and stayed Unknown.
+
+So: a claim lies in the plane of its own project, and says which cell it is from.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client import errors
+from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.fleets.static import StaticFleet
+from tests.support.controllers.cell_instances import CLAIM, instance
+from tests.support.controllers.planes import NAMESPACE, controller_planes, given_namespace, until
+
+
+async def test_lesson_07_each_project_gets_the_claims_of_its_own_instances() -> None:
+    async with controller_planes() as w:
+        await w.embedded.create_project("acme")
+        acme = w.embedded.client("project/acme")
+        projects = StaticFleet("projects", {"demo": w.project, "acme": acme}, w.env)
+        controller = instance_controller(
+            w.cell_fleet(), w.env, hub=w.hub_fleet(), projects=projects, cluster_name="dfw"
+        )
+        acme_uid = (await acme.get(core.NAMESPACES, NAMESPACE)).metadata.uid
+        places = {
+            "demo": (w.project, w.hub_namespace, "cluster-demo"),
+            "acme": (acme, f"ns-{acme_uid}", "cluster-planet_acme"),
+        }
+        for _, namespace, cluster in places.values():
+            await given_namespace(w.cell, namespace, cluster=cluster)
+        async with w.running(controller):
+            for _, namespace, _ in places.values():
+                await w.cell.create(compute.INSTANCES, instance(), namespace)
+            for project, (client, namespace, _) in places.items():
+                claim = await until(
+                    client, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE, lambda obj: True
+                )
+                assert claim.metadata.labels == {
+                    compute.LABEL_SOURCE_CLUSTER: "dfw",
+                    compute.LABEL_INSTANCE_NAMESPACE: namespace,
+                }
+                assert claim.view(quota.ResourceClaim).spec.resource_ref.name == project
+
+        for client in (w.cell, w.hub):
+            with pytest.raises(errors.NotServed):
+                await client.list(quota.RESOURCE_CLAIMS)

@@ -1,0 +1,58 @@
+"""Lesson 5: a conflict while quota was pending lost the requeue and fell to exponential backoff.
+
+So: the requeue is known before anything can fail, and a conflict while pending keeps to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+
+import pytest
+
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.controllers.cell.instance import instance_controller
+from datum_compute.fleets.single import SingleFleet
+from tests.support.client.intercepted_transport import InterceptedTransport, client_over, refusal
+from tests.support.controllers.cell_instances import (
+    GRANTED,
+    answer_claim,
+    create,
+    create_prerequisites,
+    until_instance_shows,
+)
+from tests.support.controllers.planes import controller_planes
+
+CONFLICTS = 30
+
+
+async def test_lesson_05_conflicts_while_pending_are_retried_at_the_tier_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        left = iter(range(CONFLICTS))
+
+        def conflict(request: HttpRequest) -> HttpResponse | None:
+            status = request.method == "PATCH" and request.path.endswith("/status")
+            return refusal(409, "Conflict") if status and next(left, None) is not None else None
+
+        line = InterceptedTransport(w.embedded, conflict)
+        cell = SingleFleet("cell", "single", client_over(line, w.embedded, "cell/dfw"), w.env)
+        controller = instance_controller(
+            cell, w.env, hub=w.hub_fleet(), projects=w.projects(), cluster_name="dfw"
+        )
+        with caplog.at_level(logging.INFO, "datum_compute.controllers"):
+            async with w.running(controller):
+                await create(w)
+                shown = ("Ready", "False", "SchedulingGatesPresent")
+                await until_instance_shows(w, shown, gates="Quota", within=CONFLICTS * 1.1 + 2)
+                await answer_claim(w)
+                await until_instance_shows(w, GRANTED, within=2.0)
+
+        statuses = [at for at, each in line.writes() if each.path.endswith("/status")]
+        gaps = [b - a for a, b in itertools.pairwise(statuses[: CONFLICTS + 1])]
+        assert max(gaps) <= 1.1, "longer than the tier of a new Instance"
+        told = [each for each in caplog.records if "conflict while quota" in each.message]
+        assert len(told) == CONFLICTS
+        assert controller.statistics().errors == 0

@@ -1,0 +1,65 @@
+"""Lesson 1: a pass wrote ``QuotaGranted=True`` and returned; nothing woke the Instance again, and
+its gate stayed.
+
+So: the gate goes in the same pass as the status that says granted.
+"""
+
+from __future__ import annotations
+
+import json
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.apiserver.storage.store import PlaneStore
+from datum_compute.apiserver.storage.table import StoreEvent, Table
+from tests.support.controllers.cell_instances import (
+    GRANTED,
+    answer_claim,
+    controller,
+    create,
+    create_prerequisites,
+    until_instance_shows,
+)
+from tests.support.controllers.planes import controller_planes
+
+
+async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        running = controller(w)
+        passes: dict[str, int] = {}
+
+        def changed(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+            if table.resource != compute.INSTANCES.group_resource or plane.name != "cell/dfw":
+                return
+            obj = json.loads(event.after.raw)
+            said = (obj.get("status") or {}).get("conditions") or []
+            if any(each["type"] == "QuotaGranted" and each["status"] == "True" for each in said):
+                passes.setdefault("granted", running.statistics().runs)
+            if not obj["spec"]["controller"].get("schedulingGates"):
+                passes.setdefault("gate", running.statistics().runs)
+
+        w.embedded.store.listeners.append(changed)
+        async with w.running(running):
+            await create(w)
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED)
+
+        assert passes["granted"] == passes["gate"]
+
+
+async def test_lesson_01_a_crash_between_the_two_writes_strands_no_instance() -> None:
+    crashes = iter([True])
+
+    def crash() -> None:
+        if next(crashes, False):
+            raise RuntimeError("the process ends here")
+
+    async with controller_planes() as w:
+        w.env.on_fault("instance.before-gate", crash)
+        await create_prerequisites(w)
+        async with w.running(controller(w)):
+            await create(w)
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED)
+
+        assert w.env.fault_counts["instance.before-gate"] == 2

@@ -1,0 +1,72 @@
+"""Lesson 6: the tiers were counted from the condition's transition time, which is 1970 as long as
+nobody wrote it and never moves while the status stays Unknown.
+
+So: they are counted from the creation of the Instance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client.protocol import merge
+from tests.support.controllers.cell_instances import (
+    GRANTED,
+    NAME,
+    answer_claim,
+    controller,
+    create,
+    create_prerequisites,
+    until_instance_shows,
+)
+from tests.support.controllers.planes import controller_planes, settle
+
+
+def _pending_since(moment: str) -> dict[str, Any]:
+    return {
+        "type": "QuotaGranted",
+        "status": "Unknown",
+        "reason": "PendingEvaluation",
+        "message": "Waiting for quota evaluation",
+        "lastTransitionTime": moment,
+    }
+
+
+async def test_lesson_06_a_new_instance_is_new_whatever_its_condition_says() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        client, link = w.linked("project/demo")
+        link.deaf = True
+        await create(w)
+        status = {"conditions": [_pending_since("1970-01-01T00:00:00Z")]}
+        await w.cell.patch(
+            compute.INSTANCES,
+            NAME,
+            merge({"status": status}),
+            w.hub_namespace,
+            subresource="status",
+        )
+        async with w.running(controller(w, project=client)):
+            await settle(5)
+            await answer_claim(w)
+            await until_instance_shows(w, GRANTED, within=2.0)
+
+
+async def test_lesson_06_an_old_instance_is_not_asked_about_every_second() -> None:
+    """Its condition changes all the time; its age does not care."""
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        client, link = w.linked("project/demo")
+        link.deaf = True
+        running = controller(w, project=client)
+        async with w.running(running):
+            await create(w)
+            await settle(1000)
+            link.cut = True  # a new reason, hence a new transition time
+            await settle(400)
+            link.cut = False
+            await settle(400)
+            before = running.statistics().runs
+            await settle(3000)
+
+        assert running.statistics().runs - before <= 12

@@ -1,0 +1,198 @@
+"""A cell that the hub or a project does not answer, or answers no."""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from tests.controllers.cell.workload_deployment import test_workload_deployment as deployments
+from tests.support.controllers.cell_instances import (
+    CLAIM,
+    NAME,
+    answer_claim,
+    controller,
+    create,
+    create_prerequisites,
+    scale,
+    until_hub_copy_shows,
+)
+from tests.support.controllers.planes import (
+    NAMESPACE,
+    ControllerPlanes,
+    condition,
+    controller_planes,
+    find,
+    message,
+    remove_finalizers,
+    settle,
+    template,
+    until,
+    until_gone,
+    until_names,
+)
+
+
+async def finalizers(w: ControllerPlanes) -> list[str]:
+    found = await w.cell.get(compute.INSTANCES, NAME, w.hub_namespace)
+    return list(found.metadata.finalizers)
+
+
+async def granted(w: ControllerPlanes) -> None:
+    """An Instance that has its copy and its claim, and that nobody wants any more."""
+    await create(w)
+    await answer_claim(w)
+    await until_hub_copy_shows(w, ("QuotaGranted", "True", "QuotaAvailable"))
+    await scale(w, 0)
+
+
+async def test_a_hub_that_refuses_keeps_its_finalizer_and_is_retried() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        hub, link = w.linked("hub")
+        async with w.running(controller(w, hub=hub)):
+            await granted(w)
+            link.forbids = "DELETE"
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+            await settle()
+            assert await finalizers(w) == [compute.FINALIZER_INSTANCE]
+
+            link.forbids = ""
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is None
+
+
+async def test_a_project_that_refuses_keeps_its_finalizer_and_is_retried() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        project, link = w.linked("project/demo")
+        async with w.running(controller(w, project=project)):
+            await granted(w)
+            link.forbids = "DELETE"
+            await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
+            await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+            await settle()
+            assert await finalizers(w) == [compute.FINALIZER_QUOTA_CLAIM]
+
+            link.forbids = ""
+            await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
+            assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
+
+
+async def test_rolls_wait_for_an_unreachable_project_and_the_deployment_reports_it() -> None:
+    """Its claims cannot be read, so a replacement would stay at its gate."""
+    async with controller_planes() as w:
+        await deployments.given(w, 1)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        link.cut = True
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO)
+            await deployments.change(w, template=template("acme/web:2"))
+            told = await until(
+                w.cell,
+                compute.WORKLOAD_DEPLOYMENTS,
+                deployments.NAME,
+                w.hub_namespace,
+                lambda obj: "CellDisconnected" in message(obj, "ReplicasReady"),
+            )
+            assert condition(told, "ReplicasReady") == ("True", "ReplicasAvailable")
+            assert condition(told, "Available") == ("True", "StableInstanceFound")
+            await settle()
+            (kept,) = await until_names(w.cell, compute.INSTANCES, deployments.ZERO)
+            assert not kept.metadata.deleting
+
+            link.cut = False
+            await deployments.deleting(w, deployments.ZERO)
+
+
+async def test_after_a_short_cut_a_roll_goes_on_soon_and_after_a_long_one_not_much_later() -> None:
+    """Contact is made without an event, so whoever is held back looks, more and more seldom."""
+    async with controller_planes() as w:
+        await deployments.given(w, 1)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        link.cut = True
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO)
+            await deployments.change(w, template=template("acme/web:2"))
+            await settle(1)
+            link.cut = False
+            await settle(8)
+            (rolled,) = (await w.cell.list(compute.INSTANCES)).items
+            assert rolled.metadata.deleting
+            await remove_finalizers(w.cell, compute.INSTANCES, deployments.ZERO, w.hub_namespace)
+            await deployments.all_run(w, deployments.ZERO)
+
+            link.cut = link.deaf = True
+            await settle(3600)  # until no watch is left
+            await deployments.change(w, template=template("acme/web:3"))
+            await settle(60)
+            before = cell.statistics().runs
+            await settle(3600)
+            assert cell.statistics().runs - before <= 3600 / 15
+            link.cut = link.deaf = False
+            await deployments.deleting(w, deployments.ZERO)
+
+
+async def test_a_project_that_forbids_reading_claims_is_not_unreachable() -> None:
+    """Somebody answers, so nobody is cut off: the roll goes on, and quota says what it says."""
+    async with controller_planes() as w:
+        await deployments.given(w, 1)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        link.forbids = "GET"
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO)
+            await deployments.change(w, template=template("acme/web:2"))
+            await deployments.deleting(w, deployments.ZERO)
+            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
+            assert "CellDisconnected" not in message(told, "ReplicasReady")
+
+
+async def test_a_roll_in_progress_is_reported_as_held_when_contact_is_lost_silently() -> None:
+    """Nothing of the cell changes any more, and the watches end only when their time is up."""
+    async with controller_planes() as w:
+        await deployments.given(w, 2)
+        project, link = w.linked("project/demo")
+        cell = workload_deployment_controller(
+            w.cell_fleet(),
+            w.env,
+            networking=False,
+            hub=w.hub_fleet(),
+            projects=w.projects(project),
+            cluster_name="dfw",
+        )
+        async with w.running(cell):
+            await deployments.all_run(w, deployments.ZERO, deployments.ONE)
+            await deployments.change(w, template=template("acme/web:2"))
+            await deployments.deleting(w, deployments.ONE)
+            await remove_finalizers(w.cell, compute.INSTANCES, deployments.ONE, w.hub_namespace)
+            await settle()
+            link.cut = True
+            await settle(900)
+            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
+            assert "CellDisconnected" in message(told, "ReplicasReady")
+            kept = await w.cell.get(compute.INSTANCES, deployments.ZERO, w.hub_namespace)
+            assert not kept.metadata.deleting

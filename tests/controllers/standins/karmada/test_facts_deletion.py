@@ -1,0 +1,189 @@
+"""Deletion, and the loss of a member.
+
+What is known of Karmada and the stand-in keeps, one fact a test. The table in
+``docs/concepts/stand-ins.md`` says which test keeps which fact.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.core import NAMESPACES
+from datum_compute.runtime.writes.patch import values
+from datum_compute.standins.karmada import karmada_controllers
+from tests.controllers.standins.karmada.test_status_and_deletion import (
+    BINDING,
+    NAME,
+    NS,
+    WDS,
+    propagated,
+    until_ready,
+    work_of,
+)
+from tests.support.standins.karmada import (
+    BINDINGS,
+    CLUSTERS,
+    NO_FIT,
+    POLICIES,
+    WORKS,
+    bound,
+    change,
+    propagation,
+    taints,
+)
+from tests.support.standins.platform import (
+    CITY,
+    condition,
+    create_cluster,
+    create_namespace,
+    create_policy,
+    deployment,
+    exists,
+    running,
+    settle,
+    standin_platform,
+    until,
+    until_gone,
+)
+
+# Deletion
+
+
+async def test_preserved_resources_stay_in_the_member_without_karmadas_marks() -> None:
+    async with propagated() as found:
+        await change(found, POLICIES, "city-dfw", spec={"preserveResourcesOnDeletion": True})
+        work = await work_of(found)
+        await until(
+            found.hub,
+            WORKS,
+            work.name,
+            work.namespace,
+            lambda one: values(one.spec).get("preserveResourcesOnDeletion") is True,
+        )
+        await found.hub.delete(WDS, NAME, NS)
+        await until_gone(found.hub, BINDINGS, BINDING, NS)
+
+        kept = await found.cells["dfw"].get(WDS, NAME, NS)
+        assert not kept.metadata.deleting
+        assert kept.metadata.labels == {CITY: "DFW"}
+        assert list(kept.metadata.annotations) == [compute.ANNOTATION_SOURCE_GENERATION]
+
+
+async def test_what_is_no_longer_to_be_preserved_goes_with_its_template() -> None:
+    async with propagated() as found:
+        work = await work_of(found)
+        for wish in (True, None):
+            await change(found, POLICIES, "city-dfw", spec={"preserveResourcesOnDeletion": wish})
+            await settle()
+            carried = await found.hub.get(WORKS, work.name, work.namespace)
+            assert values(carried.spec).get("preserveResourcesOnDeletion") == wish
+        await found.hub.delete(WDS, NAME, NS)
+
+        await until_gone(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_template_that_lived_for_an_instant_leaves_nothing_behind() -> None:
+    async with propagation() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_policy(found.hub, NS, "DFW")
+        await until_ready(found, "True")
+        for _ in range(5):
+            await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+            await found.hub.delete(WDS, NAME, NS)
+        await settle()
+
+        assert (await found.hub.list(BINDINGS)).items == []
+        works = (await found.hub.list(WORKS)).items
+        assert not [work for work in works if work.name.startswith(NAME)]
+        assert not await exists(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_deletion_missed_while_stopped_is_carried_out_later() -> None:
+    async with standin_platform() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_namespace(found.hub, NS)
+        await create_policy(found.hub, NS, "DFW")
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        async with running(found.env, controllers):
+            await until(found.cells["dfw"], WDS, NAME, NS, lambda _: True)
+        await found.hub.delete(WDS, NAME, NS)
+        held = await until(found.hub, BINDINGS, BINDING, NS, lambda one: one.metadata.deleting)
+        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        async with running(found.env, controllers):
+            await until_gone(found.cells["dfw"], WDS, NAME, NS)
+            await until_gone(found.hub, BINDINGS, BINDING, NS)
+
+        assert held.metadata.finalizers == ("karmada.io/binding-controller",)
+
+
+# Loss of a member
+
+
+async def test_a_new_cluster_is_tainted_until_its_first_good_probe() -> None:
+    async with propagation() as found:
+        found.ways["dfw"].cut = True
+        await create_cluster(found.hub, "dfw", "DFW")
+        tainted = await until(found.hub, CLUSTERS, "dfw", "", lambda one: taints(one) != [])
+        found.ways["dfw"].cut = False
+        ready = await until_ready(found, "True")
+
+        assert taints(tainted) == [("cluster.karmada.io/not-ready", "NoSchedule")]
+        assert taints(ready) == []
+
+
+async def test_a_cluster_that_is_not_ready_carries_the_taint_until_it_is_back() -> None:
+    async with propagated() as found:
+        cordon = {"key": "maintenance", "effect": "NoSchedule"}
+        await change(found, CLUSTERS, "dfw", spec={"taints": [cordon]})
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        lost = await until(found.hub, CLUSTERS, "dfw", "", lambda one: len(taints(one)) == 2)
+        found.ways["dfw"].cut = False
+        back = await until_ready(found, "True", within=90)
+
+        assert ("cluster.karmada.io/not-ready", "NoSchedule") in taints(lost)
+        assert taints(back) == [("maintenance", "NoSchedule")]
+
+
+async def test_a_member_that_is_not_ready_gets_nothing_new() -> None:
+    async with propagated() as found:
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        await found.hub.create(WDS, deployment("late", NS, "DFW"), NS)
+
+        await until(
+            found.hub,
+            BINDINGS,
+            "late-workloaddeployment",
+            NS,
+            lambda one: condition(one, "Scheduled") == NO_FIT,
+        )
+
+
+async def test_a_ready_cluster_that_leaves_has_its_objects_removed() -> None:
+    async with propagated() as found:
+        await found.hub.delete(CLUSTERS, "dfw")
+
+        await until_gone(found.cells["dfw"], WDS, NAME, NS)
+        await until_gone(found.hub, CLUSTERS, "dfw")
+
+
+async def test_a_cluster_leaves_only_when_no_binding_targets_it() -> None:
+    async with standin_platform() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_namespace(found.hub, NS)
+        await create_policy(found.hub, NS, "DFW")
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        async with running(found.env, controllers):
+            await bound(found, "dfw")
+        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        unscheduled = [one for one in controllers if one.name != "propagation-binding"]
+        async with running(found.env, unscheduled):
+            await found.hub.delete(CLUSTERS, "dfw")
+            await until_gone(found.hub, NAMESPACES, "karmada-es-dfw")
+            await settle()
+            assert await exists(found.hub, CLUSTERS, "dfw")
+            await change(found, BINDINGS, BINDING, spec={"clusters": []})
+
+            await until_gone(found.hub, CLUSTERS, "dfw")

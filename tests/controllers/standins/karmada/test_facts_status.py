@@ -1,0 +1,202 @@
+"""The way up: from the member to the template, and when.
+
+What is known of Karmada and the stand-in keeps, one fact a test. The table in
+``docs/concepts/stand-ins.md`` says which test keeps which fact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from datum_compute.apiserver.request import routes
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.client.protocol import merge
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.fleets.static import StaticFleet
+from datum_compute.runtime.writes.patch import values
+from datum_compute.standins.karmada import karmada_controllers
+from tests.controllers.standins.karmada.test_status_and_deletion import (
+    BINDING,
+    NAME,
+    NS,
+    WDS,
+    propagated,
+    report,
+    until_ready,
+    work_of,
+)
+from tests.support.standins.karmada import (
+    BINDINGS,
+    CLUSTERS,
+    HUB_KINDS,
+    POLICIES,
+    change,
+    propagation,
+)
+from tests.support.standins.platform import (
+    condition,
+    create_cluster,
+    create_interpreter,
+    create_policy,
+    deployment,
+    revisions,
+    running,
+    settle,
+    standin_platform,
+    until,
+)
+
+
+async def test_status_goes_up_in_less_than_a_second_without_polling() -> None:
+    async with propagated() as found:
+        await settle()
+        await report(found, replicas=3)
+
+        await until(
+            found.hub,
+            WDS,
+            NAME,
+            NS,
+            lambda one: values(one.status).get("replicas") == 3,
+            within=1.0,
+        )
+
+
+async def test_the_members_status_is_in_the_work_with_its_identity() -> None:
+    async with propagated() as found:
+        await report(found, replicas=3)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 3)
+        status = values((await work_of(found)).status)["manifestStatuses"][0]
+
+        assert status["status"]["replicas"] == 3
+        assert status["identifier"] == {
+            "ordinal": 0,
+            "group": WDS.group,
+            "version": WDS.version,
+            "kind": WDS.kind,
+            "resource": WDS.plural,
+            "namespace": NS,
+            "name": NAME,
+        }
+
+
+async def test_of_several_members_the_status_of_the_first_by_name_is_used() -> None:
+    async with propagation() as found:
+        for name in ("lhr", "dfw"):
+            await create_cluster(found.hub, name, "DFW")
+        await create_interpreter(found.hub)
+        await create_policy(found.hub, NS, "DFW")
+        await change(found, POLICIES, "city-dfw", spec={"placement": {"spreadConstraints": None}})
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+        for name, replicas in (("lhr", 5), ("dfw", 2)):
+            await until(found.cells[name], WDS, NAME, NS, lambda _: True)
+            status = {"replicas": replicas, "currentReplicas": 0, "desiredReplicas": 0}
+            await found.cells[name].patch(
+                WDS, NAME, merge({"status": status}), NS, subresource="status"
+            )
+
+        await until(
+            found.hub,
+            BINDINGS,
+            BINDING,
+            NS,
+            lambda one: (
+                [
+                    (item["clusterName"], item.get("status", {}).get("replicas"))
+                    for item in values(one.status).get("aggregatedStatus", [])
+                ]
+                == [("dfw", 2), ("lhr", 5)]
+            ),
+        )
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 2)
+
+
+async def test_nothing_is_written_again_while_nothing_changes() -> None:
+    async with propagated() as found:
+        await report(found, replicas=1)
+        await settle()
+        planes = [found.hub, *found.cells.values()]
+        before = await revisions(planes, HUB_KINDS)
+        await asyncio.sleep(3600)
+
+        assert await revisions(planes, HUB_KINDS) == before
+
+
+class OnlyHealthz:
+    """A member as old API servers are: it has ``/healthz`` and no ``/readyz``."""
+
+    def __init__(self, inner: InProcessTransport) -> None:
+        self._inner = inner
+        self.asked: list[str] = []
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        if request.path.endswith(("/readyz", "/healthz")):
+            self.asked.append(request.path.rpartition("/")[2])
+        if request.path.endswith("/readyz"):
+            return HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
+        return await self._inner.send(request, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def test_a_member_is_asked_for_readyz_and_where_that_is_missing_for_healthz() -> None:
+    async with standin_platform() as found:
+        transport = OnlyHealthz(InProcessTransport(found.embedded.server.handle))
+        old = ApiClient(
+            transport,
+            cluster="dfw",
+            prefix=routes.plane_prefix("cell/dfw"),
+            token=found.embedded.token(),
+        )
+        members = StaticFleet("members", {"dfw": old}, found.env)
+        async with running(found.env, karmada_controllers(found.hub_fleet(), members, found.env)):
+            await create_cluster(found.hub, "dfw", "DFW")
+            await until_ready(found, "True")
+
+        assert transport.asked[:2] == ["readyz", "healthz"]
+
+
+class Moody:
+    """A member that sometimes cannot list what it serves."""
+
+    def __init__(self, inner: InProcessTransport) -> None:
+        self._inner = inner
+        self.lists = True
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        if not self.lists and request.path.endswith(f"/apis/{WDS.api_version}"):
+            return HttpResponse(503, {"content-type": "text/plain"}, b"not now")
+        return await self._inner.send(request, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def test_kinds_that_could_not_be_listed_stay_as_they_were_known() -> None:
+    async with standin_platform() as found:
+        transport = Moody(InProcessTransport(found.embedded.server.handle))
+        moody = ApiClient(
+            transport,
+            cluster="dfw",
+            prefix=routes.plane_prefix("cell/dfw"),
+            token=found.embedded.token(),
+        )
+        members = StaticFleet("members", {"dfw": moody}, found.env)
+        async with running(found.env, karmada_controllers(found.hub_fleet(), members, found.env)):
+            await create_cluster(found.hub, "dfw", "DFW")
+            known = await until_ready(found, "True")
+            transport.lists = False
+            partial = await until(
+                found.hub,
+                CLUSTERS,
+                "dfw",
+                "",
+                lambda one: condition(one, "CompleteAPIEnablements") == ("False", "Partial"),
+            )
+
+        assert condition(known, "CompleteAPIEnablements") == ("True", "Complete")
+        served = values(known.status)["apiEnablements"]
+        assert WDS.kind in [one["kind"] for one in served[0]["resources"]]
+        assert values(partial.status)["apiEnablements"] == served

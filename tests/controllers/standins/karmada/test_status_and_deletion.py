@@ -1,0 +1,317 @@
+"""Status on its way up, the end of templates and policies, and members that go away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.core import NAMESPACES
+from datum_compute.api.meta import Object
+from datum_compute.client.protocol import merge
+from datum_compute.runtime.writes.patch import values
+from datum_compute.standins.karmada import karmada_controllers
+from tests.support.standins.platform import (
+    StandinPlatform,
+    condition,
+    create_cluster,
+    create_interpreter,
+    create_namespace,
+    create_policy,
+    deployment,
+    exists,
+    running,
+    settle,
+    standin_platform,
+    until,
+    until_gone,
+    upstream_labels,
+)
+
+NS = "ns-1"
+NAME = "app-web-dfw"
+BINDING = "app-web-dfw-workloaddeployment"
+WDS = compute.WORKLOAD_DEPLOYMENTS
+
+
+@asynccontextmanager
+async def propagated(*, interpreter: bool = True) -> AsyncIterator[StandinPlatform]:
+    """One deployment that has arrived in dfw."""
+    async with standin_platform() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_namespace(found.hub, NS, upstream_labels())
+        await create_policy(found.hub, NS, "DFW")
+        if interpreter:
+            await create_interpreter(found.hub)
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        async with running(found.env, controllers):
+            await until(found.cells["dfw"], WDS, NAME, NS, lambda _: True)
+            yield found
+
+
+async def report(found: StandinPlatform, **status: Any) -> None:
+    """What the cell's controllers would say."""
+    body = {"status": {"replicas": 0, "currentReplicas": 0, "desiredReplicas": 1, **status}}
+    await found.cells["dfw"].patch(WDS, NAME, merge(body), NS, subresource="status")
+
+
+async def work_of(found: StandinPlatform) -> Object:
+    works = (await found.hub.list(karmada.WORKS, "karmada-es-dfw")).items
+    return next(work for work in works if work.name.startswith(f"{NAME}-"))
+
+
+async def until_ready(found: StandinPlatform, ready: str, *, within: float = 60.0) -> Object:
+    return await until(
+        found.hub,
+        karmada.CLUSTERS,
+        "dfw",
+        "",
+        lambda one: condition(one, "Ready")[0] == ready,
+        within=within,
+    )
+
+
+async def test_the_members_status_becomes_the_templates_status_whole() -> None:
+    async with propagated() as found:
+        await report(found, replicas=1, readyReplicas=1, location={"name": "dfw", "namespace": ""})
+        hub = await until(
+            found.hub, WDS, NAME, NS, lambda one: values(one.status).get("readyReplicas") == 1
+        )
+        await report(found, replicas=1, readyReplicas=0, location=None)
+        later = await until(
+            found.hub, WDS, NAME, NS, lambda one: values(one.status).get("readyReplicas") == 0
+        )
+
+        assert values(hub.status)["location"]["name"] == "dfw"
+        assert "location" not in values(later.status)
+        binding = await found.hub.get(karmada.RESOURCE_BINDINGS, BINDING, NS)
+        item = values(binding.status)["aggregatedStatus"][0]
+        assert (item["clusterName"], item["applied"]) == ("dfw", True)
+        assert item["status"] == values(later.status)
+        assert condition(binding, "FullyApplied") == ("True", "FullyAppliedSuccess")
+
+
+async def test_without_an_interpreter_no_status_comes_back() -> None:
+    async with propagated(interpreter=False) as found:
+        await report(found, replicas=1)
+        await until(
+            found.hub,
+            karmada.RESOURCE_BINDINGS,
+            BINDING,
+            NS,
+            lambda one: "status" in values(one.status).get("aggregatedStatus", [{}])[0],
+        )
+        await settle()
+        before = await found.hub.get(WDS, NAME, NS)
+        await create_interpreter(found.hub)
+
+        assert values(before.status).get("replicas", 0) == 0
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 1)
+
+
+async def test_a_change_of_status_costs_one_write_at_each_hop() -> None:
+    async with propagated() as found:
+        await report(found, replicas=1)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 1)
+        await settle()
+        before = await _hub_revision(found)
+        await report(found, replicas=2)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 2)
+        await settle()
+
+        # The Work, the binding, the template; one more is the write that asks.
+        assert await _hub_revision(found) - before == 4
+
+
+async def _hub_revision(found: StandinPlatform) -> int:
+    """A counter of the hub's writes: each write, this one too, takes the next revision."""
+    body = {"metadata": {"annotations": {"asked": str(found.env.new_uid())}}}
+    written = await found.hub.patch(NAMESPACES, "default", merge(body))
+    return int(written.metadata.resource_version)
+
+
+async def test_deleting_the_template_removes_binding_work_and_the_members_object() -> None:
+    async with propagated() as found:
+        await found.hub.delete(WDS, NAME, NS)
+
+        await until_gone(found.cells["dfw"], WDS, NAME, NS)
+        await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
+        works = (await found.hub.list(karmada.WORKS, "karmada-es-dfw")).items
+        assert [work.name for work in works if work.name.startswith(NAME)] == []
+
+
+async def test_an_object_that_is_no_longer_karmadas_outlives_its_template() -> None:
+    async with propagated() as found:
+        disowned = {"metadata": {"labels": {karmada.LABEL_MANAGED: None}}}
+        found.ways["dfw"].cut = True
+        await found.cells["dfw"].patch(WDS, NAME, merge(disowned), NS)
+        await until_ready(found, "False", within=90)
+        await found.hub.delete(WDS, NAME, NS)
+        found.ways["dfw"].cut = False
+        await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
+
+        assert not (await found.cells["dfw"].get(WDS, NAME, NS)).metadata.deleting
+
+
+async def test_the_hub_does_not_wait_until_the_members_object_is_gone() -> None:
+    async with propagated() as found:
+        hold = {"metadata": {"finalizers": ["example.com/still-running"]}}
+        await found.cells["dfw"].patch(WDS, NAME, merge(hold), NS)
+        await found.hub.delete(WDS, NAME, NS)
+        await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
+
+        member = await found.cells["dfw"].get(WDS, NAME, NS)
+        assert member.metadata.deleting
+
+
+async def test_a_template_made_again_under_the_same_name_arrives_again() -> None:
+    async with propagated() as found:
+        old = await found.cells["dfw"].get(WDS, NAME, NS)
+        await found.hub.delete(WDS, NAME, NS)
+        await until_gone(found.hub, WDS, NAME, NS)
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW", replicas=3), NS)
+        new = await until(
+            found.cells["dfw"],
+            WDS,
+            NAME,
+            NS,
+            lambda one: values(one.spec)["scaleSettings"]["minReplicas"] == 3,
+        )
+
+        hub = await found.hub.get(WDS, NAME, NS)
+        assert new.metadata.annotations[karmada.ANNOTATION_TEMPLATE_UID] == hub.metadata.uid
+        assert (
+            old.metadata.annotations[karmada.ANNOTATION_TEMPLATE_UID]
+            != new.metadata.annotations[karmada.ANNOTATION_TEMPLATE_UID]
+        )
+
+
+async def test_deleting_the_policy_does_not_unpropagate() -> None:
+    async with propagated() as found:
+        await found.hub.delete(karmada.PROPAGATION_POLICIES, "city-dfw", NS)
+        await until_gone(found.hub, karmada.PROPAGATION_POLICIES, "city-dfw", NS)
+        await settle()
+
+        template = await found.hub.get(WDS, NAME, NS)
+        assert karmada.LABEL_POLICY_ID not in template.metadata.labels
+        assert karmada.ANNOTATION_POLICY_NAME not in template.metadata.annotations
+        assert await exists(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
+        assert await exists(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_member_removed_by_hand_in_the_cell_comes_back() -> None:
+    async with propagated() as found:
+        first = await found.cells["dfw"].get(WDS, NAME, NS)
+        await found.cells["dfw"].delete(WDS, NAME, NS)
+
+        await until(
+            found.cells["dfw"],
+            WDS,
+            NAME,
+            NS,
+            lambda one: one.metadata.uid != first.metadata.uid,
+        )
+
+
+async def test_a_cell_cut_off_is_not_ready_after_thirty_seconds_and_back_after_thirty() -> None:
+    async with propagated() as found:
+        await until_ready(found, "True")
+        found.ways["dfw"].cut = True
+        await asyncio.sleep(25)
+        early = await found.hub.get(karmada.CLUSTERS, "dfw")
+        lost = await until_ready(found, "False", within=30)
+        found.ways["dfw"].cut = False
+        await asyncio.sleep(25)
+        still = await found.hub.get(karmada.CLUSTERS, "dfw")
+
+        assert condition(early, "Ready")[0] == "True"
+        assert condition(lost, "Ready")[1] == karmada.REASON_CLUSTER_NOT_REACHABLE
+        assert condition(still, "Ready")[0] == "False"
+        await until_ready(found, "True", within=30)
+
+
+async def test_while_the_member_is_lost_deletion_waits_and_nothing_is_moved() -> None:
+    async with propagated() as found:
+        await report(found, replicas=1)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 1)
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        frozen = await found.hub.get(WDS, NAME, NS)
+        bound = await found.hub.get(karmada.RESOURCE_BINDINGS, BINDING, NS)
+        await found.hub.delete(WDS, NAME, NS)
+        await asyncio.sleep(300)
+        work = await work_of(found)
+
+        assert values(frozen.status)["replicas"] == 1
+        assert values(bound.spec)["clusters"] == [{"name": "dfw"}]
+        assert work.metadata.deleting
+        assert await exists(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
+        assert await exists(found.cells["dfw"], WDS, NAME, NS)
+        found.ways["dfw"].cut = False
+        await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
+        await until_gone(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_what_changed_while_the_member_was_lost_arrives_when_it_is_back() -> None:
+    async with propagated() as found:
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        change = {"spec": {"scaleSettings": {"minReplicas": 4}}}
+        await found.hub.patch(WDS, NAME, merge(change), NS)
+        await settle()
+        before = await found.cells["dfw"].get(WDS, NAME, NS)
+        found.ways["dfw"].cut = False
+
+        assert values(before.spec)["scaleSettings"]["minReplicas"] == 1
+        await until(
+            found.cells["dfw"],
+            WDS,
+            NAME,
+            NS,
+            lambda one: values(one.spec)["scaleSettings"]["minReplicas"] == 4,
+            within=120,
+        )
+
+
+async def test_a_cluster_that_leaves_gives_up_its_works() -> None:
+    async with propagated() as found:
+        await found.hub.delete(karmada.CLUSTERS, "dfw")
+
+        await until_gone(found.hub, karmada.CLUSTERS, "dfw")
+        assert not await exists(found.hub, NAMESPACES, "karmada-es-dfw")
+        binding = await until(
+            found.hub,
+            karmada.RESOURCE_BINDINGS,
+            BINDING,
+            NS,
+            lambda one: condition(one, "Scheduled")[0] == "False",
+        )
+        assert values(binding.spec).get("clusters", []) == []
+
+
+async def test_a_lost_cluster_that_leaves_keeps_what_runs_in_the_member() -> None:
+    async with propagated() as found:
+        found.ways["dfw"].cut = True
+        await until_ready(found, "False", within=90)
+        await found.hub.delete(karmada.CLUSTERS, "dfw")
+        await until_gone(found.hub, karmada.CLUSTERS, "dfw")
+
+        assert await exists(found.cells["dfw"], WDS, NAME, NS)
+
+
+async def test_a_stream_of_changes_goes_up_in_few_writes_and_the_last_one_arrives() -> None:
+    async with propagated() as found:
+        await report(found, replicas=0)
+        await settle()
+        before = await _hub_revision(found)
+        for replicas in range(1, 101):
+            await report(found, replicas=replicas)
+            await asyncio.sleep(0.05)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 100)
+        hops = 3
+
+        assert await _hub_revision(found) - before - 1 <= 20 * hops

@@ -1,0 +1,324 @@
+"""Grants, buckets and claims in a project plane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.apiserver.storage.store import PlaneStore
+from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.client.protocol import merge
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.writes.patch import values
+from datum_compute.standins.milo_quota import quota_controllers
+from datum_compute.standins.milo_quota.allocation import USAGE_SECONDS
+from datum_compute.standins.milo_quota.budget import Consumer
+from tests.support.standins.platform import (
+    StandinPlatform,
+    claim,
+    condition,
+    grant,
+    register,
+    revisions,
+    running,
+    settle,
+    standin_platform,
+    until,
+)
+
+INSTANCES = "compute.datumapis.com/instances"
+VCPUS = "compute.datumapis.com/vcpus"
+MEMORY = "compute.datumapis.com/memory"
+AVAILABLE = ("True", quota.REASON_QUOTA_AVAILABLE)
+EXCEEDED = ("False", quota.REASON_QUOTA_EXCEEDED)
+
+
+def controllers(found: StandinPlatform) -> list[Controller]:
+    return quota_controllers(found.project_fleet(), found.root_fleet(), found.env)
+
+
+@asynccontextmanager
+async def project(**granted: int) -> AsyncIterator[StandinPlatform]:
+    async with standin_platform() as found:
+        await found.set_project_ready()
+        await register(found.root)
+        async with running(found.env, controllers(found)):
+            if granted:
+                await give(found, "given", **granted)
+            yield found
+
+
+async def give(found: StandinPlatform, name: str, **granted: int) -> Object:
+    amounts = {f"compute.datumapis.com/{kind}": amount for kind, amount in granted.items()}
+    await found.project.create(quota.RESOURCE_GRANTS, grant(name, amounts), "milo-system")
+    return await until(
+        found.project,
+        quota.RESOURCE_GRANTS,
+        name,
+        "milo-system",
+        lambda one: condition(one, "Active") == ("True", quota.REASON_GRANT_ACTIVE),
+    )
+
+
+async def ask(found: StandinPlatform, name: str, **asked: int) -> None:
+    amounts = {f"compute.datumapis.com/{kind}": amount for kind, amount in asked.items()}
+    await found.project.create(quota.RESOURCE_CLAIMS, claim(name, amounts), "default")
+
+
+async def answer(found: StandinPlatform, name: str) -> Object:
+    return await until(
+        found.project,
+        quota.RESOURCE_CLAIMS,
+        name,
+        "default",
+        lambda one: condition(one, "Granted")[1] != quota.REASON_PENDING_EVALUATION,
+    )
+
+
+async def bucket(found: StandinPlatform, kind: str, **expected: int) -> dict[str, Any]:
+    name = Consumer("Project", "demo").bucket_name(kind)
+    obj = await until(
+        found.project,
+        quota.ALLOWANCE_BUCKETS,
+        name,
+        "milo-system",
+        lambda one: expected.items() <= values(one.status).items(),
+    )
+    return values(obj.status)
+
+
+async def test_an_active_grant_makes_its_buckets() -> None:
+    async with project(instances=10, vcpus=4000) as found:
+        await bucket(found, INSTANCES, limit=10, allocated=0, available=10, grantCount=1)
+        await bucket(found, VCPUS, limit=4000)
+
+
+async def test_the_limit_is_the_sum_of_all_active_grants() -> None:
+    async with project(instances=10) as found:
+        await give(found, "more", instances=5)
+        await bucket(found, INSTANCES, limit=15, grantCount=2)
+        await found.project.delete(quota.RESOURCE_GRANTS, "given", "milo-system")
+
+        await bucket(found, INSTANCES, limit=5, grantCount=1)
+
+
+async def test_a_grant_that_makes_no_sense_is_not_active_and_counts_for_nothing() -> None:
+    async with project(instances=1) as found:
+        body = grant("twice", {INSTANCES: 5})
+        body["spec"]["allowances"] *= 2
+        await found.project.create(quota.RESOURCE_GRANTS, body, "milo-system")
+        await until(
+            found.project,
+            quota.RESOURCE_GRANTS,
+            "twice",
+            "milo-system",
+            lambda one: condition(one, "Active") == ("False", quota.REASON_VALIDATION_FAILED),
+        )
+
+        await bucket(found, INSTANCES, limit=1)
+
+
+async def test_a_claim_that_fits_is_granted_with_its_allocations() -> None:
+    async with project(instances=10, vcpus=4000) as found:
+        await ask(found, "instance-a", instances=1, vcpus=1000)
+        granted = await answer(found, "instance-a")
+
+        assert condition(granted, "Granted") == AVAILABLE
+        allocations = {one["resourceType"]: one for one in values(granted.status)["allocations"]}
+        assert allocations[VCPUS]["status"] == "Granted"
+        assert allocations[VCPUS]["allocatedAmount"] == 1000
+        name = Consumer("Project", "demo").bucket_name(VCPUS)
+        assert allocations[VCPUS]["allocatingBucket"] == name
+        await bucket(found, INSTANCES, allocated=1, available=9, claimCount=1)
+        await bucket(found, VCPUS, allocated=1000, available=3000, claimCount=1)
+
+
+async def test_a_claim_costs_one_write_beside_its_buckets() -> None:
+    async with project(instances=10, vcpus=4000, memory=8192) as found:
+        await ask(found, "instance-a", instances=1, vcpus=1000, memory=2048)
+        created = await found.project.get(quota.RESOURCE_CLAIMS, "instance-a", "default")
+        await answer(found, "instance-a")
+        await settle()
+
+        kinds = [quota.RESOURCE_CLAIMS, quota.ALLOWANCE_BUCKETS]
+        written = await revisions([found.project], kinds)
+        newer = [
+            key
+            for key, revision in written.items()
+            if int(revision) > int(created.metadata.resource_version)
+        ]
+        assert len(newer) == 4
+        latest = max(int(revision) for revision in written.values())
+        assert latest - int(created.metadata.resource_version) == 4
+
+
+async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
+    async with standin_platform() as found:
+        await found.set_project_ready()
+        await register(found.root)
+        await found.project.create(
+            quota.RESOURCE_GRANTS, grant("given", {INSTANCES: 50}), "milo-system"
+        )
+        async with running(found.env, controllers(found)):
+            await bucket(found, INSTANCES, limit=50)
+        for number in range(20):
+            await ask(found, f"instance-{number}", instances=1)
+        before = await found.project.get(quota.RESOURCE_CLAIMS, "instance-19", "default")
+        async with running(found.env, controllers(found)):
+            await bucket(found, INSTANCES, allocated=20, claimCount=20)
+            await settle()
+        kinds = [quota.RESOURCE_CLAIMS, quota.ALLOWANCE_BUCKETS]
+        latest = max(int(one) for one in (await revisions([found.project], kinds)).values())
+
+        assert latest - int(before.metadata.resource_version) == 20 + 1
+
+
+async def test_a_bucket_reports_many_grants_in_one_write_and_the_last_in_time() -> None:
+    async with project(instances=50) as found:
+        await bucket(found, INSTANCES, limit=50)
+        told = await revision_of_bucket(found)
+        for number in range(20):
+            await ask(found, f"instance-{number}", instances=1)
+            await asyncio.sleep(USAGE_SECONDS / 25)
+        for number in range(20):
+            assert condition(await answer(found, f"instance-{number}"), "Granted") == AVAILABLE
+        await asyncio.sleep(USAGE_SECONDS)
+        await bucket(found, INSTANCES, allocated=20, claimCount=20, available=30)
+
+        # Twenty claims of two writes each; the rest are the bucket's.
+        assert await revision_of_bucket(found) - told <= 2 * 20 + 2
+
+
+async def revision_of_bucket(found: StandinPlatform) -> int:
+    name = Consumer("Project", "demo").bucket_name(INSTANCES)
+    obj = await found.project.get(quota.ALLOWANCE_BUCKETS, name, "milo-system")
+    return int(obj.metadata.resource_version)
+
+
+async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
+    """Whoever was refused asks again when a bucket shows room."""
+    async with project(instances=2) as found:
+        await bucket(found, INSTANCES, limit=2)
+        shown: list[int] = []
+
+        def note(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+            if table.resource != quota.RESOURCE_CLAIMS.group_resource:
+                return
+            if condition(Object.from_wire(event.after.raw), "Granted") == EXCEEDED:
+                name = Consumer("Project", "demo").bucket_name(INSTANCES)
+                rows = plane.table(quota.ALLOWANCE_BUCKETS.group_resource)
+                stored = rows.get("milo-system", name)
+                assert stored is not None
+                shown.append(values(Object.from_wire(stored.raw).status)["available"])
+
+        found.embedded.store.listeners.append(note)
+        for name in ("instance-a", "instance-b", "instance-c"):
+            await ask(found, name, instances=1)
+            await asyncio.sleep(USAGE_SECONDS / 25)
+        assert condition(await answer(found, "instance-c"), "Granted") == EXCEEDED
+
+        assert shown[:1] == [0]
+
+
+async def test_denied_is_final_even_when_there_is_room_again() -> None:
+    async with project(instances=1) as found:
+        await ask(found, "instance-a", instances=1)
+        await answer(found, "instance-a")
+        await ask(found, "instance-b", instances=1)
+        assert condition(await answer(found, "instance-b"), "Granted") == EXCEEDED
+        await found.project.delete(quota.RESOURCE_CLAIMS, "instance-a", "default")
+        await give(found, "more", instances=5)
+        await bucket(found, INSTANCES, limit=6, allocated=0)
+        touch = {"metadata": {"labels": {"touched": "true"}}}
+        await found.project.patch(quota.RESOURCE_CLAIMS, "instance-b", merge(touch), "default")
+        await settle()
+
+        denied = await found.project.get(quota.RESOURCE_CLAIMS, "instance-b", "default")
+        assert condition(denied, "Granted") == EXCEEDED
+        await found.project.delete(quota.RESOURCE_CLAIMS, "instance-b", "default")
+        await ask(found, "instance-b", instances=1)
+        assert condition(await answer(found, "instance-b"), "Granted") == AVAILABLE
+
+
+async def test_a_claim_before_any_grant_is_denied_by_a_bucket_without_budget() -> None:
+    async with project() as found:
+        await ask(found, "instance-a", instances=1)
+
+        assert condition(await answer(found, "instance-a"), "Granted") == EXCEEDED
+        await bucket(found, INSTANCES, limit=0, allocated=0)
+
+
+async def test_a_claim_denied_by_one_bucket_keeps_what_another_gave_until_it_is_deleted() -> None:
+    async with project(instances=0, memory=8192) as found:
+        await ask(found, "instance-a", instances=1, memory=4096)
+        denied = await answer(found, "instance-a")
+
+        assert condition(denied, "Granted") == EXCEEDED
+        await bucket(found, MEMORY, allocated=4096)
+        await found.project.delete(quota.RESOURCE_CLAIMS, "instance-a", "default")
+        await bucket(found, MEMORY, allocated=0, claimCount=0)
+
+
+async def test_a_claim_held_by_a_finalizer_keeps_its_amount_until_it_is_gone() -> None:
+    async with project(instances=1) as found:
+        await ask(found, "instance-a", instances=1)
+        await answer(found, "instance-a")
+        hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+        await found.project.patch(quota.RESOURCE_CLAIMS, "instance-a", merge(hold), "default")
+        await found.project.delete(quota.RESOURCE_CLAIMS, "instance-a", "default")
+        await settle()
+        await bucket(found, INSTANCES, allocated=1)
+        release: dict[str, Any] = {"metadata": {"finalizers": []}}
+        await found.project.patch(quota.RESOURCE_CLAIMS, "instance-a", merge(release), "default")
+
+        await bucket(found, INSTANCES, allocated=0)
+
+
+async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once() -> None:
+    async with standin_platform() as found:
+        await found.set_project_ready()
+        await register(found.root)
+        await found.project.create(
+            quota.RESOURCE_GRANTS, grant("given", {INSTANCES: 1}), "milo-system"
+        )
+        deaths: list[int] = []
+
+        def die() -> None:
+            if len(deaths) < 3:
+                deaths.append(1)
+                raise RuntimeError("killed here")
+
+        async with running(found.env, controllers(found)):
+            await bucket(found, INSTANCES, limit=1)
+            found.env.on_fault("quota.after-reservation", die)
+            await ask(found, "instance-a", instances=1)
+            granted = await answer(found, "instance-a")
+
+        assert len(deaths) == 3
+        assert condition(granted, "Granted") == AVAILABLE
+        await bucket(found, INSTANCES, allocated=1, available=0)
+
+
+async def test_a_restart_writes_nothing_and_counts_what_was_there() -> None:
+    async with standin_platform() as found:
+        await found.set_project_ready()
+        await register(found.root)
+        kinds = [quota.RESOURCE_CLAIMS, quota.ALLOWANCE_BUCKETS, quota.RESOURCE_GRANTS]
+        async with running(found.env, controllers(found)):
+            await give(found, "given", instances=2)
+            await ask(found, "instance-a", instances=1)
+            await answer(found, "instance-a")
+            await settle()
+        before = await revisions([found.project], kinds)
+        async with running(found.env, controllers(found)):
+            await settle()
+            after = await revisions([found.project], kinds)
+            await ask(found, "instance-b", instances=2)
+            denied = await answer(found, "instance-b")
+
+        assert before == after
+        assert condition(denied, "Granted") == EXCEEDED

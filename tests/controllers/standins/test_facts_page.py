@@ -1,0 +1,79 @@
+"""The page about stand-ins and the tests say the same: no row without its test, and no test
+of a fact without its row."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+HERE = Path(__file__).parent
+TESTS = ROOT / "tests"
+PAGE = ROOT / "docs/concepts/stand-ins.md"
+LEFT_OUT = "left out: "
+
+
+def rows() -> list[tuple[str, str]]:
+    """Fact and what keeps it, from every table whose head says so."""
+    found: list[tuple[str, str]] = []
+    inside = False
+    for line in PAGE.read_text().splitlines():
+        if not line.startswith("|"):
+            inside = False
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+        if cells == ["Fact", "Kept by"]:
+            inside = True
+        elif inside and not set(cells[0]) <= set("- "):
+            fact, kept = cells
+            found.append((fact, kept))
+    return found
+
+
+def names_of(path: Path) -> set[str]:
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    }
+
+
+@cache
+def known() -> set[str]:
+    return set[str]().union(*(names_of(path) for path in sorted(TESTS.rglob("test_*.py"))))
+
+
+def named(kept: str) -> list[str]:
+    return re.findall(r"`(test_\w+)`", kept)
+
+
+@pytest.mark.parametrize(("fact", "kept"), rows(), ids=lambda cell: cell[:60])
+def test_every_fact_is_kept_by_a_test_that_exists_or_left_out_for_a_reason(
+    fact: str, kept: str
+) -> None:
+    assert fact
+    if kept.startswith(LEFT_OUT):
+        assert len(kept.removeprefix(LEFT_OUT).split()) >= 3, "say why"
+    else:
+        assert named(kept), "neither a test nor a reason"
+        assert not set(named(kept)) - known()
+
+
+def test_every_test_of_a_fact_has_its_row() -> None:
+    told = {name for _, kept in rows() for name in named(kept)}
+
+    for path in sorted([*HERE.rglob("test_facts_*.py"), *HERE.rglob("test_facts.py")]):
+        if path.name != Path(__file__).name:
+            assert not names_of(path) - told, path.name
+
+
+def test_no_fact_is_listed_twice() -> None:
+    facts = [fact for fact, _ in rows()]
+
+    assert sorted(set(facts)) == sorted(facts)

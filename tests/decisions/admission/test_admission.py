@@ -1,0 +1,302 @@
+"""What is refused, with which words; what is accepted, with which warnings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from datum_compute.decisions.admission import Needs, Offer, decide_admission, decide_needs
+from tests.support.decisions.invalid_workloads import CPU, INVALID_WORKLOADS, InvalidWorkload
+from tests.support.decisions.workloads import CONTAINER, MACHINE, REMOVED, SHORT, with_changes
+
+OFFER = Offer(("DFW", "IAD", "LHR"), frozenset({"default"}), denied=frozenset({"secret-lab"}))
+
+_SHORT = re.compile(rf"^({'|'.join(SHORT)})\b")
+
+
+def errors(workload: Any, *, old: Any = None, offer: Offer = OFFER) -> list[str]:
+    return [str(error) for error in decide_admission(workload, offer=offer, old=old).errors]
+
+
+def warnings(workload: Any, *, old: Any = None, offer: Offer = OFFER) -> list[str]:
+    verdict = decide_admission(workload, offer=offer, old=old)
+    assert not verdict.errors
+    return list(verdict.warnings)
+
+
+@pytest.mark.parametrize("bad", INVALID_WORKLOADS, ids=lambda bad: bad.what.replace(" ", "-"))
+def test_an_invalid_workload_gets_exactly_these_errors(bad: InvalidWorkload) -> None:
+    workload = with_changes(bad.base, bad.changes)
+
+    assert errors(workload) == [
+        _SHORT.sub(lambda found: SHORT[found[1]], text) for text in bad.errors
+    ]
+
+
+def test_the_table_of_errors_is_long_and_has_no_duplicates() -> None:
+    assert len(INVALID_WORKLOADS) >= 60
+    assert len({bad.what for bad in INVALID_WORKLOADS}) == len(INVALID_WORKLOADS)
+
+
+@pytest.mark.parametrize("base", [CONTAINER, MACHINE], ids=["container", "machine"])
+def test_a_valid_workload_is_accepted_without_warnings(base: dict[str, Any]) -> None:
+    verdict = decide_admission(base, offer=OFFER)
+
+    assert (verdict.errors, verdict.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"PLACEMENT.cityCodes": ["dfw"]},
+        {"APP.resources": {}},
+        {"APP.resources": {"limits": {}, "requests": {}}},
+        {"RUNTIME.resources.requests": {}},
+        {"SCALE.minReplicas": 1000},
+        {"SCALE.instanceManagementPolicy": "OrderedReady"},
+        {"DISK.resources.requests.storage": "100Gi"},
+        {"DISK.resources.requests.storage": 10 * 2**30},
+        {"TEMPLATE.networkInterfaces[0].network.namespace": "default"},
+        {"TEMPLATE.networkInterfaces[0].networkPolicy.ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": "http"}]}]},  # noqa: E501
+        {"APP.command": ["/bin/app"], "APP.args": ["--port", "80", ""]},
+        {"metadata.name": "a" * 63},
+        {"metadata": {"generateName": "api-", "namespace": "default"}},
+        {"RUNTIME.sandbox.containers[1].ports": [{"name": "http", "port": 8080}]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_rules_allow_is_accepted(changes: dict[str, Any]) -> None:
+    assert errors(with_changes(CONTAINER, changes)) == []
+
+
+def test_each_error_carries_kind_and_value() -> None:
+    workload = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["XYZ"]})
+
+    (error,) = decide_admission(workload, offer=OFFER).errors
+
+    assert (error.path, error.cause_reason, error.value) == (
+        "spec.placements[0].cityCodes[0]",
+        "FieldValueNotSupported",
+        "XYZ",
+    )
+
+
+# Unknown is not empty.
+
+
+def test_cities_that_could_not_be_read_are_not_cities_that_do_not_exist() -> None:
+    unread, none = Offer(None), Offer(())
+
+    assert errors(CONTAINER, offer=unread)[0] == (
+        "spec.placements[0].cityCodes[0]: Internal error:"
+        " the project's locations could not be read: try again"
+    )
+    assert errors(CONTAINER, offer=none)[0] == (
+        'spec.placements[0].cityCodes[0]: Invalid value: "DFW":'
+        " the project has no available location"
+    )
+
+
+def test_networks_that_could_not_be_read_are_not_warned_about() -> None:
+    assert warnings(CONTAINER, offer=Offer(OFFER.cities, None)) == []
+
+
+# Warnings.
+
+AUTOSCALING = (
+    'autoscaling is not active: maxReplicas and metrics of placement "default" have no effect,'
+    " and minReplicas instances run in each city"
+)
+UNDELIVERED = "is not delivered to cells yet: instances that need it will report ConfigurationError"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"SCALE.maxReplicas": 5, "SCALE.metrics": [CPU]}, {"SCALE.metrics": [CPU]}],
+    ids=["maximum", "metrics"],
+)
+def test_autoscaling_is_accepted_with_a_warning(changes: dict[str, Any]) -> None:
+    assert warnings(with_changes(CONTAINER, changes)) == [AUTOSCALING]
+
+
+def test_referenced_data_is_accepted_with_a_warning_for_each_kind() -> None:
+    workload = with_changes(
+        CONTAINER,
+        {
+            "VOLUME": {"name": "scratch", "configMap": {"name": "settings"}},
+            "APP.env": [
+                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "b"}}},
+            ],
+            "RUNTIME.sandbox.imagePullSecrets": [{"name": "registry"}],
+        },
+    )
+
+    assert warnings(workload) == [
+        f'data of ConfigMap "settings" {UNDELIVERED}',
+        f'data of Secret "tokens", "registry" {UNDELIVERED}',
+    ]
+
+
+def test_a_warning_names_few_and_counts_the_rest() -> None:
+    variables = [
+        {"name": f"V{i}", "valueFrom": {"secretKeyRef": {"name": f"s{i}", "key": "k"}}}
+        for i in range(5)
+    ]
+
+    assert warnings(with_changes(CONTAINER, {"APP.env": variables})) == [
+        f'data of Secret "s0", "s1", "s2" and 2 more {UNDELIVERED}'
+    ]
+
+
+def test_a_network_that_does_not_exist_yet_is_warned_about() -> None:
+    workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "later"})
+
+    assert warnings(workload) == [
+        'network "later" does not exist in the workload\'s namespace: nothing starts until it does'
+    ]
+
+
+def test_whether_a_denied_network_exists_is_not_revealed() -> None:
+    workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "secret-lab"})
+
+    verdict = decide_admission(workload, offer=OFFER)
+
+    assert (len(verdict.errors), verdict.warnings) == (1, ())
+
+
+# Updates.
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [bad for bad in INVALID_WORKLOADS if bad.changes != {"": None}],  # nothing stored is a create
+    ids=lambda bad: bad.what.replace(" ", "-"),
+)
+def test_what_is_stored_is_not_judged_again(bad: InvalidWorkload) -> None:
+    stored = with_changes(bad.base, bad.changes)
+
+    assert errors(stored, old=stored) == []
+
+
+@pytest.mark.parametrize("bad", INVALID_WORKLOADS, ids=lambda bad: bad.what.replace(" ", "-"))
+def test_an_update_is_judged_as_a_create_is(bad: InvalidWorkload) -> None:
+    workload = with_changes(bad.base, bad.changes)
+
+    assert errors(workload, old=bad.base) == errors(workload)
+
+
+def test_a_city_that_went_away_does_not_keep_anybody_from_changing_the_image() -> None:
+    gone = Offer(("DFW", "IAD"))
+    workload = with_changes(CONTAINER, {"APP.image": "registry.example/acme/api:2"})
+
+    assert errors(workload, old=CONTAINER, offer=gone) == []
+
+
+def test_a_city_that_went_away_may_stay_but_not_be_added() -> None:
+    gone = Offer(("DFW",))
+    elsewhere = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW"]})
+
+    assert errors(CONTAINER, old=elsewhere, offer=gone) == [
+        'spec.placements[0].cityCodes[1]: Unsupported value: "LHR": supported values: "DFW"'
+    ]
+
+
+def test_a_city_that_went_away_may_be_spelled_differently() -> None:
+    gone = Offer(("DFW", "IAD"))
+    workload = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "lhr", "IAD"]})
+
+    assert errors(workload, old=CONTAINER, offer=gone) == []
+
+
+def test_a_stored_fault_may_move_in_its_list() -> None:
+    stored = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "XYZ"]})
+    moved = with_changes(stored, {"PLACEMENT.cityCodes": ["XYZ", "DFW"]})
+
+    assert errors(moved, old=stored) == []
+
+
+def test_a_stored_fault_that_is_made_another_is_judged() -> None:
+    stored = with_changes(CONTAINER, {"APP.resources": {"limits": {"cpu": "1"}}})
+    other = with_changes(CONTAINER, {"APP.resources": {"limits": {"cpu": "2"}}})
+
+    assert errors(other, old=stored) == [
+        f"{SHORT['APP']}.resources: Forbidden: not implemented: the instance type sets the limits"
+    ]
+
+
+def test_a_fault_made_by_changing_something_else_is_judged() -> None:
+    workload = with_changes(CONTAINER, {"APP.volumeAttachments": REMOVED})
+
+    assert errors(workload, old=CONTAINER) == [
+        f'{SHORT["VOLUME"]}.name: Invalid value: "scratch": is attached nowhere:'
+        " name it in a volumeAttachments entry"
+    ]
+
+
+def test_a_network_in_use_is_not_asked_about_again() -> None:
+    denied = Offer(OFFER.cities, denied=frozenset({"default"}))
+    workload = with_changes(CONTAINER, {"SCALE.minReplicas": 3})
+
+    assert errors(workload, old=CONTAINER, offer=denied) == []
+
+
+def test_a_drained_workload_may_not_be_asked_for() -> None:
+    """Zero means drain, and only controllers write it, on deployments."""
+    assert errors(with_changes(CONTAINER, {"SCALE.minReplicas": 0}), old=CONTAINER) != []
+
+
+def test_an_update_of_metadata_alone_is_not_warned_about() -> None:
+    stored = with_changes(CONTAINER, {"SCALE.metrics": [CPU]})
+    labelled = with_changes(stored, {"metadata.labels": {"a": "b"}})
+    scaled = with_changes(stored, {"SCALE.minReplicas": 3})
+
+    assert warnings(labelled, old=stored) == []
+    assert warnings(scaled, old=stored) == [AUTOSCALING]
+
+
+# What must be looked up.
+
+
+def test_a_create_needs_the_cities_and_every_network() -> None:
+    assert decide_needs(CONTAINER) == Needs(True, ("default",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({"APP.image": "b"}, Needs(False, ())),
+        ({"PLACEMENT.cityCodes": ["LHR"]}, Needs(False, ())),
+        ({"PLACEMENT.cityCodes": ["lhr", "DFW"]}, Needs(False, ())),
+        ({"PLACEMENT.cityCodes": ["LHR", "IAD"]}, Needs(True, ())),
+        ({"PLACEMENT.name": "other"}, Needs(True, ())),
+        ({"TEMPLATE.networkInterfaces[0].network.name": "lab"}, Needs(False, ("lab",))),
+    ],
+    ids=str,
+)
+def test_an_update_needs_only_what_it_brings_in(changes: dict[str, Any], needs: Needs) -> None:
+    assert decide_needs(with_changes(CONTAINER, changes), CONTAINER) == needs
+
+
+@pytest.mark.parametrize("name", ["", "../secrets/x", "A", "a" * 64, 3, None, {}], ids=repr)
+def test_what_cannot_be_a_network_is_not_looked_up(name: Any) -> None:
+    workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": name})
+
+    assert decide_needs(workload).networks == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata.finalizers": ["a.example/b"], "APP.image": "b"},
+        {"PLACEMENT.cityCodes": ["lhr", "dfw"]},
+    ],
+    ids=["no city", "the same cities in lower case"],
+)
+def test_what_needs_no_lookup_is_accepted_without_one(changes: dict[str, Any]) -> None:
+    workload = with_changes(CONTAINER, changes)
+
+    assert decide_needs(workload, CONTAINER) == Needs(False, ())
+    assert errors(workload, old=CONTAINER, offer=Offer(None)) == []

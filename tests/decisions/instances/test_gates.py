@@ -1,0 +1,52 @@
+"""Gates: which are stamped, and when they may go."""
+
+from __future__ import annotations
+
+import pytest
+
+from datum_compute.api.conditions import Condition
+from datum_compute.decisions.instances import gates
+from tests.support.decisions.builders import instance
+
+
+def test_a_new_instance_waits_for_network_then_quota() -> None:
+    assert gates.gates_for_new(networks_ready=False) == ("Network", "Quota")
+
+
+def test_ready_networks_need_no_gate() -> None:
+    assert gates.gates_for_new(networks_ready=True) == ("Quota",)
+
+
+@pytest.mark.parametrize(
+    ("status", "observed", "stamped", "may"),
+    [
+        ("True", 4, ["Quota"], True),
+        ("True", 4, ["Network", "Quota"], True),
+        ("True", 3, ["Quota"], False),
+        ("True", None, ["Quota"], False),
+        ("Unknown", 4, ["Quota"], False),
+        ("False", 4, ["Quota"], False),
+        ("True", 4, ["Network"], False),
+    ],
+)
+def test_the_quota_gate_goes_with_a_grant_for_this_spec(
+    status: str, observed: int | None, stamped: list[str], may: bool
+) -> None:
+    verdict = (
+        Condition(type="QuotaGranted", status=status, reason="R", observed_generation=observed),
+    )
+
+    assert gates.may_clear_quota_gate(instance(0, gates=stamped, generation=4), verdict) is may
+
+
+def test_without_a_verdict_the_gate_stays() -> None:
+    assert not gates.may_clear_quota_gate(instance(0, gates=["Quota"]), ())
+
+
+def test_what_is_left_when_a_gate_goes() -> None:
+    gated = instance(0, gates=["Network", "Quota"])
+
+    assert gates.gates_without(gated, "Network") == [{"name": "Quota"}]
+    assert gates.gates_without(gated, "Network", "Quota") == []
+    assert gates.gates_without(gated, "Other") is None
+    assert gates.gates_without(instance(0, hash=None), "Network") is None

@@ -1,0 +1,336 @@
+"""Instance control, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.instances.ordered import UnknownPolicy, decide_instances
+from datum_compute.decisions.instances.plan import (
+    Create,
+    Delete,
+    DeleteReason,
+    InstancePlan,
+    PatchLabels,
+    Step,
+    Wait,
+    WaitReason,
+)
+from tests.support.decisions.builders import DEPLOYMENT, instance
+
+
+def index_label(ordinal: int) -> dict[str, str]:
+    return {compute.LABEL_INSTANCE_INDEX: str(ordinal)}
+
+
+def decide(
+    desired: int, *instances: compute.Instance, hold_rolls: str = "", policy: str = "OrderedReady"
+) -> InstancePlan:
+    return decide_instances(
+        deployment_name=DEPLOYMENT,
+        desired=desired,
+        template_hash="new",
+        labels_for=index_label,
+        instances=instances,
+        policy=policy,
+        hold_rolls=hold_rolls,
+    )
+
+
+def create(ordinal: int) -> Create:
+    return Create(ordinal, f"{DEPLOYMENT}-{ordinal}")
+
+
+def delete(ordinal: int | None, reason: DeleteReason, name: str = "") -> Delete:
+    name = name or f"{DEPLOYMENT}-{ordinal}"
+    return Delete(name, f"uid-of-{name}", ordinal, reason)
+
+
+def wait(ordinal: int, reason: WaitReason = WaitReason.NOT_READY) -> Wait:
+    return Wait(f"{DEPLOYMENT}-{ordinal}", ordinal, reason)
+
+
+def held(plan: InstancePlan) -> list[Step]:
+    return [each.step for each in plan.held_back]
+
+
+GONE_SOON = WaitReason.BEING_DELETED
+
+
+@pytest.mark.parametrize(
+    ("desired", "world", "first"),
+    [
+        pytest.param(3, [], create(0), id="an empty world begins at 0"),
+        pytest.param(3, [instance(0, ready=False)], wait(0), id="no 1 before 0 is ready"),
+        pytest.param(3, [instance(0)], create(1), id="1 once 0 is ready"),
+        pytest.param(3, [instance(0), instance(2)], create(1), id="a gap is filled"),
+        pytest.param(
+            2,
+            [instance(0, deleting=True), instance(1)],
+            wait(0, GONE_SOON),
+            id="a slot is held until its Instance is gone",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2, hash="old")],
+            delete(2, DeleteReason.RECREATE),
+            id="a roll begins at the top",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2, ready=False)],
+            wait(2),
+            id="a roll waits for the replacement",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2)],
+            delete(1, DeleteReason.RECREATE),
+            id="a roll goes down",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old", ready=False), instance(1, hash="old"), instance(2)],
+            delete(0, DeleteReason.REPLACE_UNREADY),
+            id="stale and unready goes before stale and ready",
+        ),
+        pytest.param(
+            3,
+            [instance(0, ready=False), instance(1, hash="old", ready=False), instance(2)],
+            delete(1, DeleteReason.REPLACE_UNREADY),
+            id="stale and unready goes before waiting for a current one",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old", ready=False)],
+            delete(0, DeleteReason.REPLACE_UNREADY),
+            id="a bad first one is replaced before the second is created",
+        ),
+        pytest.param(
+            2,
+            [instance(0, hash="old", ready=False), instance(1, hash="old", deleting=True)],
+            wait(1, GONE_SOON),
+            id="unready ones too go one at a time",
+        ),
+        pytest.param(
+            3,
+            [instance(0, hash="old", ready=False), instance(2, hash="old", deleting=True)],
+            wait(2, GONE_SOON),
+            id="a gap above a bad one stays while another slot is emptied",
+        ),
+        pytest.param(
+            1, [instance(0, hash=None)], delete(0, DeleteReason.RECREATE), id="no hash is stale"
+        ),
+        pytest.param(
+            4,
+            [instance(0, hash="old"), instance(1, hash="old"), instance(2, hash="old")],
+            create(3),
+            id="growing during a roll creates first",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(1), instance(2)],
+            delete(2, DeleteReason.SCALE_DOWN),
+            id="shrinking begins at the top",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(1), instance(2, deleting=True)],
+            wait(2, GONE_SOON),
+            id="shrinking waits until one is gone",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(1, deleting=True), instance(2)],
+            wait(1, GONE_SOON),
+            id="a removal under way is finished first",
+        ),
+        pytest.param(
+            1,
+            [instance(0, ready=False), instance(1)],
+            wait(0),
+            id="no shrinking while what stays is not ready",
+        ),
+        pytest.param(
+            1,
+            [instance(0, hash="old"), instance(1, hash="old")],
+            delete(0, DeleteReason.RECREATE),
+            id="no shrinking while what stays is stale",
+        ),
+        pytest.param(
+            1,
+            [instance(0), instance(None, name="web-default-dfw-x")],
+            delete(None, DeleteReason.STRAY, "web-default-dfw-x"),
+            id="one without an ordinal is a stray",
+        ),
+        pytest.param(
+            2,
+            [instance(1, name="web-default-dfw-0")],
+            delete(1, DeleteReason.STRAY, "web-default-dfw-0"),
+            id="one under the name of another ordinal is a stray",
+        ),
+        pytest.param(
+            2,
+            [instance(0, hash="old", ready=False), instance(None, name="who", labels={})],
+            delete(None, DeleteReason.STRAY, "who"),
+            id="strays go before all else",
+        ),
+        pytest.param(
+            1,
+            [instance(None, name="web-default-dfw-0", labels={}, ready=False)],
+            wait(0),
+            id="the name tells the ordinal where the label does not",
+        ),
+    ],
+)
+def test_the_first_step(desired: int, world: Sequence[compute.Instance], first: Step) -> None:
+    plan = decide(desired, *world)
+
+    assert [step for step in plan.now if not isinstance(step, PatchLabels)] == [first]
+
+
+def test_a_settled_world_needs_nothing() -> None:
+    plan = decide(2, instance(1), instance(0))
+
+    assert plan == InstancePlan()
+    assert plan.settled
+
+
+def test_a_waiting_step_names_the_instance_it_waits_for() -> None:
+    plan = decide(3, instance(0, ready=False))
+
+    assert held(plan) == [create(1), create(2)]
+    assert {each.reason for each in plan.held_back} == {f"{DEPLOYMENT}-0 is not ready yet"}
+    assert not plan.settled
+
+
+def test_a_single_step_leaves_nothing_waiting() -> None:
+    assert decide(1) == InstancePlan(now=(create(0),))
+    assert decide(1).held_back == ()
+
+
+def test_a_waiting_step_names_its_kind() -> None:
+    behind = {
+        "is created first": [],
+        "is not ready yet": [instance(0, ready=False)],
+        "is still being deleted": [instance(0, deleting=True)],
+        "is deleted first": [instance(0, hash="old", ready=False)],
+    }
+
+    for reason, world in behind.items():
+        (held_back,) = decide(2, *world).held_back
+        assert held_back.reason == f"{DEPLOYMENT}-0 {reason}"
+
+
+def test_stale_unready_instances_are_replaced_one_by_one_from_the_highest_ordinal() -> None:
+    plan = decide(3, *(instance(ordinal, hash="old", ready=False) for ordinal in range(3)))
+
+    assert [*plan.now, *held(plan)] == [
+        delete(ordinal, DeleteReason.REPLACE_UNREADY) for ordinal in (2, 1, 0)
+    ]
+
+
+def test_only_labels_that_are_wrong_are_put_right() -> None:
+    def two_labels(ordinal: int) -> dict[str, str]:
+        return {**index_label(ordinal), "wanted": "new"}
+
+    plan = decide_instances(
+        deployment_name=DEPLOYMENT,
+        desired=1,
+        template_hash="new",
+        labels_for=two_labels,
+        instances=[instance(0, labels={**index_label(0), "wanted": "old", "own": "kept"})],
+    )
+
+    (patch,) = plan.now
+    assert isinstance(patch, PatchLabels)
+    assert patch.labels == {"wanted": "new"}
+
+
+def test_a_roll_shows_all_that_is_still_to_come() -> None:
+    plan = decide(2, *(instance(ordinal, hash="old") for ordinal in range(4)))
+
+    assert plan.now == (delete(1, DeleteReason.RECREATE),)
+    assert held(plan) == [
+        delete(0, DeleteReason.RECREATE),
+        delete(3, DeleteReason.SCALE_DOWN),
+        delete(2, DeleteReason.SCALE_DOWN),
+    ]
+
+
+def test_at_zero_all_go_at_once() -> None:
+    stray = instance(None, name="who")
+
+    plan = decide(0, instance(0, ready=False), instance(1, deleting=True), instance(2), stray)
+
+    assert plan.now == (
+        delete(0, DeleteReason.DRAIN),
+        wait(1, GONE_SOON),
+        delete(2, DeleteReason.DRAIN),
+        delete(None, DeleteReason.DRAIN, "who"),
+    )
+    assert plan.held_back == ()
+
+
+def test_labels_are_corrected_regardless_of_order() -> None:
+    plan = decide(
+        3,
+        instance(0, ready=False, labels={"mine": "kept"}, name=f"{DEPLOYMENT}-0"),
+        instance(1, labels={}, name=f"{DEPLOYMENT}-1"),
+        instance(2, deleting=True, labels={}, name=f"{DEPLOYMENT}-2"),
+    )
+
+    assert plan.now == (
+        wait(0),
+        PatchLabels(f"{DEPLOYMENT}-0", f"uid-of-{DEPLOYMENT}-0", index_label(0)),
+        PatchLabels(f"{DEPLOYMENT}-1", f"uid-of-{DEPLOYMENT}-1", index_label(1)),
+    )
+
+
+def test_a_plan_cannot_be_changed_by_whoever_carries_it_out() -> None:
+    plan = decide(2, instance(0, labels={}, name=f"{DEPLOYMENT}-0"))
+    (step, patch) = plan.now
+
+    for record, attribute in ((plan, "now"), (step, "name"), (patch, "labels")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, attribute, ())
+    assert isinstance(patch, PatchLabels)
+    with pytest.raises(TypeError):
+        patch.labels["other"] = "value"  # type: ignore[index]
+
+
+def test_labels_out_of_range_are_left_alone() -> None:
+    plan = decide(1, instance(0), instance(None, name=f"{DEPLOYMENT}-1", labels={}))
+
+    assert plan.now == (delete(1, DeleteReason.SCALE_DOWN),)
+
+
+def test_a_held_roll_lets_the_rest_go_on() -> None:
+    world = [instance(0, hash="old"), instance(1, hash="old", ready=False), instance(2)]
+
+    plan = decide(2, *world, hold_rolls="CellDisconnected")
+
+    assert plan.now == (delete(2, DeleteReason.SCALE_DOWN),)
+    assert [(each.step, each.reason) for each in plan.held_back] == [
+        (delete(1, DeleteReason.REPLACE_UNREADY), "CellDisconnected"),
+        (delete(0, DeleteReason.RECREATE), "CellDisconnected"),
+    ]
+
+
+def test_a_held_roll_holds_the_replacement_of_an_unready_instance_and_the_next_create() -> None:
+    plan = decide(2, instance(0, hash="old", ready=False), hold_rolls="CellDisconnected")
+
+    assert plan.now == ()
+    assert held(plan) == [delete(0, DeleteReason.REPLACE_UNREADY), create(1)]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(UnknownPolicy, match="Parallel"):
+        decide(1, policy="Parallel")
+
+
+def test_no_policy_is_the_default_policy() -> None:
+    assert decide(1, policy="").now == (create(0),)

@@ -1,0 +1,210 @@
+"""Ready and quota, whatever the conditions they find."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datum_compute.api import conditions
+from datum_compute.api.conditions import Condition, Conditions
+from datum_compute.api.quota import v1alpha1 as quota_api
+from datum_compute.decisions import quota
+from datum_compute.decisions.rollup.readiness import (
+    decide_conditions,
+    is_ready_due,
+    reason_priority,
+)
+from tests.support.decisions.builders import NOW, condition, instance
+
+REASONS = [
+    "Pending",
+    "PendingProgramming",
+    "ProgrammingInProgress",
+    "Provisioning",
+    "PendingQuota",
+    "ImageUnavailable",
+    "InstanceCrashing",
+    "NetworkFailedToCreate",
+    "Available",
+]
+statuses = st.sampled_from(["True", "False", "Unknown"])
+
+
+def some(type: str) -> st.SearchStrategy[tuple[Condition, ...]]:
+    """That condition in any state, or none."""
+    said = st.builds(lambda s, r: (condition(type, s, r, f"{type} says"),), statuses, reasons)
+    return st.just(()) | said
+
+
+reasons = st.sampled_from(REASONS)
+providers = st.tuples(some("Programmed"), some("Available"), some("Custom")).map(
+    lambda parts: tuple(each for part in parts for each in part)
+)
+grants = some("QuotaGranted")
+gates = st.sampled_from([(), ("Network",), ("Quota",), ("Network", "Quota")])
+failures = st.sampled_from([None, "no room"])
+
+
+before = some("Ready")
+
+
+def ready_of(found: Conditions) -> Condition:
+    (ready,) = [each for each in found if each.type == "Ready"]
+    return ready
+
+
+def decide(said: Conditions, gates: tuple[str, ...] = (), failure: str | None = None) -> Conditions:
+    return decide_conditions(
+        instance(0, gates=gates, conditions=said or [condition("Odd", "True")]),
+        now=NOW,
+        network_failure=failure,
+    )
+
+
+@given(providers, grants, gates, failures)
+def test_ready_is_true_exactly_when_programmed_and_available_without_gates(
+    said: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
+) -> None:
+    well = conditions.is_true(said, "Programmed") and conditions.is_true(said, "Available")
+
+    ready = ready_of(decide((*said, *grant), gates, failure))
+
+    assert (ready.status == "True") == (well and not gates)
+    assert ready.reason
+
+
+@given(providers, grants)
+def test_a_grant_is_sticky_so_without_gates_quota_plays_no_part(
+    said: Conditions, grant: Conditions
+) -> None:
+    with_it, without = decide((*said, *grant)), decide(said)
+
+    assert ready_of(with_it) == ready_of(without)
+    for type in ("Programmed", "Available", "Custom"):
+        assert conditions.find(with_it, type) == conditions.find(said, type)
+
+
+@given(providers, grants, gates, some("Running"))
+def test_a_leftover_running_is_never_read(
+    said: Conditions, grant: Conditions, gates: tuple[str, ...], running: Conditions
+) -> None:
+    assert ready_of(decide((*said, *grant, *running), gates)) == ready_of(
+        decide((*said, *grant), gates)
+    )
+
+
+@given(providers)
+def test_the_blocking_reason_has_the_highest_priority_unknown_ones_included(
+    said: Conditions,
+) -> None:
+    open_ = [each for each in said if each.status != "True" and each.reason != "PendingQuota"]
+
+    ready = ready_of(decide(said))
+
+    if not conditions.is_true(said, "Programmed"):
+        priorities = [reason_priority(each.reason) for each in open_]
+        assert reason_priority(ready.reason) == max(priorities, default=0)
+
+
+@given(providers, grants, gates, failures)
+def test_the_providers_conditions_are_written_only_behind_the_quota_gate(
+    said: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
+) -> None:
+    found = decide((*said, *grant), gates, failure)
+
+    for type in ("Programmed", "Available"):
+        before, after = conditions.find(said, type), conditions.find(found, type)
+        if "Quota" not in gates:
+            assert after == before
+        elif any(each.status == "False" for each in grant):
+            assert after is not None
+            assert (after.status, after.reason) == ("False", "PendingQuota")
+        elif before is None or before.reason != "PendingQuota":
+            assert after == before
+
+
+@given(providers, grants, gates, failures)
+def test_deciding_again_later_changes_nothing(
+    said: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
+) -> None:
+    once = decide((*said, *grant), gates, failure)
+
+    again = decide_conditions(
+        instance(0, gates=gates, conditions=once),
+        now=NOW + timedelta(hours=1),
+        network_failure=failure,
+    )
+
+    assert again == once
+
+
+claims = st.none() | st.builds(
+    lambda said: quota_api.ResourceClaim(status=quota_api.ResourceClaimStatus(conditions=said)),
+    st.just(())
+    | st.builds(
+        lambda status, reason: (condition("Granted", status, reason),),
+        statuses,
+        st.sampled_from(["QuotaAvailable", "QuotaExceeded", "ValidationFailed"])
+        | st.just("PendingEvaluation"),
+    ),
+)
+
+
+def is_answered(claim: quota_api.ResourceClaim | None) -> bool:
+    said = claim.status.conditions if claim else ()
+    return any(each.status != "Unknown" and each.reason != "PendingEvaluation" for each in said)
+
+
+@given(claims, st.sampled_from(["QuotaAvailable", "QuotaDisabled"]))
+def test_no_claim_and_no_missing_claim_takes_a_grant_away(
+    claim: quota_api.ResourceClaim | None, reason: str
+) -> None:
+    before = condition("QuotaGranted", "True", reason, "granted once")
+
+    assert quota.decide_quota(claim, before) == quota.QuotaDecision("True", reason, "granted once")
+
+
+@given(claims, st.sampled_from(["QuotaExceeded", "ValidationFailed"]))
+def test_a_denial_stands_until_a_new_claim_is_answered(
+    claim: quota_api.ResourceClaim | None, reason: str
+) -> None:
+    before = condition("QuotaGranted", "False", reason, "no")
+
+    verdict = quota.decide_quota(claim, before)
+
+    if not is_answered(claim) and not _is_granted(claim):
+        assert verdict == quota.QuotaDecision("False", reason, "no")
+    else:
+        assert verdict == quota.decide_quota(claim, None)
+
+
+def _is_granted(claim: quota_api.ResourceClaim | None) -> bool:
+    return claim is not None and conditions.is_true(claim.status.conditions, "Granted")
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_pending_instance_is_never_looked_at_more_often_as_it_grows_older(
+    younger: int, older: int
+) -> None:
+    younger, older = sorted((younger, older))
+
+    def delay(age: int) -> float:
+        return quota.pending_requeue(NOW - timedelta(seconds=age), NOW)
+
+    assert 1 <= delay(younger) <= delay(older) <= 300
+
+
+@given(providers, grants, before, gates)
+def test_ready_is_due_exactly_while_deciding_would_change_whether_it_serves(
+    said: Conditions, grant: Conditions, ready: Conditions, gates: tuple[str, ...]
+) -> None:
+    found = instance(
+        0, gates=gates, conditions=(*said, *grant, *ready) or [condition("Odd", "True")]
+    )
+    decided = ready_of(decide_conditions(found, now=NOW))
+
+    changes = (decided.status == "True") != found.ready
+
+    assert is_ready_due(found) == (changes and not gates)

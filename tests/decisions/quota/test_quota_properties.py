@@ -1,0 +1,231 @@
+"""Rolls, and a competitor who takes every bit of quota that anybody lets go of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datum_compute.api.compute import names
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Condition
+from datum_compute.api.quota import v1alpha1 as quota_api
+from datum_compute.decisions import connectivity, quota
+from datum_compute.decisions.instances.gates import may_clear_quota_gate
+from datum_compute.decisions.instances.plan import InstancePlan
+from datum_compute.decisions.quota import Size
+from tests.support.decisions.builders import DEPLOYMENT, condition, deployment, instance
+from tests.support.decisions.model import ModelDeployment, ModelInstance, settled, slot
+
+SMALL, LARGE = Size(1000, 2048), Size(2000, 2048)
+
+
+def spec_of(size: Size) -> compute.InstanceSpec:
+    limits = {"cpu": f"{size.millicores}m", "memory": f"{size.mebibytes}Mi"}
+    container = {"name": "app", "resources": {"limits": limits}}
+    return msgspec.convert(
+        {"runtime": {"sandbox": {"containers": [container]}}}, compute.InstanceSpec
+    )
+
+
+def wanting(desired: int, size: Size) -> compute.WorkloadDeployment:
+    of = deployment(minimum=desired, name=DEPLOYMENT)
+    template = compute.InstanceTemplate(spec=spec_of(size))
+    return msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, template=template))
+
+
+@dataclass
+class Budget:
+    """What may be used, who has it, and a competitor who wants all of it."""
+
+    limit: dict[str, int]
+    claims: dict[str, quota_api.ResourceClaim] = field(default_factory=dict)
+    taken: int = 0
+    """Instances' worth of vCPUs that the competitor holds."""
+
+    def free(self) -> dict[str, int]:
+        free = dict(self.limit)
+        for claim in self.claims.values():
+            for request in claim.spec.requests:
+                free[request.resource_type] -= request.amount
+        free[quota.RESOURCE_VCPUS] -= self.taken
+        return free
+
+    def ask(self, name: str, size: Size) -> None:
+        """A new claim and its answer. What is denied sets nothing aside."""
+        fits = all(self.free()[kind] >= amount for kind, amount in size.requests().items())
+        body = quota.build_claim(
+            instance_name=name,
+            instance_namespace="ns-1",
+            claim_namespace="default",
+            project="demo",
+            source_cluster="dfw",
+            size=size,
+        )
+        said = ("True", "QuotaAvailable") if fits else ("False", "QuotaExceeded")
+        claim = msgspec.convert(body, quota_api.ResourceClaim)
+        status = quota_api.ResourceClaimStatus(conditions=(condition("Granted", *said),))
+        if fits:
+            self.claims[claim.metadata.name] = msgspec.structs.replace(claim, status=status)
+
+    def is_competed_for(self) -> None:
+        self.taken += max(0, self.free()[quota.RESOURCE_VCPUS])
+
+
+@dataclass
+class Claiming:
+    """The toy world with claims: one becomes ready only behind a grant of its own."""
+
+    world: ModelDeployment
+    budget: Budget
+    size: Size
+    """That of the template."""
+    sizes: dict[str, Size] = field(default_factory=dict)
+    """Of each Instance, by uid."""
+    said: dict[str, Condition] = field(default_factory=dict)
+    """What QuotaGranted says of each, by uid."""
+
+    def deployment(self) -> compute.WorkloadDeployment:
+        return wanting(self.world.desired, self.size)
+
+    def step(self, random: Random, check: Callable[[Claiming], None]) -> InstancePlan:
+        plan = self.world.plan()
+        for action in plan.now:
+            self.world.do(action)
+        for toy in list(self.world.toys.values()):
+            self.sizes.setdefault(toy.uid, self.size)
+            if not toy.deleting:
+                self.evaluate(toy)
+        self.budget.is_competed_for()
+        due = [toy for toy in self.world.due() if toy.deleting or self.may_start(toy)]
+        if due:
+            toy = random.choice(due)
+            if toy.deleting:
+                self.give_back(toy)
+            self.world.happens(toy)
+        self.sweep()
+        self.budget.is_competed_for()
+        check(self)
+        return plan
+
+    def evaluate(self, toy: ModelInstance) -> None:
+        """As the Instance controller does: take over a claim that fits, else ask."""
+        name, size = names.claim_name(toy.name), self.sizes[toy.uid]
+        held = self.budget.claims.get(name)
+        if held is not None and not quota.claim_fits(held, size):
+            del self.budget.claims[name]
+            held = None
+        if held is None:
+            self.budget.ask(toy.name, size)
+        previous = self.said.get(toy.uid)
+        verdict = quota.decide_quota(self.budget.claims.get(name), previous)
+        self.said[toy.uid] = replace_condition(verdict)
+
+    def may_start(self, toy: ModelInstance) -> bool:
+        said = (self.said[toy.uid],)
+        return may_clear_quota_gate(instance(0, gates=["Quota"], conditions=said), said)
+
+    def view(self, toy: ModelInstance) -> compute.Instance:
+        bare = instance(toy.ordinal, name=toy.name, uid=toy.uid)
+        return msgspec.structs.replace(bare, spec=spec_of(self.sizes[toy.uid]))
+
+    def give_back(self, toy: ModelInstance) -> None:
+        if not connectivity.is_claim_kept(self.view(toy), self.deployment()):
+            self.budget.claims.pop(names.claim_name(toy.name), None)
+
+    def sweep(self) -> None:
+        for name, claim in list(self.budget.claims.items()):
+            if names.instance_of_claim(name) in self.world.toys:
+                continue
+            left = connectivity.decide_sweep(
+                source_cluster="dfw",
+                namespace="ns-1",
+                copy=None,
+                claim=claim,
+                deployment=self.deployment(),
+            )
+            if left.claim:
+                del self.budget.claims[name]
+
+    def holds(self) -> set[str]:
+        return {names.instance_of_claim(name) for name in self.budget.claims}
+
+
+def replace_condition(verdict: quota.QuotaDecision) -> Condition:
+    said = condition("QuotaGranted", verdict.status, verdict.reason)
+    return msgspec.structs.replace(said, observed_generation=1)
+
+
+def granted(size: int, *, spare: int = 0) -> Claiming:
+    """A settled deployment of an older template, each Instance with its claim; the rest of
+    the budget, if any, is the competitor's at once."""
+    limit = {kind: amount * (size + spare) for kind, amount in LARGE.requests().items()}
+    limit[quota.RESOURCE_VCPUS] = SMALL.requests()[quota.RESOURCE_VCPUS] * (size + spare)
+    toys = [replace(toy, uid=f"old-{toy.ordinal}") for toy in settled(size, "old")]
+    claiming = Claiming(ModelDeployment.of(toys, size), Budget(limit), SMALL)
+    for toy in toys:
+        claiming.sizes[toy.uid] = SMALL
+        claiming.evaluate(toy)
+    return claiming
+
+
+def run(claiming: Claiming, random: Random, check: Callable[[Claiming], None]) -> None:
+    for _ in range(300):
+        if claiming.step(random, check).settled:
+            return
+    raise AssertionError("the roll does not end")
+
+
+sizes = st.integers(1, 5)
+randoms = st.randoms(use_true_random=False)
+
+
+@given(sizes, st.integers(0, 2), randoms)
+def test_a_roll_never_gives_up_its_quota(size: int, spare: int, random: Random) -> None:
+    claiming = granted(size, spare=spare)
+    everybody = {slot(ordinal) for ordinal in range(size)}
+    before = {name: id(claim) for name, claim in claiming.budget.claims.items()}
+
+    def check(claiming: Claiming) -> None:
+        assert claiming.holds() == everybody
+        assert claiming.world.ready >= size - 1
+
+    run(claiming, random, check)
+
+    assert claiming.world.as_wanted
+    assert {name: id(claim) for name, claim in claiming.budget.claims.items()} == before
+    assert claiming.budget.taken == spare * 1000
+
+
+@given(st.integers(2, 5), st.data(), randoms)
+def test_scale_down_gives_up_the_quota_of_what_goes_and_of_nothing_else(
+    size: int, data: st.DataObject, random: Random
+) -> None:
+    claiming = granted(size)
+    left = claiming.world.desired = data.draw(st.integers(0, size - 1))
+
+    def check(claiming: Claiming) -> None:
+        assert claiming.holds() >= {slot(ordinal) for ordinal in range(left)}
+
+    run(claiming, random, check)
+
+    assert claiming.holds() == {slot(ordinal) for ordinal in range(left)}
+    assert claiming.budget.taken == (size - left) * 1000
+
+
+@given(sizes, randoms)
+def test_another_size_is_asked_for_anew(size: int, random: Random) -> None:
+    """What was set aside for the old size goes back first, and whoever is quicker has it."""
+    claiming = granted(size)
+    claiming.size = LARGE
+
+    for _ in range(4):
+        claiming.step(random, lambda claiming: None)
+
+    assert claiming.holds() == {slot(ordinal) for ordinal in range(size - 1)}
+    assert all(quota.claim_fits(claim, SMALL) for claim in claiming.budget.claims.values())
+    assert claiming.budget.taken == 1000

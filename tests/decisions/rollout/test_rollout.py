@@ -1,0 +1,290 @@
+"""Where a rollout stands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from datum_compute.decisions.rollout import (
+    BlockingReason,
+    Phase,
+    Row,
+    decide_rollout,
+    find_blocking_reason,
+)
+
+
+def wire_workload(*cities: str, generation: int = 1, observed: int = 1) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "web", "generation": generation},
+        "spec": {
+            "placements": [
+                {
+                    "name": "default",
+                    "cityCodes": list(cities),
+                    "scaleSettings": {"minReplicas": 2},
+                }
+            ]
+        },
+        "status": {"observedGeneration": observed},
+    }
+
+
+def wire_deployment(
+    city: str = "DFW",
+    *,
+    generation: int = 1,
+    observed: int = 1,
+    deleting: bool = False,
+    conditions: list[dict[str, str]] | None = None,
+    minimum: int = 2,
+    **counters: int,
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "name": f"web-default-{city.lower()}",
+        "generation": generation,
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {
+        "metadata": metadata,
+        "spec": {
+            "placementName": "default",
+            "cityCode": city,
+            "scaleSettings": {"minReplicas": minimum},
+        },
+        "status": {
+            "observedGeneration": observed,
+            "conditions": conditions or [],
+            **counters,
+        },
+    }
+
+
+FULL: dict[str, Any] = {
+    "replicas": 2,
+    "updatedReplicas": 2,
+    "readyReplicas": 2,
+    "desiredReplicas": 2,
+}
+
+
+def blocked(type: str, reason: str) -> list[dict[str, str]]:
+    return [{"type": type, "status": "False", "reason": reason, "message": "why"}]
+
+
+@pytest.mark.parametrize(
+    ("target", "ready", "updated", "replicas", "phase"),
+    [
+        (0, 0, 0, 0, "Done"),
+        (0, 0, 0, 2, "Updating"),
+        (1, 0, 0, 0, "Pending"),
+        (1, 0, 1, 1, "Updating"),
+        (1, 1, 1, 1, "Done"),
+        (1, 1, 1, 5, "Updating"),
+        (3, 1, 2, 3, "Updating"),
+        (3, 3, 0, 3, "Updating"),
+    ],
+)
+def test_phases(target: int, ready: int, updated: int, replicas: int, phase: str) -> None:
+    row = Row(
+        placement="default",
+        city="DFW",
+        deployment="web",
+        target=target,
+        ready=ready,
+        updated=updated,
+        replicas=replicas,
+        reported=True,
+    )
+
+    assert row.phase() == phase
+
+
+def test_done_needs_every_city() -> None:
+    workload = wire_workload("DFW", "IAD")
+
+    half = decide_rollout(workload, [wire_deployment("DFW", **FULL)])
+    whole = decide_rollout(
+        workload, [wire_deployment("DFW", **FULL), wire_deployment("IAD", **FULL)]
+    )
+
+    assert not half.done
+    assert [row.phase() for row in half.rows] == [Phase.DONE, Phase.PENDING]
+    assert whole.done
+
+
+def test_done_needs_the_workload_to_be_read() -> None:
+    behind = wire_workload("DFW", generation=2, observed=1)
+
+    assert not decide_rollout(behind, [wire_deployment("DFW", **FULL)]).done
+
+
+def test_a_report_on_an_older_spec_is_not_done() -> None:
+    late = wire_deployment("DFW", generation=2, observed=1, minimum=3, **FULL)
+
+    (row,) = decide_rollout(wire_workload("DFW"), [late]).rows
+
+    assert row.target == 3
+    assert row.updated == 0
+    assert row.old == 2
+    assert row.phase() is Phase.UPDATING
+
+
+def test_a_new_deployment_is_not_done_at_its_zeroes() -> None:
+    fresh = wire_deployment("DFW", generation=1, observed=0)
+
+    rollout = decide_rollout(wire_workload("DFW"), [fresh])
+
+    assert not rollout.done
+    assert rollout.rows[0].phase() is Phase.PENDING
+
+
+def test_one_being_removed_is_shown_until_gone() -> None:
+    rollout = decide_rollout(
+        wire_workload("DFW"),
+        [wire_deployment("LHR", deleting=True, replicas=1), wire_deployment("DFW", **FULL)],
+    )
+
+    assert not rollout.done
+    assert [(row.city, row.removing) for row in rollout.rows] == [("DFW", False), ("LHR", True)]
+    assert rollout.rows[1].phase() is Phase.UPDATING
+
+
+def test_a_city_deployed_again_while_the_old_one_goes_is_pending() -> None:
+    rollout = decide_rollout(wire_workload("DFW"), [wire_deployment("DFW", deleting=True)])
+
+    assert [row.phase() for row in rollout.rows] == [Phase.PENDING, Phase.UPDATING]
+
+
+@pytest.mark.parametrize(
+    ("type", "reason", "terminal"),
+    [
+        ("ReplicasReady", "ImageUnavailable", True),
+        ("ReplicasReady", "QuotaExceeded", False),
+        ("Scheduled", "NoCellForCity", False),
+    ],
+)
+def test_a_lasting_reason_blocks_even_a_pending_city(
+    type: str, reason: str, terminal: bool
+) -> None:
+    stuck = wire_deployment("DFW", conditions=blocked(type, reason), desiredReplicas=2)
+
+    (row,) = decide_rollout(wire_workload("DFW"), [stuck]).rows
+
+    assert row.phase() is Phase.BLOCKED
+    assert row.blocking_reason is not None
+    assert (row.blocking_reason.reason, row.blocking_reason.message) == (reason, "why")
+    assert row.blocking_reason.terminal is terminal
+
+
+@pytest.mark.parametrize(
+    ("type", "status", "told"),
+    [
+        ("ReplicasReady", "True", False),
+        ("ReplicasReady", "False", True),
+        ("ReplicasReady", "Unknown", True),
+        ("Scheduled", "False", True),
+        ("Scheduled", "Unknown", False),
+        ("CellReachable", "False", True),
+        ("CellReachable", "Unknown", False),
+        ("Available", "False", False),
+    ],
+)
+def test_which_conditions_give_the_blocking_reason(type: str, status: str, told: bool) -> None:
+    found = find_blocking_reason(
+        [{"type": type, "status": status, "reason": "Why", "message": "so"}]
+    )
+
+    assert found == (BlockingReason("Why", "so") if told else None)
+
+
+def test_scheduling_comes_before_reachability_and_replicas() -> None:
+    said = [
+        {"type": type, "status": "False", "reason": type}
+        for type in ("ReplicasReady", "CellReachable", "Scheduled")
+    ]
+
+    assert [find_blocking_reason(said[:count]) for count in (1, 2, 3)] == [
+        BlockingReason("ReplicasReady", ""),
+        BlockingReason("CellReachable", ""),
+        BlockingReason("Scheduled", ""),
+    ]
+
+
+def test_ordinary_waiting_blocks_only_when_nothing_moves() -> None:
+    waiting = wire_deployment(
+        "DFW", conditions=blocked("ReplicasReady", "PendingProgramming"), desiredReplicas=2
+    )
+
+    (row,) = decide_rollout(wire_workload("DFW"), [waiting]).rows
+
+    assert row.phase() is Phase.PENDING
+    assert row.phase(stalled=True) is Phase.BLOCKED
+
+
+def test_what_ailed_the_spec_before_does_not_block_this_one() -> None:
+    late = wire_deployment(
+        "DFW",
+        generation=2,
+        observed=1,
+        conditions=blocked("ReplicasReady", "ImageUnavailable"),
+        replicas=1,
+    )
+
+    (row,) = decide_rollout(wire_workload("DFW"), [late]).rows
+
+    assert row.blocking_reason is None
+    assert row.phase() is Phase.UPDATING
+
+
+def test_half_filled_objects_are_read() -> None:
+    rollout = decide_rollout({"spec": {"placements": [{"name": "a"}]}}, [{}])
+
+    assert [row.removing for row in rollout.rows] == [True]
+
+
+def test_it_loads_without_the_typed_kinds() -> None:
+    code = "import sys, datum_compute.decisions.rollout\nprint('msgspec' in sys.modules)"
+
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
+    )
+
+    assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("workload", "deployment", "old"),
+    [
+        ({"generation": 1, "observed": 1}, {"generation": 1, "observed": 1}, 0),
+        ({"generation": 1, "observed": 0}, {"generation": 1, "observed": 0}, 0),
+        ({"generation": 2, "observed": 2}, {"generation": 1, "observed": 1}, 0),
+        ({"generation": 2, "observed": 1}, {"generation": 1, "observed": 1}, 2),
+        ({"generation": 2, "observed": 2}, {"generation": 2, "observed": 2}, 2),
+        ({"generation": 1, "observed": 1}, {"generation": 2, "observed": 2}, 2),
+    ],
+    ids=[
+        "the first template",
+        "the first, not read yet",
+        "a new city of an old workload",
+        "an update that is not read yet",
+        "an update",
+        "a restart in the city",
+    ],
+)
+def test_nothing_is_old_where_there_was_never_another_template(
+    workload: dict[str, Any], deployment: dict[str, Any], old: int
+) -> None:
+    told: dict[str, Any] = {"replicas": 2, "desiredReplicas": 2, **deployment}
+
+    [row] = decide_rollout(wire_workload("DFW", **workload), [wire_deployment(**told)]).rows
+
+    assert (row.old, row.done) == (old, False)

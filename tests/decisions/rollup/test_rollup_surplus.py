@@ -1,0 +1,36 @@
+"""An Instance on its way out does not stand in for one that is wanted."""
+
+from __future__ import annotations
+
+from tests.decisions.rollup.test_rollup import condition_values, decide, unready
+from tests.support.decisions.builders import condition, instance
+
+READY = condition("Ready", "True")
+
+
+def test_a_failing_update_is_reported_although_surplus_instances_still_serve() -> None:
+    """Scaled from 3 to 2 together with an image that does not exist: 1 was replaced first and
+    fails, 2 still serves and is to go. Whoever waits must learn that it fails."""
+    status = decide(
+        instance(0, hash="old", observed="old", conditions=[READY]),
+        unready(1, "ImageUnavailable", "no such image", hash="new"),
+        instance(2, hash="old", observed="old", conditions=[READY]),
+    )
+
+    assert status.ready_replicas == 2
+    assert condition_values(status, "ReplicasReady") == (
+        "False",
+        "ImageUnavailable",
+        "no such image",
+    )
+    assert condition_values(status, "Available")[0] == "True"
+
+
+def test_those_that_are_wanted_are_enough() -> None:
+    status = decide(
+        instance(0, hash="new", observed="new", conditions=[READY]),
+        instance(1, hash="new", observed="new", conditions=[READY]),
+        unready(2, "InstanceCrashing", hash="old"),
+    )
+
+    assert condition_values(status, "ReplicasReady")[:2] == ("True", "ReplicasAvailable")

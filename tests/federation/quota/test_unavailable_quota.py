@@ -1,0 +1,94 @@
+"""Quota that is away, or says nothing of use, changes nothing of what runs.
+
+What takes a virtual day is shown for an hour with the ordinary tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.quota import v1alpha1 as quota
+from tests.support.federation.budgets import (
+    CELL,
+    HOUR,
+    PROJECT,
+    RefusedKinds,
+    conditions_shown,
+    deploy,
+    serving,
+)
+from tests.support.federation.stage import Stage, stage
+from tests.support.simulation.platform import list_on_planes
+
+LONG = [pytest.mark.long, pytest.mark.timeout(300)]
+CLAIMS, BUCKETS = quota.RESOURCE_CLAIMS.plural, quota.ALLOWANCE_BUCKETS.plural
+
+
+@dataclass(frozen=True)
+class Away:
+    name: str
+    code: int = 0
+    """With which it is refused; otherwise no message passes."""
+    silent: bool = False
+    kinds: Sequence[str] = (CLAIMS, BUCKETS)
+    waits: bool = True
+    """Whether one that is new then waits at the gate."""
+
+    def begin(self, on: Stage, refusing: RefusedKinds) -> None:
+        refusing.code = self.code
+        if not self.code:
+            on.network.partition({CELL}, {PROJECT}, silent=self.silent)
+
+
+WAYS = [
+    Away("silent", silent=True),
+    Away("refused"),
+    Away("forbidden", 403),
+    Away("broken", 500),
+    Away("buckets forbidden", 403, kinds=(BUCKETS,), waits=False),
+    Away("buckets broken", 500, kinds=(BUCKETS,), waits=False),
+]
+
+
+def shown_for(way: Away) -> list[object]:
+    """Some for an hour with the ordinary tests; all that keep somebody waiting for a day."""
+    quick = [] if way.name in ("silent", "forbidden") else LONG
+    hour = pytest.param(way, HOUR, id=f"{way.name}-hour", marks=quick)
+    day = pytest.param(way, 24 * HOUR, id=f"{way.name}-day", marks=LONG)
+    return [hour, day] if way.waits and not quick else [day] if way.waits else [hour]
+
+
+@pytest.mark.parametrize(("way", "seconds"), [each for way in WAYS for each in shown_for(way)])
+async def test_unavailable_quota_changes_no_condition_of_running_instances(
+    way: Away, seconds: float
+) -> None:
+    refusing = RefusedKinds(way.kinds)
+    async with stage(cities=("DFW",), wrap=refusing.wrap) as on:
+        await deploy(on, "web", 2)
+        await serving(on, "web", 2)
+        await asyncio.sleep(60)
+        before = await conditions_shown(on, "web")
+        assert len(before) == 6
+        way.begin(on, refusing)
+        await deploy(on, "api", 1)
+        await asyncio.sleep(seconds)
+        assert await conditions_shown(on, "web") == before
+        await on.restart(CELL)  # which then knows of no claim at all
+        await asyncio.sleep(HOUR)
+        assert await conditions_shown(on, "web") == before
+        [new] = [
+            obj
+            for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")
+            if obj.name.startswith("api")
+        ]
+        gates = (compute.GATE_QUOTA,) if way.waits else ()
+        assert new.view(compute.Instance).gates == gates
+        on.network.heal()
+        refusing.code = 0
+        await serving(on, "api", 1, within=310)
+        assert await conditions_shown(on, "web") == before

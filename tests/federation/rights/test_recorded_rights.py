@@ -1,0 +1,114 @@
+"""What the processes do is what their roles allow: not one verb missing, not one unused.
+
+Every other test on a whole platform is held to the same roles, and fails where one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from datum_compute.api.core import EVENTS
+from datum_compute.apiserver.request.access import PolicyRule
+from datum_compute.apiserver.request.roles import Roles
+from datum_compute.assembly import rights
+from datum_compute.testing.calls import RecordedCall, RecordingAuthorizer
+from tests.support.rights import single_manager
+from tests.support.rights.manifests import allowed, documents
+from tests.support.rights.recorder import lines, record
+
+
+def _table() -> Iterator[RecordedCall]:
+    for process, planes in rights.recorded().items():
+        for plane, rules in planes.items():
+            for rule in rules:
+                for verb in rule.verbs:
+                    yield RecordedCall(process, plane, rule.group, rule.resource, verb)
+
+
+@pytest.mark.timeout(900)
+def test_recorded_calls_of_all_scenarios_equal_the_roles() -> None:
+    calls, granted = record(), set(_table())
+
+    # As lines: a difference names the process, the plane, the resource and the verbs.
+    assert lines(calls - granted) == [], "calls without a right"
+    assert lines(granted - calls) == [], "rights without a call"
+
+
+def test_the_files_allow_what_was_recorded_and_nothing_else() -> None:
+    files, table = allowed(), set(_table())
+
+    assert lines(table - files) == [], "recorded, and in no file"
+    assert lines(files - table) == [], "in a file, and not recorded"
+
+
+def test_a_role_is_bound_to_a_subject_in_the_same_file() -> None:
+    roles, bound = set(), set()
+    for path, document in documents():
+        if document["kind"] in ("ClusterRole", "Role"):
+            roles.add((path, document["kind"], document["metadata"]["name"]))
+        if document["kind"] in ("ClusterRoleBinding", "RoleBinding"):
+            assert document["subjects"], path
+            bound.add((path, document["roleRef"]["kind"], document["roleRef"]["name"]))
+
+    assert roles
+    assert roles == bound
+
+
+def test_a_folder_is_applied_whole() -> None:
+    for path, document in documents():
+        if document["kind"] == "Kustomization":
+            files = {each.name for each in path.parent.glob("*.yaml")} - {path.name}
+            listed = [each for each in document["resources"] if not each.startswith("../")]
+            assert set(listed) == files, path
+
+
+async def test_a_manager_alone_does_all_its_work_with_its_roles() -> None:
+    calls = RecordingAuthorizer(single_manager.granted())
+    async with single_manager.single_cluster(calls) as cluster:
+        await single_manager.run_everything(cluster)
+
+    assert calls.denied == set()
+    assert {each.user for each in calls.calls} == set(single_manager.ROLES)
+
+
+async def test_a_right_that_is_missing_is_noted() -> None:
+    roles = single_manager.granted()
+    kept = [
+        rule for rule in rights.recorded()[rights.SINGLE]["single"] if rule.resource != "events"
+    ]
+    roles.grant(rights.SINGLE, single_manager.PLANE, kept)
+    calls = RecordingAuthorizer(roles)
+    async with single_manager.single_cluster(calls) as cluster:
+        await single_manager.run_everything(cluster)
+        written = await cluster.client.list(EVENTS)
+
+    assert written.items == []
+    assert RecordedCall(rights.SINGLE, "project", "", "events", "create") in calls.denied
+
+
+def test_no_role_may_change_rights_or_read_secrets() -> None:
+    for call in _table():
+        if call.user.startswith("standin-"):
+            continue
+        assert call.group != "rbac.authorization.k8s.io"
+        assert call.resource != "secrets"
+        assert "*" not in (call.group, call.resource, call.verb)
+
+
+def test_a_cells_user_has_rights_in_its_own_cell_only() -> None:
+    planes = rights.of_user("compute-cell-dfw")
+
+    assert sorted(planes) == ["cell/dfw", "hub", "project"]
+    assert planes["cell/dfw"] == rights.recorded()[rights.CELL]["cell"]
+    assert sorted(rights.of_user("provider-lhr")) == ["cell/lhr"]
+    assert rights.of_user("ana") == {}
+
+
+def test_lines_of_the_table_are_read_as_they_are_written() -> None:
+    assert (
+        PolicyRule("", "namespaces", ("get", "list", "watch"))
+        in rights.recorded()[rights.MANAGEMENT]["project"]
+    )
+    assert isinstance(single_manager.granted(), Roles)

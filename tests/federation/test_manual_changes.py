@@ -1,0 +1,106 @@
+"""What people do by hand on planes that are not theirs, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.client.protocol import merge
+from datum_compute.testing.expectations import eventually
+from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.simulation.platform import apply, leftovers, list_on_planes, missing_for_image
+from tests.support.simulation.random_operations import DesiredWorkload
+from tests.support.simulation.settled import unsettled
+
+MANAGEMENT = "compute-management"
+WISH = DesiredWorkload("web", "acme/web:1", 2, ("DFW", "LHR"))
+
+
+async def deployed(on: Stage) -> None:
+    await apply(on, WISH.to_create())
+    await eventually("deployed", lambda: unsettled(on, {"web": WISH}))
+
+
+async def orphan_on_hub(on: Stage) -> None:
+    for obj in await list_on_planes(on, compute.WORKLOAD_DEPLOYMENTS, "hub"):
+        await on.hub.delete(
+            compute.WORKLOAD_DEPLOYMENTS, obj.name, obj.namespace, propagation="Orphan"
+        )
+
+
+async def test_hub_copies_deleted_without_their_dependents_are_recreated() -> None:
+    async with stage() as on:
+        await deployed(on)
+        before = {
+            obj.metadata.uid for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")
+        }
+        await orphan_on_hub(on)
+        await eventually("as before", lambda: unsettled(on, {"web": WISH}))
+        after = {
+            obj.metadata.uid for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")
+        }
+
+        assert after == before, "nothing that ran was lost"
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await eventually("gone", lambda: leftovers(on), within=60)
+
+
+async def test_a_workload_is_deleted_though_its_hub_copies_went_without_their_dependents() -> None:
+    async with stage() as on:
+        await deployed(on)
+        on.stop(MANAGEMENT)
+        await orphan_on_hub(on)
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        for obj in (await on.project.list(compute.WORKLOAD_DEPLOYMENTS)).items:
+            await on.project.delete(compute.WORKLOAD_DEPLOYMENTS, obj.name, NAMESPACE)
+        await on.start(MANAGEMENT)
+
+        await eventually("gone", lambda: leftovers(on), within=60)
+
+
+@pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
+async def test_a_workload_moved_to_another_network_uses_it(cut: bool) -> None:
+    """Also when its cells were restarted on the way."""
+    async with stage() as on:
+        await deployed(on)
+        blue = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
+        await on.project.create(networking.NETWORKS, blue, NAMESPACE)
+        interfaces = [{"network": {"name": "blue"}}]
+        body = {"spec": {"template": {"spec": {"networkInterfaces": interfaces}}}}
+        await on.project.patch(compute.WORKLOADS, "web", merge(body), NAMESPACE)
+        if cut:
+            await asyncio.sleep(0.05)
+            await on.restart("compute-cell-dfw", "provider-dfw", "compute-cell-lhr")
+
+        async def on_blue() -> str:
+            for obj in await list_on_planes(
+                on, networking.NETWORK_BINDINGS, "cell/dfw", "cell/lhr"
+            ):
+                name = obj.view(networking.NetworkBinding).spec.network.name
+                if name != "blue":
+                    return f"{obj.name} is for {name}"
+            for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw", "cell/lhr"):
+                [interface] = obj.view(compute.Instance).spec.network_interfaces
+                if interface.network.name != "blue":
+                    return f"{obj.name} is on {interface.network.name}"
+            return await missing_for_image(on, "acme/web:1", 4)
+
+        await eventually("on blue", on_blue, within=120)
+
+
+async def test_a_city_whose_cell_leaves_the_hub_shows_nothing_of_it() -> None:
+    async with stage() as on:
+        await deployed(on)
+        await on.hub.delete(karmada.CLUSTERS, "dfw")
+
+        async def told() -> str:
+            obj = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
+            status = obj.view(compute.Workload).status
+            counted = (status.replicas, status.ready_replicas, status.desired_replicas)
+            return "" if counted == (2, 2, 4) else f"it counts {counted}"
+
+        await eventually("half of it is there", told, within=60)

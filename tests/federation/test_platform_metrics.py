@@ -1,0 +1,67 @@
+"""The numbers of a local platform, and the page that explains every one of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.assembly.local.platform import LocalPlatform
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.runtime.writes.patch import values
+from datum_compute.testing.environment import SimulatedEnvironment
+from tests.support.controllers.planes import NAMESPACE, until, workload
+from tests.support.paths import ROOT
+
+PAGE = ROOT / "docs" / "operate" / "metrics.md"
+
+ELSEWHERE = {
+    "leader_election_master_status",  # local runs none
+    "rest_client_requests_total",  # nor does it go through connections
+    "compute_runtime_malformed_objects_total",
+}
+
+
+def documented() -> set[str]:
+    names = re.findall(r"^\| `([a-z_<>]+)` \|", PAGE.read_text(), re.MULTILINE)
+    kinds = ("workload", "workload_deployment", "instance")
+    return {name.replace("<kind>", kind) for name in names for kind in kinds}
+
+
+async def test_the_root_plane_serves_the_numbers_of_the_whole_platform() -> None:
+    settings = LocalSettings(cities=("DFW", "LHR"))
+    platform = LocalPlatform(SimulatedEnvironment(), ":memory:", settings)
+    async with platform.run(admin_token="admin"):
+        project = platform.client("project/demo", "local-admin")
+        await project.create(compute.WORKLOADS, workload("DFW", "LHR", replicas=2))
+        await until(
+            project,
+            compute.WORKLOADS,
+            "web",
+            NAMESPACE,
+            lambda obj: values(obj.status).get("readyReplicas") == 4,
+        )
+        text = (await platform.client("root", "local-admin").raw("/metrics")).decode()
+        with pytest.raises(errors.NotServed):
+            await project.raw("/metrics")
+        nobody = ApiClient(InProcessTransport(platform.server.handle), cluster="root")
+        with pytest.raises(errors.Forbidden):
+            await nobody.raw("/metrics")
+
+    lines = text.splitlines()
+    assert 'compute_instance_actions_total{action="create"} 4' in lines
+    assert "compute_quota_enforcement_enabled 1" in lines
+    assert "compute_federation_policies 2" in lines
+    assert 'compute_federation_quarantined_objects{reason="no_project"} 0' in lines
+    assert 'compute_federation_hub_writes_total{kind="WorkloadDeployment"} 2' in lines
+    assert 'compute_federation_write_back_lag_seconds_bucket{le="+Inf"} ' in text
+    ready = 'cluster="lhr",namespace="[^"]*",name="web-main-lhr-1",condition="Ready",reason="Av'
+    assert re.search(f"instance_status_condition{{{ready}.*}} 1\n", text)
+    assert re.search('compute_workload_info{cluster="demo",namespace="default",name="web"', text)
+    assert all(re.match(r"(# (HELP|TYPE) )?[a-z_]+({.*})? ?.*$", line) for line in lines)
+    named = set(re.findall(r"^# TYPE ([a-z_]+) ", text, re.MULTILINE))
+    assert named == documented() - ELSEWHERE

@@ -1,0 +1,58 @@
+"""A new image replaces Instances one by one, from the highest ordinal down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client.protocol import EventType
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.expectations import eventually
+from tests.support.simulation.platform import PlatformRun, apply, missing_for_image, workload
+
+
+class Witness:
+    """Watches the Instances of one cell and writes down what happens to them."""
+
+    def __init__(self) -> None:
+        self.present: set[str] = set()
+        self.fewest = 99
+        self.replaced: list[str] = []
+        self.created: list[str] = []
+
+    async def watch(self, life: PlatformRun, plane: str) -> None:
+        while True:
+            async with life.client(plane).watch(compute.INSTANCES) as events:
+                async for event in events:
+                    self._note(event.type, event.object.name)
+
+    def _note(self, kind: EventType, name: str) -> None:
+        if kind is EventType.ADDED and name not in self.present:
+            self.present.add(name)
+            self.created.append(name)
+        elif kind is EventType.DELETED:
+            self.present.discard(name)
+            self.replaced.append(name)
+            self.fewest = min(self.fewest, len(self.present))
+
+
+async def roll(life: PlatformRun) -> None:
+    witness = Witness()
+    async with TaskGroup("witness") as tasks:
+        watching = tasks.start(witness.watch(life, "cell/dfw"), name="witness")
+        await apply(life, workload("acme/web:1", 3))
+        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 6))
+        assert witness.created == [f"web-default-dfw-{i}" for i in (0, 1, 2)]
+        witness.created.clear()
+
+        await apply(life, workload("acme/web:2", 3))
+        await eventually("updated", lambda: missing_for_image(life, "acme/web:2", 6))
+        await tasks.stop(watching)
+
+    assert witness.replaced == [f"web-default-dfw-{i}" for i in (2, 1, 0)]
+    assert witness.created == witness.replaced, "each is back before the next one goes"
+    assert witness.fewest == 2
+
+
+def test_a_roll_goes_one_by_one_from_the_top(tmp_path: Path) -> None:
+    assert PlatformRun(3, tmp_path / "state.db").run(roll)

@@ -1,0 +1,160 @@
+"""A manager as a process: probes, metrics, a lease, log lines for machines, a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.apiserver.http.listener import serve
+from datum_compute.env import SystemEnvironment
+from datum_compute.testing.expectations import eventually
+from tests.processes.test_federated_managers import (
+    SETTINGS,
+    TOKEN,
+    ManagedPlatform,
+    ManagerFiles,
+    PlatformWithoutControllers,
+)
+
+pytestmark = [pytest.mark.long, pytest.mark.realtime]
+
+LEASE = "e98b06c6.datumapis.com-cell"
+
+
+class Running:
+    """A manager process and what it has said."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.process = process
+        self._log = log
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    async def until_said(self, message: str, **fields: object) -> dict[str, Any]:
+        found: list[dict[str, Any]] = []
+
+        async def look() -> str:
+            found[:] = [
+                line
+                for line in self.lines()
+                if line["msg"] == message and fields.items() <= line.items()
+            ]
+            return "" if found else f"it said {self._log.read_text()[-2000:]!r}"
+
+        await eventually(f"it says {message!r} {fields}", look, within=30)
+        return found[0]
+
+    async def get(self, server: str, path: str) -> tuple[int, str]:
+        port = (await self.until_said("serving", server=server))["port"]
+        return await asyncio.to_thread(_get, f"http://127.0.0.1:{port}{path}")
+
+
+def _get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@contextlib.asynccontextmanager
+async def surroundings(directory: Path) -> AsyncIterator[tuple[ManagedPlatform, ManagerFiles]]:
+    env = SystemEnvironment()
+    platform = PlatformWithoutControllers(env, directory / "state.db", SETTINGS)
+    async with (
+        platform.run(admin_token=TOKEN),
+        serve(platform.server, env, directory=directory, ports=[0]) as port,
+    ):
+        yield ManagedPlatform(platform), ManagerFiles(directory, port, platform)
+
+
+def _config(files: ManagerFiles, name: str) -> Path:
+    config = Path(files.config(name, clusterName="dfw"))
+    metrics = "metricsServer: {bindAddress: '127.0.0.1:0', secureServing: false}\n"
+    config.write_text(config.read_text() + metrics)
+    return config
+
+
+@contextlib.asynccontextmanager
+async def cell_manager(directory: Path, files: ManagerFiles, name: str) -> AsyncIterator[Running]:
+    config = _config(files, name)
+    log = directory / f"{name}.log"
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "datum_compute.assembly.manager.main"),
+            *("--enable-cell-controllers", "--leader-elect", "--leader-elect-namespace=default"),
+            *("--health-probe-bind-address=127.0.0.1:0", "--log-format=json"),
+            f"--server-config={config}",
+            f"--kubeconfig={files.kubeconfig('cell/dfw')}",
+            stderr=stderr,
+        )
+    try:
+        yield Running(process, log)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
+    async with (
+        surroundings(tmp_path) as (place, files),
+        cell_manager(tmp_path, files, "one") as one,
+    ):
+        await one.until_said("ready")
+        await one.until_said("leading", lease=f"default/{LEASE}")
+        enabled = await one.until_said("controllers enabled")
+        assert enabled["cell"] is True
+        assert enabled["lease"] == LEASE
+        assert await one.get("probes", "/healthz") == (200, "ok")
+        assert (await one.get("probes", "/readyz?verbose"))[0] == 200
+        metrics = (await one.get("metrics", "/metrics"))[1]
+        assert f'leader_election_master_status{{name="{LEASE}"}} 1\n' in metrics
+        assert "\ncompute_quota_enforcement_enabled 0\n" in metrics
+        assert 'rest_client_requests_total{code="200",method="GET",host="127.0.0.1:' in metrics
+
+        async with cell_manager(tmp_path, files, "two") as two:
+            await two.until_said("ready")  # it does not lead, and is ready all the same
+            assert (await two.get("probes", "/readyz"))[0] == 200
+            one.process.terminate()
+            async with asyncio.timeout(10):
+                assert await one.process.wait() == 0
+            await two.until_said("leading")
+            assert [line["msg"] for line in one.lines()][-1] == "stopped"
+            await one.until_said("lease released")
+            client = place.client("cell/dfw")
+            lease = (await client.get(core.LEASES, LEASE, "default")).view(core.Lease)
+            assert lease.spec.lease_transitions == 1
+            two.process.terminate()
+            assert await two.process.wait() == 0
+
+
+async def test_a_manager_that_loses_its_lease_ends_and_says_why(tmp_path: Path) -> None:
+    async with (
+        surroundings(tmp_path) as (place, files),
+        cell_manager(tmp_path, files, "one") as one,
+    ):
+        await one.until_said("leading")
+        client = place.client("cell/dfw")
+        await client.delete(core.LEASES, LEASE, "default")
+        body = {
+            "metadata": {"name": LEASE},
+            "spec": {"holderIdentity": "usurper", "leaseDurationSeconds": 15},
+        }
+        await client.create(core.LEASES, body, "default")
+        async with asyncio.timeout(20):
+            assert await one.process.wait() == 1
+
+        said = await one.until_said("leadership lost, so this process ends")
+        assert "held by usurper" in said["reason"]

@@ -1,0 +1,250 @@
+"""Commands at a real terminal: typed into, redrawn, interrupted; and the same without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli.read_screens import manifest
+
+pytestmark = [pytest.mark.long, pytest.mark.realtime]
+
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+PATIENCE = 60.0
+"""Seconds until something that does not appear is missed."""
+
+
+class Terminal:
+    """A command on a terminal of its own, and whoever sits there."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self._shown = b""
+        master, slave = pty.openpty()
+        self._master = master
+        self._process = subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**environment, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
+            start_new_session=True,
+            preexec_fn=lambda: _own(slave),
+        )
+        os.close(slave)
+
+    def sees(self, text: str) -> None:
+        """Wait until it is on the screen, after what was seen last."""
+        while text.encode() not in self._shown:
+            chunk = self._read()
+            assert chunk, f"{text!r} never came: {self._shown.decode(errors='replace')}"
+            self.everything += chunk
+        self._shown = self._shown.partition(text.encode())[2]
+
+    everything = b""
+
+    def types(self, text: str | bytes) -> None:
+        os.write(self._master, text if isinstance(text, bytes) else f"{text}\n".encode())
+
+    def answers(self, question: str, text: str) -> None:
+        self.sees(question)
+        self.types(text)
+
+    def ends(self) -> int:
+        while chunk := self._read():
+            self.everything += chunk
+        os.close(self._master)
+        return self._process.wait(PATIENCE)
+
+    def _read(self) -> bytes:
+        ready, _, _ = select.select([self._master], [], [], PATIENCE)
+        assert ready, f"nothing came for a while: {self._shown.decode(errors='replace')}"
+        try:
+            chunk = os.read(self._master, 65536)
+        except OSError:  # how the end of a terminal shows on Linux
+            return b""
+        self._shown += chunk
+        return chunk
+
+
+def _own(slave: int) -> None:
+    """Make it the terminal of the new session, so that Ctrl-C reaches its processes."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+
+class Person:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment = {"HOME": str(directory), "PATH": os.defpath}
+
+    def command(self, *words: str) -> list[str]:
+        state = str(self.directory / "state")
+        return [sys.executable, "-m", "datum_compute.cli", *words, "--data-dir", state]
+
+    def at_a_terminal(self, *words: str, **variables: str) -> Terminal:
+        return Terminal(self.command(*words), {**self.environment, **variables})
+
+    def in_a_script(self, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words),
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env=self.environment,
+        )
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    somebody = Person(tmp_path_factory.mktemp("person"))
+    up = somebody.in_a_script("local", "up", "--detach", "--cities", "DFW,LHR")
+    assert up.returncode == 0, up.stderr
+    try:
+        yield somebody
+    finally:
+        somebody.in_a_script("local", "down")
+
+
+def test_a_deploy_without_arguments_asks_and_draws_what_happens(person: Person) -> None:
+    terminal = person.at_a_terminal("deploy")
+    terminal.answers("Name: ", "Not A Name")
+    terminal.sees("use lower-case letters")
+    terminal.answers("Name: ", "asked")
+    terminal.answers("Image: ", "registry.example/acme/asked:1")
+    terminal.answers("Instance type (d1-standard-2) [d1-standard-2]: ", "")
+    terminal.answers("Cities (DFW, LHR): ", "XYZ")
+    terminal.sees("XYZ is not served; choose from DFW, LHR")
+    terminal.answers("Cities (DFW, LHR): ", "dfw lhr")
+    terminal.answers("Instances in each city [1]: ", "2")
+    terminal.answers("Port, or none [none]: ", "8080")
+    terminal.sees('Workload "asked" does not exist in project demo.')
+    terminal.sees("8080/tcp")
+    terminal.answers("Deploy it? [y/N] ", "y")
+    terminal.sees("Rollout complete in ")
+    terminal.sees("asked-default-lhr-1")
+
+    assert terminal.ends() == 0
+    assert re.search(rb"\x1b\[\d*A", terminal.everything), "rows are drawn again where they stand"
+    found = json.loads(person.in_a_script("status", "asked", "-o", "json").stdout)
+    assert found["image"] == "registry.example/acme/asked:1"
+    assert [row["desired"] for row in found["placements"]] == [2, 2]
+
+    again = person.at_a_terminal("deploy")
+    again.answers("Name: ", "asked")
+    again.answers("Image [registry.example/acme/asked:1]: ", "registry.example/acme/asked:2")
+    for question in ("Instance type", "Cities", "Instances in each city [2]", "Port, or none ["):
+        again.answers(question, "")
+    again.answers("Deploy it? [y/N] ", "n")
+    assert again.ends() == 9
+
+
+def test_the_end_of_input_is_never_a_yes(person: Person) -> None:
+    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
+    destroy = person.at_a_terminal("destroy", "kept")
+    destroy.sees("[y/N] ")
+    destroy.types(CTRL_D)
+    assert destroy.ends() == 9
+
+    deploy = person.at_a_terminal("deploy")
+    deploy.sees("Name: ")
+    deploy.types(CTRL_D)
+    assert deploy.ends() == 9
+
+    assert person.in_a_script("destroy", "kept", typed="y\n").returncode == 2
+    assert person.in_a_script("status", "kept").returncode == 0
+
+
+def test_prompts_are_refused_without_a_terminal_and_name_the_flag(person: Person) -> None:
+    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
+    for words in (
+        ("destroy", "kept"),
+        ("deploy", "kept", "--network=nosuch"),
+        ("local", "reset"),
+    ):
+        done = person.in_a_script(*words, typed="y\ny\n")
+        assert done.returncode == 2, done.stderr
+        assert "--yes" in done.stderr
+    asked = person.in_a_script("deploy", typed="name\n")
+    assert asked.returncode == 2
+    assert "-f FILE" in asked.stderr
+
+
+def slow(person: Person, name: str) -> str:
+    file = person.directory / f"{name}.json"
+    file.write_text(json.dumps(manifest(name, start_seconds="600")))
+    return str(file)
+
+
+def test_ctrl_c_while_watching_is_a_detach(person: Person) -> None:
+    terminal = person.at_a_terminal("deploy", "-f", slow(person, "slow"))
+    terminal.sees("PHASE")
+    terminal.sees("Updating")
+    terminal.types(CTRL_C)
+    terminal.sees("Detached.")
+
+    assert terminal.ends() == 0
+    assert b"Traceback" not in terminal.everything
+    assert person.in_a_script("status", "slow").returncode == 0
+    history = person.in_a_script("rollout", "history", "slow", "-o", "json")
+    assert [each["changes"] for each in json.loads(history.stdout)] == ["created"]
+
+
+def test_ctrl_c_at_a_question_is_an_interruption(person: Person) -> None:
+    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
+    terminal = person.at_a_terminal("destroy", "kept")
+    terminal.sees("[y/N] ")
+    terminal.types(CTRL_C)
+
+    assert terminal.ends() == 130
+    assert b"Traceback" not in terminal.everything
+
+
+def test_what_is_piped_has_no_escape_codes_and_no_color_is_honoured(person: Person) -> None:
+    piped = person.in_a_script("deploy", "piped", "--image=a:1", "--city=DFW")
+    assert piped.returncode == 0
+    assert "\x1b" not in piped.stdout + piped.stderr
+    assert "\x1b" not in person.in_a_script("instances").stdout
+
+    coloured = person.at_a_terminal("instances")
+    assert coloured.ends() == 0
+    assert b"\x1b[32m" in coloured.everything
+    plain = person.at_a_terminal("instances", NO_COLOR="1")
+    assert plain.ends() == 0
+    assert b"\x1b[3" not in plain.everything
+
+
+def test_reset_asks_and_then_forgets(tmp_path: Path) -> None:
+    somebody = Person(tmp_path)
+    assert somebody.in_a_script("local", "up", "--detach", "--cities", "DFW").returncode == 0
+    somebody.in_a_script("deploy", "api", "--image=a:1", "--city=DFW", "--no-wait")
+
+    no = somebody.at_a_terminal("local", "reset")
+    no.answers("Reset the local platform? [y/N] ", "")
+    assert no.ends() == 9
+    assert somebody.in_a_script("status", "api").returncode == 0
+
+    (tmp_path / "state" / "mine.txt").write_text("not the platform's")
+    yes = somebody.at_a_terminal("local", "reset")
+    yes.answers("Reset the local platform? [y/N] ", "y")
+    assert yes.ends() == 0
+    left = {path.name for path in (tmp_path / "state").iterdir()}
+    assert left == {"lock", "mine.txt"}
+
+    try:
+        assert somebody.in_a_script("local", "up", "--detach").returncode == 0
+        assert somebody.in_a_script("workloads", "-o", "name").stdout == ""
+    finally:
+        somebody.in_a_script("local", "down")

@@ -1,0 +1,351 @@
+"""The command line and the local platform in careless hands: real processes and a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from datum_compute.assembly.local.state import StateDirectory
+
+pytestmark = [pytest.mark.long, pytest.mark.realtime]
+
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+DOCUMENT = """\
+apiVersion: compute.datumapis.com/v1alpha
+kind: Workload
+metadata: {name: NAME}
+spec:
+  template:
+    spec:
+      runtime:
+        resources: {instanceType: datumcloud/d1-standard-2}
+        sandbox: {containers: [{name: app, image: acme/x:1}]}
+      networkInterfaces: [{network: {name: default}}]
+  placements: [{name: default, cityCodes: [CITY], scaleSettings: {minReplicas: 1}}]
+---
+"""
+
+
+class Desk:
+    """A state directory, with and without a terminal."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state = StateDirectory(directory / "a state")
+        self._environment = {"HOME": str(directory), "PATH": os.defpath}
+
+    def command(self, *words: str) -> list[str]:
+        program = [sys.executable, "-m", "datum_compute.cli"]
+        return [*program, *words, "--data-dir", str(self.state.path)]
+
+    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*words),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=self._environment,
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    def starts(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*words), stderr=subprocess.PIPE, text=True, env=self._environment
+        )
+
+    def at_a_terminal(self, *words: str, answers: Mapping[str, bytes]) -> tuple[int, str]:
+        """Run with a terminal; when one of the texts shows, its answer is typed, in order."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            command = self.command(*words)
+            os.execve(command[0], command, self._environment)
+        text, left = "", dict(answers)
+        while select.select([terminal], [], [], 60)[0]:
+            try:
+                text += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:  # how Linux says that the last program has left a terminal
+                break
+            while left and (prompt := next(iter(left))) in text:
+                os.write(terminal, left.pop(prompt))
+        else:
+            os.kill(pid, signal.SIGKILL)
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    somebody = Desk(tmp_path)
+    try:
+        yield somebody
+    finally:
+        pid = somebody.state.holder()
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+
+
+def ended(pid: int) -> bool:
+    """Wait until a process that is not our child is gone."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watched], [], [], 10)[0])
+    finally:
+        os.close(watched)
+
+
+def test_ctrl_c_and_refusals_of_a_running_platform(desk: Desk) -> None:
+    desk.types("local", "up", "--detach", "--cities", "DFW")
+    waits = ("deploy", "big", "--image=a", "--city=DFW", "--min=300")
+
+    code, text = desk.at_a_terminal(*waits, answers={"PLACEMENT": CTRL_C})
+    assert (code, "Detached." in text) == (0, True), text
+    code, text = desk.at_a_terminal(*waits, answers={"PLACEMENT": CTRL_C})
+    assert code == 130, "nothing was written, so there is nothing to detach from"
+
+    for answer, expected in ((CTRL_C, 130), (CTRL_D, 9), (b"\n", 9)):
+        code, text = desk.at_a_terminal("destroy", "big", answers={"[y/N]": answer})
+        assert code == expected, text
+    assert desk.types("destroy", "big").returncode == 2
+    code, text = desk.at_a_terminal("destroy", "big", answers={"[y/N]": b"y\n", "Removing": CTRL_C})
+    assert (code, "Detached." in text) == (0, True), text
+    assert desk.types("destroy", "big", "--yes").returncode in (0, 5)
+
+
+def test_a_file_is_deployed_whole_or_not_begun(desk: Desk) -> None:
+    desk.types("local", "up", "--detach", "--cities", "DFW")
+    file = desk.directory / "two.yaml"
+    good = DOCUMENT.replace("NAME", "good").replace("CITY", "DFW")
+    bad_city = DOCUMENT.replace("NAME", "bad").replace("CITY", "ZZZ")
+    bad_field = DOCUMENT.replace("NAME", "bad").replace("CITY", "DFW").replace("image:", "imge:")
+
+    for bad, code in ((bad_city, 7), (bad_field, 2)):
+        file.write_text(good + bad)
+        done = desk.types("deploy", "-f", str(file), "--no-wait")
+        assert done.returncode == code
+        assert "datumapis.com" not in done.stderr
+        assert desk.types("status", "good").returncode == 5
+
+    file.write_text(good + DOCUMENT.replace("NAME", "also").replace("CITY", "DFW"))
+    done = desk.types("deploy", "-f", str(file), "-o", "json")
+    assert [(v["name"], v["action"]) for v in json.loads(done.stdout)] == [
+        ("good", "created"),
+        ("also", "created"),
+    ]
+    done = desk.types("scale", "good", "--min=2", "-o", "json")
+    scaled = json.loads(done.stdout)
+    assert (scaled["action"], len(scaled["instances"])) == ("scaled", 2)
+    assert desk.types("destroy", "also", "--yes", "-o", "name").stdout == "workload/also\n"
+
+
+def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(desk: Desk) -> None:
+    desk.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=5")
+    waiting = desk.starts("deploy", "big", "--image=a", "--city=DFW", "--min=6")
+    assert waiting.stderr is not None
+    line = next(line for line in waiting.stderr if "PLACEMENT" in line)
+
+    pid = desk.state.holder()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert ended(pid)
+    assert desk.types("local", "up", "--detach").returncode == 0
+    line = next(line for line in waiting.stderr if "Blocked" in line)
+    assert "requested 1, available 0" in line
+
+    assert desk.types("local", "down").returncode == 0
+    rest = waiting.stderr.read()
+    assert waiting.wait(60) == 1
+    assert 'went away while "big" was watched' in rest
+    assert "Traceback" not in rest
+    waiting.stderr.close()
+
+
+def test_simultaneous_starts_share_one_platform(desk: Desk) -> None:
+    both = [desk.starts("local", "up", "--detach", "--cities", "DFW") for _ in range(3)]
+
+    said = [each.communicate(timeout=60)[1] for each in both]
+
+    assert [each.returncode for each in both] == [0, 0, 0], said
+    assert sum("Ready in" in text for text in said) == 1
+    assert sum("already running" in text for text in said) == 2
+    assert desk.types("local", "up", "--detach", "--cities", "LHR").returncode == 2
+    assert desk.types("local", "down").returncode == 0
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_behind(desk: Desk) -> None:
+    code, text = desk.at_a_terminal("local", "up", "--detach", answers={"project": CTRL_C})
+
+    assert (code, "Interrupted." in text) == (130, True), text
+    assert not desk.state.is_held()
+
+
+def test_ctrl_c_ends_a_platform_in_the_foreground_without_a_flood_of_lines(desk: Desk) -> None:
+    code, text = desk.at_a_terminal(
+        "local", "up", "--cities", "DFW", answers={"get instances": CTRL_C}
+    )
+
+    assert code == 0
+    assert text.partition("get instances")[2].split() in (["^C", "Stopped."], ["^CStopped."])
+    assert not desk.state.is_held()
+
+
+def test_an_impatient_second_ctrl_c_does_no_harm(desk: Desk) -> None:
+    code, _ = desk.at_a_terminal(
+        *("local", "up", "--cities", "DFW"), answers={"get instances": CTRL_C, "^C": CTRL_C}
+    )
+
+    assert code in (0, 130), "it was either quick enough by itself, or made to be"
+    assert not desk.state.is_held()
+    assert desk.types("local", "up", "--detach").returncode == 0
+
+
+def test_a_platform_that_is_only_starting_can_be_stopped(desk: Desk) -> None:
+    starting = desk.starts("local", "up", "--cities", "DFW")
+    assert starting.stderr is not None
+    next(line for line in starting.stderr if "cluster engaged" in line)
+
+    assert "is stopped" in desk.types("local", "down").stderr
+    assert "Stopped." in starting.stderr.read()
+    assert starting.wait(10) == 0
+    starting.stderr.close()
+
+
+def test_open_watches_do_not_hold_a_platform_up(desk: Desk) -> None:
+    desk.types("local", "up", "--detach", "--cities", "DFW")
+    kubeconfig = desk.types("local", "kubeconfig").stdout
+    running = desk.state.running()
+    assert running is not None
+    watch = "/api/v1/namespaces?watch=true"
+    program = (
+        "import ssl, sys, urllib.request as u\n"
+        "r = u.Request(sys.argv[1], headers={'Authorization': 'Bearer ' + sys.argv[2]})\n"
+        "a = u.urlopen(r, context=ssl.create_default_context(cafile=sys.argv[3]))\n"
+        "[print('event', flush=True) for _ in a]\n"
+    )
+    assert "datum-project-demo" in kubeconfig
+    watcher = subprocess.Popen(
+        [
+            *(sys.executable, "-c", program, running.address + watch),
+            *(desk.state.token() or "", str(desk.state.certificate_authority)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert watcher.stdout is not None
+    assert watcher.stdout.readline() == "event\n"
+
+    assert desk.types("local", "down").returncode == 0
+
+    watcher.stdout.read()
+    watcher.wait(10)
+    watcher.stdout.close()
+    assert ended(running.pid)
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out(desk: Desk) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+
+        for how in (("--detach",), ()):
+            done = desk.types("local", "up", "--cities", "DFW", "--port", port, *how)
+            assert done.returncode == 1
+            assert f"port {port} is taken by another process" in done.stderr
+            assert "local up --port N" in done.stderr
+    assert not desk.state.is_held()
+
+
+def test_a_directory_that_cannot_be_used_is_named(desk: Desk) -> None:
+    desk.state.path.write_text("a file")
+    for words in (("local", "up"), ("local", "up", "--detach"), ("local", "down"), ("instances",)):
+        done = desk.types(*words)
+        assert done.returncode in (1, 2)
+        assert "Not a directory" in done.stderr
+
+    desk.state.path.unlink()
+    desk.state.create()
+    (desk.state.path / "settings.json").write_text('{"cities": 5}')
+    done = desk.types("local", "up", "--detach")
+    assert (done.returncode, "settings.json is damaged" in done.stderr) == (1, True)
+
+    (desk.state.path / "settings.json").unlink()
+    desk.state.database.write_text("no database at all")
+    done = desk.types("local", "up", "--detach")
+    assert (done.returncode, "not a database" in done.stderr) == (1, True)
+
+
+def test_suggested_commands_work_as_printed(desk: Desk) -> None:
+    up = desk.types("local", "up", "--detach", "--cities", "AMS")
+    suggested = up.stderr.partition("Try:")[2].splitlines()[0].strip()
+
+    assert "--city=AMS" in suggested
+    done = subprocess.run(
+        ["bash", "-c", suggested],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"HOME": str(desk.directory), "PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
+    )
+    assert done.returncode == 0, done.stderr
+    lock = os.open(desk.state.path / "lock", os.O_RDWR)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(lock)
+
+
+def test_common_mistakes_are_answered_with_the_right_command(desk: Desk) -> None:
+    up = desk.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=2")
+    assert up.returncode == 0, up.stderr
+    address = json.loads(desk.types("local", "status", "-o", "json").stdout)["address"]
+    authority = str(desk.state.certificate_authority)
+    there = ("--server", address, "--project", "demo", "--certificate-authority", authority)
+    deploy = ("deploy", "web", "--image=acme/web:1")
+    for words, code, says in (
+        ((*deploy, "--city=DWF"), 7, "choose from DFW"),
+        ((*deploy, "--cty=DFW"), 2, 'unknown flag "--cty"; did you mean --city?'),
+        ((*deploy, "--city=DFW", "--project", "dmeo"), 5, 'project "dmeo" not found'),
+        (("workloads", *there, "--token", "expired"), 1, "the credential was refused"),
+        ((*deploy, "--city=DFW", "--min=3", "--timeout=2s"), 4, "quota exceeded"),
+        (("status", "wbe"), 5, 'workload "wbe" not found in project demo'),
+    ):
+        done = desk.types(*words)
+        assert (done.returncode, says in done.stderr) == (code, True), (words, done.stderr)
+        assert "Try:  " in done.stderr, words
+
+
+def test_a_platform_that_was_killed_is_started_again_as_it_was(desk: Desk) -> None:
+    desk.types("local", "up", "--detach", "--cities", "DFW")
+    desk.types("deploy", "web", "--image=acme/web:1", "--city=DFW")
+    before = json.loads(desk.types("local", "status", "-o", "json").stdout)
+    watched = os.pidfd_open(before["pid"])
+    os.kill(before["pid"], signal.SIGKILL)
+    assert select.select([watched], [], [], 30)[0], "it is gone"
+    os.close(watched)
+
+    lost = desk.types("workloads")
+    assert (lost.returncode, "local up --detach" in lost.stderr) == (1, True), lost.stderr
+    again = desk.types("local", "up", "--detach")
+
+    assert again.returncode == 0, again.stderr
+    after = json.loads(desk.types("local", "status", "-o", "json").stdout)
+    assert (after["address"], after["cities"]) == (before["address"], ["DFW"])
+    assert json.loads(desk.types("status", "web", "-o", "json").stdout)["health"] == "Available"

@@ -1,0 +1,140 @@
+"""Each reconcile, given each earlier view of the world: nothing is made twice, and nothing is
+deleted that the present wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.fleets.static import StaticFleet
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import Result
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing import loop
+from datum_compute.testing.cache_history import CacheHistory, DryRunClient, StaleFleet
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.simulation import toy_controller
+from tests.support.simulation.toy_controller import COPIES, ORDERS, ToyBehaviour, ToyReconciler
+from tests.support.simulation.toy_run import NAMES, PROJECT, ToyRun, ToyUser, toy_crds
+
+LAGS = 32
+STEPS = 20
+
+
+class TimeTraveller:
+    """Runs each reconcile of the present in every past first, where it has no effect."""
+
+    def __init__(
+        self, embedded: EmbeddedServer, env: SimulatedEnvironment, habits: ToyBehaviour
+    ) -> None:
+        self.env = env
+        self.habits = habits
+        self.orders, self.copies = embedded.client(PROJECT), embedded.client("hub")
+        self.past = CacheHistory()
+        self.judged: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    async def look_back(self, request: Request) -> None:
+        now = len(self.past.events)
+        oldest = now - min(LAGS, now)
+        orders, copies = self._view("demo", now), self._view("hub", now)
+        old_orders, old_copies = self._view("demo", oldest), self._view("hub", oldest)
+        for happened in self.past.events[oldest:now]:
+            # Both planes may be behind, or one of them alone.
+            await self._reconcile(request, old_orders, old_copies)
+            await self._reconcile(request, old_orders, copies)
+            await self._reconcile(request, orders, old_copies)
+            old_orders.see(happened)
+            old_copies.see(happened)
+
+    def _view(self, name: str, seen: int) -> StaleFleet:
+        client = self.orders if name == "demo" else self.copies
+        return self.past.view(name, seen, DryRunClient(client, self._judge), self.env)
+
+    async def _reconcile(self, request: Request, projects: StaleFleet, hub: StaleFleet) -> None:
+        self.judged["reconciles"] += 1
+        try:
+            await ToyReconciler(projects, hub, self.habits).reconcile(request)
+        except (errors.Conflict, errors.NotFound):
+            self.judged["refused"] += 1  # the server saw that the view was old
+        except Exception as error:  # noqa: BLE001  # the controller would only log it
+            self.wrong.append(f"{request}: {error!r}")
+
+    async def _judge(self, verb: str, obj: Object) -> None:
+        self.judged[verb] += 1
+        try:
+            await self.orders.get(ORDERS, obj.name, obj.namespace)
+        except errors.NotFound:
+            wanted = False
+        else:
+            wanted = True
+        if wanted != (verb == "create"):
+            self.wrong.append(f"{verb} of {obj!r}, which the present does not want")
+        copies = (await self.copies.list(COPIES)).items
+        if verb == "create" and any(copy.name == obj.name for copy in copies):
+            self.wrong.append(f"{obj!r} was made twice")
+
+
+def travel(seed: int, habits: ToyBehaviour = toy_controller.CORRECT) -> TimeTraveller:
+    return loop.run(_travel(seed, habits), seed=seed)
+
+
+async def _travel(seed: int, habits: ToyBehaviour) -> TimeTraveller:
+    env = SimulatedEnvironment(seed)
+    async with embedded_server(env, crds_for=toy_crds, cells=()) as embedded:
+        traveller = TimeTraveller(embedded, env, habits)
+        projects = StaticFleet("projects", {"demo": embedded.client(PROJECT)}, env)
+        hub = StaticFleet("hub", {"hub": embedded.client("hub")}, env)
+        projects.listen(lambda cluster: traveller.past.follow(cluster, ORDERS), _nothing)
+        hub.listen(lambda cluster: traveller.past.follow(cluster, COPIES), _nothing)
+        present = ToyReconciler(projects, hub, toy_controller.CORRECT)
+
+        async def reconcile(request: Request) -> Result:
+            await traveller.look_back(request)
+            return await present.reconcile(request)
+
+        manager = Manager("travelling", env)
+        manager.add(
+            Controller(
+                "copier", projects, reconcile, watches=toy_controller.watches(projects, hub)
+            ),
+            toy_controller.worker(hub),
+        )
+        async with TaskGroup("world") as tasks:
+            running = tasks.start(manager.run(), name="manager")
+            await manager.wait_ready()
+            user, chance = ToyUser(ToyRun(seed), embedded.client(PROJECT)), env.random("day")
+            for _ in range(STEPS):
+                await user.act(chance.random(), chance.choice(NAMES))
+                await asyncio.sleep(chance.choice((0.1, 0.1, 1.0, 31.0)))
+            await tasks.stop(running)
+    return traveller
+
+
+def _nothing(_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 11))]
+)
+def test_no_stale_view_causes_a_wrong_write(seed: int) -> None:
+    traveller = travel(seed)
+
+    assert traveller.wrong == []
+    assert traveller.judged["reconciles"] > 1000
+    # It was not harmless for doing nothing.
+    assert min(traveller.judged[each] for each in ("create", "delete", "refused")) > 0
+
+
+def test_a_controller_that_trusts_its_cache_is_caught() -> None:
+    wrong = travel(1, ToyBehaviour(trusts_cache=True)).wrong
+
+    assert any(text.startswith("create of") for text in wrong)
+    assert any(text.startswith("delete of") for text in wrong)

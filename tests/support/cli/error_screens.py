@@ -1,0 +1,527 @@
+"""Every error of the command line, as a person is shown it.
+
+Each is brought about by a command, with or without a platform; the file ``cli-errors.txt``
+has the command, the exit code, the code for programs and the words, in the order of the
+source. After a change that is meant::
+
+    python -m tests.support.cli.error_screens
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.core import CONFIG_MAPS
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
+from datum_compute.cli.context import Destination, Reach, Streams
+from datum_compute.cli.history.config_map import NAME_PREFIX
+from datum_compute.cli.main import main
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.client.reader import Reader
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.env import Environment
+from datum_compute.testing.environment import SimulatedEnvironment
+from tests.support.cli.error_sites import ErrorRecorder
+from tests.support.cli.intercepted_session import InterceptedSession, _Reach
+from tests.support.cli.read_screens import manifest
+from tests.support.cli.session import (
+    PROGRAM,
+    CliSession,
+    SessionDestination,
+    SessionReach,
+    SessionReader,
+    cli_session,
+)
+from tests.support.decisions.workloads import MACHINE
+from tests.support.paths import GOLDEN
+
+FILE = GOLDEN / "errors.txt"
+
+WHOLE = """\
+apiVersion: compute.datumapis.com/v1alpha
+kind: Workload
+metadata: {name: web}
+spec:
+  template: {spec: {networkInterfaces: [{network: {name: default}}]}}
+  placements: [{name: default, cityCodes: [DFW]}]
+"""
+
+
+class TypedInput(io.StringIO):
+    """What a person types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class TerminalOutput(io.StringIO):
+    def __init__(self, *, terminal: bool = False) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+class BrokenOutput(io.StringIO):
+    def write(self, text: str) -> int:
+        raise ZeroDivisionError("surprise")
+
+
+@dataclass
+class ErrorTranscript:
+    """What was shown, by the place that made it; the first command that shows it counts."""
+
+    directory: Path
+    entries: dict[str, str] = field(default_factory=dict)
+
+    def run(
+        self,
+        line: str,
+        env: Environment | None = None,
+        reach: Reach | None = None,
+        *,
+        stdin: str = "",
+        typed: io.StringIO | None = None,
+        stdout: io.StringIO | None = None,
+        variables: dict[str, str] | None = None,
+    ) -> None:
+        """Run a command that must fail; ``typed`` is for one that a person sits at."""
+        out, err = stdout or TerminalOutput(), TerminalOutput(terminal=typed is not None)
+        used = env or SimulatedEnvironment(
+            1, variables={"XDG_STATE_HOME": str(self.directory / "none"), **(variables or {})}
+        )
+        streams = Streams(typed or io.StringIO(stdin), out, err)
+        with ErrorRecorder() as witness:
+            code = main(shlex.split(line), used, streams, reach=reach)
+        said = err.getvalue()
+        assert code != 0, (line, said)
+        for made in witness.made:
+            if made.text not in said:
+                continue  # made, and never shown
+            kind = made.error.code if made.error else "Usage"
+            shown = said.splitlines()
+            first = next((i for i, each in enumerate(shown) if each.startswith("Error: ")), 0)
+            typed_in = line if len(line) < 200 else f"{line[:80]}…"
+            lines = [f"$ {PROGRAM} {typed_in}", f"[exit {code}, {kind}]", *shown[first:]]
+            text = "\n".join(f"  {each}".rstrip() for each in lines)
+            self.entries.setdefault(made.site, text.replace(str(self.directory), "DIR"))
+
+    def at(self, here: CliSession, line: str, **how: Any) -> None:
+        self.run(line, here.env, SessionReach(here), **how)
+
+    def between(self, somebody: InterceptedSession, line: str, **how: Any) -> None:
+        """With somebody between the command and the platform."""
+        reach = somebody._reach = _Reach(somebody.desk, somebody.answer, somebody.after)
+        self.run(line, somebody.desk.env, reach, **how)
+
+    def text(self) -> str:
+        listed = sorted(self.entries.items())
+        return "\n".join(f"{site}\n{entry}\n" for site, entry in listed)
+
+
+def without_a_platform(ledger: ErrorTranscript) -> None:
+    ledger.run("version", stdout=FullDisk())
+    ledger.run("version", stdout=BrokenOutput())
+    for line in (
+        "status",
+        "status a b",
+        "status web --outptu json",
+        "stats web",
+        "status web -o xml",
+        "status Web",
+        "workloads --health fine",
+        "rollout history web --revision first",
+        "rollout history web --limit 0",
+        "logs web --tail some",
+        "scale web --min 2 --timeout soon",
+        "scale web --min 0",
+        "deploy web --min 0",
+        "deploy web --exit-code",
+        "deploy web -f -",
+        "deploy",
+        "status web",
+        "local up --runtime magic",
+        "access request --message " + "x" * 1025,
+    ):
+        ledger.run(line)
+    _files(ledger)
+    _targets(ledger)
+    _helpers(ledger)
+
+
+def _files(ledger: ErrorTranscript) -> None:
+    bomb = "a: &a [x, x]\n" + "".join(
+        f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    for text in (
+        "a: [",
+        "a: 0b_",
+        bomb,
+        "1: x",
+        "a: .nan",
+        "[" * 200 + "]" * 200,
+        "",
+        WHOLE.replace("[DFW]", "DFW"),
+        WHOLE.replace("spec:\n", "spec:\n  plcements: []\n").replace("  placements", "  x"),
+        f"{WHOLE}---\n{WHOLE}",
+        "x" * (3 * 2**20 + 1),
+    ):
+        ledger.run("deploy -f -", stdin=text)
+    ledger.run(f"deploy -f {ledger.directory}/nothing.yaml")
+    odd = ledger.directory / "odd.yaml"
+    odd.write_bytes(b"\xff\xfe\x00")
+    ledger.run(f"deploy -f {odd}")
+
+
+def _targets(ledger: ErrorTranscript) -> None:
+    odd = ledger.directory / "odd.yaml"
+    there = "--server api.example --token t --project p"
+    for line in (
+        "status web --project No",
+        "status web --server api.example --token 'a\tb' --project p",
+        "status web --server api.example",
+        "status web --server ftp://api.example --token t --project p",
+        f"status web {there} --certificate-authority {ledger.directory}/nothing",
+        f"status web {there} --certificate-authority {odd}",
+        f"status web --kubeconfig {ledger.directory}/nothing",
+        "status web --data-dir ''",
+    ):
+        ledger.run(line)
+    ledger.run(f"status web {there}", variables={"HTTPS_PROXY": "socks5://x:1"})
+    ledger.run("status web", variables={"DATUM_API_HOST": "api.example"})
+    held = ledger.directory / "a-file"
+    held.write_text("not a directory")
+    ledger.run(f"status web --data-dir {held}")
+    ledger.run(f"local status --data-dir {held}")
+
+
+def _helpers(ledger: ErrorTranscript) -> None:
+    plugin = {"DATUM_API_HOST": "api.example", "DATUM_PROJECT": "p"}
+    ledger.run("status web", variables=plugin)
+    ledger.run(
+        "status web", variables={**plugin, "DATUM_CREDENTIALS_HELPER": "/nonexistent/datumctl"}
+    )
+    with socket.socket() as taken:  # a port at which nobody listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        ledger.run(f"status web --server http://127.0.0.1:{port} --token t --project p")
+    for site, entry in ledger.entries.items():
+        ledger.entries[site] = entry.replace(f":{port}", ":PORT")
+
+
+def beside_a_local_platform(ledger: ErrorTranscript) -> None:
+    for line in ("--cities 1", "--project No", "--port 99999", "--grant cheese=1"):
+        ledger.run(f"local up --data-dir {ledger.directory}/up {line}")
+    state = StateDirectory(ledger.directory / "state")
+    state.create()
+    where = f"--data-dir {state.path}"
+    ledger.run(f"local status {where}")
+    with _running(state):
+        ledger.run(f"local up --cities LAX {where}")
+        ledger.run(f"local cell connect LAX {where}")
+        ledger.run(f"local kubeconfig --plane moon {where}")
+    with state.hold():
+        gone = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.getpid())"],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        pid = gone.stdout.decode().strip()
+        (state.path / "lock").write_text(pid)
+        ledger.run(f"local down {where}")
+    _steady(ledger, pid, "PID")
+    somebody = _HoldsMeanwhile(state)
+    ledger.run(f"local reset {where}", typed=somebody)
+    somebody.let_go()
+    _ends_without_a_word(ledger, state)
+    _finds_its_port_taken(ledger)
+
+
+@contextmanager
+def _running(state: StateDirectory) -> Iterator[None]:
+    """As if a platform ran there."""
+    with state.hold():
+        state.store_settings(LocalSettings())
+        state.announce(RunningPlatform(1, "https://127.0.0.1:1", "demo", "2026-01-01T00:00:00"))
+        state.certificate_authority.write_bytes(b"")
+        yield
+
+
+class _HoldsMeanwhile(TypedInput):
+    """Somebody starts a platform while a person thinks about the answer."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        super().__init__("y\n")
+        self._held = state.hold()
+        self._lock = state.path / "lock"
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        self._held.__enter__()
+        self._lock.write_text("")  # it has not said who it is yet
+        return super().readline()
+
+    def let_go(self) -> None:
+        self._held.__exit__(None, None, None)
+
+
+HOLDER = """
+import fcntl, os, sys
+handle = os.open("lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(handle, fcntl.LOCK_EX)
+os.mkfifo("platform.json")
+print("held", flush=True)
+with open("platform.json", "w"):  # goes on when somebody looks whether it is ready
+    os.unlink("platform.json")
+    fcntl.flock(handle, fcntl.LOCK_UN)
+"""
+
+
+def _ends_without_a_word(ledger: ErrorTranscript, state: StateDirectory) -> None:
+    """Another process holds the directory, and lets go of it before it is ready."""
+    command = [sys.executable, "-c", HOLDER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=state.path) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        ledger.run(f"local up --data-dir {state.path}")
+
+
+def _finds_its_port_taken(ledger: ErrorTranscript) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ledger.run(f"local up --detach --data-dir {ledger.directory}/taken --port {port}")
+    _steady(ledger, str(port), "PORT")
+
+
+def _steady(ledger: ErrorTranscript, text: str, instead: str) -> None:
+    for site, entry in ledger.entries.items():
+        ledger.entries[site] = entry.replace(text, instead)
+
+
+class _Root(SessionDestination):
+    """The plane above the projects, which serves no compute."""
+
+    def reader(self) -> Reader:
+        reader = SessionReader("http://desk", cluster="root", token=self.token)
+        reader.desk = self.desk
+        return reader
+
+
+class _Elsewhere(SessionReach):
+    def find(self, env: Environment, args: Namespace) -> Destination:
+        return _Root(self.desk, "demo")
+
+
+DEPLOY = "deploy api --image=a/api:1 --city=DFW,LHR --port=http=8080"
+
+
+def on_a_platform(ledger: ErrorTranscript, here: CliSession) -> None:
+    _flags(ledger, here)
+    _names(ledger, here)
+    _prompts(ledger, here)
+    _refusals(ledger, here)
+    _histories(ledger, here)
+    _others(ledger, here)
+    _waits(ledger, here)
+
+
+def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
+    ledger.at(here, "deploy api --city=DFW")
+    ledger.at(here, "deploy api --image=a:1")
+    assert here.run(DEPLOY).code == 0
+    for flags in (
+        "--image=",
+        "--image='a b'",
+        "--city=",
+        "--instance-type=' '",
+        "--network=No",
+        "--env=A",
+        "--env='A B=1'",
+        "--label=team",
+        "--port=web-",
+        "--port=other=8080",
+        "--port=1 --port=1",
+        "--port=0",
+        "--port=Bad_=80",
+        f"--image=a:2 --no-wait --save={ledger.directory}/no/such/place",
+        "--instance-type=huge",
+        "--city=LAX",
+    ):
+        ledger.at(here, f"deploy api {flags}")
+    ledger.at(here, f"deploy {'x' * 64} --image=a:1 --city=DFW")
+    ledger.at(here, "scale api --min 2 --placement other")
+    ledger.at(here, "restart api --city LAX")
+    _unusual_workloads(here)
+    ledger.at(here, "deploy two --city=DFW")
+    ledger.at(here, "deploy vm --image=a:2")
+
+
+def _unusual_workloads(here: CliSession) -> None:
+    """One with two placements, and one of virtual machines."""
+    live = here.run("status api -o json").json["object"]["spec"]
+    first = {**live["placements"][0], "cityCodes": ["DFW"]}
+    other = {**first, "name": "other", "cityCodes": ["LHR"]}
+    two = {**MACHINE, "metadata": {"name": "two"}, "spec": {**live, "placements": [first, other]}}
+    for body in (two, MACHINE):
+        here.act(here.client().create(compute.WORKLOADS, body, "default"))
+    here.wait(5)
+
+
+def _names(ledger: ErrorTranscript, here: CliSession) -> None:
+    for line in (
+        "status nosuch",
+        "why nosuch",
+        "logs nosuch",
+        "instances describe nosuch",
+        "scale nosuch --min 1",
+        "restart nosuch",
+        "rollout status nosuch",
+        "rollout undo nosuch --yes",
+        "rollout history api --revision 9",
+        "rollout undo two --yes",
+    ):
+        ledger.at(here, line)
+    here.without_logs = True
+    ledger.at(here, "logs api")
+    here.without_logs = False
+
+
+def _prompts(ledger: ErrorTranscript, here: CliSession) -> None:
+    ledger.at(here, "destroy api")
+    ledger.at(here, "destroy api", typed=TypedInput("n\n"))
+    ledger.at(here, "deploy", typed=TypedInput(""))
+
+
+def _refusals(ledger: ErrorTranscript, here: CliSession) -> None:
+    ledger.at(here, "workloads --token nobody")
+    ledger.at(here, "workloads --project nosuch")
+    ledger.run("workloads", here.env, _Elsewhere(here))
+    ledger.at(here, "workloads -l '=='")
+    saved = ledger.directory / "api.yaml"
+    assert here.run(f"deploy api --dry-run --save={saved}").code == 0
+    good = saved.read_text(encoding="utf-8")
+    ledger.at(here, "deploy -f -", stdin=good.replace("image:", "imge:"))
+    ledger.at(here, "deploy -f -", stdin=good.replace("port: 8080", "port: 80800"))
+
+
+def _histories(ledger: ErrorTranscript, here: CliSession) -> None:
+    name = f"{NAME_PREFIX}api"
+    found = here.act(here.client().get(CONFIG_MAPS, name, "default"))
+    assert found is not None
+    entry = '{"rev":7,"timestamp":"2026-01-01T00:00:00Z","spec":null}'
+    here.act(here.client().patch(CONFIG_MAPS, name, merge({"data": {"7": entry}}), "default"))
+    ledger.at(here, "rollout undo api --to-revision 7 --yes")
+
+
+def _answer(status: int, reason: str, *, method: str) -> Callable[..., Any]:
+    body = json.dumps(
+        {
+            "kind": "Status",
+            "reason": reason,
+            "code": status,
+            "message": "not now",
+            "details": {"name": "api", "kind": "workloads"},
+        }
+    )
+
+    async def answer(request: HttpRequest, number: int) -> HttpResponse | None:
+        if request.method != method:
+            return None
+        return HttpResponse(status, {"content-type": "application/json"}, body.encode())
+
+    return answer
+
+
+def _others(ledger: ErrorTranscript, here: CliSession) -> None:
+    ledger.between(
+        InterceptedSession(here, _answer(409, "Conflict", method="PATCH")),
+        "scale api --min 3 --no-wait",
+    )
+    ledger.between(
+        InterceptedSession(here, _answer(409, "Conflict", method="DELETE")),
+        "destroy api --yes --no-wait",
+    )
+    ledger.between(
+        InterceptedSession(here, _answer(404, "NotFound", method="PATCH")),
+        "restart api --city DFW --no-wait",
+    )
+    here.broken_after = 4
+    ledger.at(here, "workloads --watch")
+    here.broken_after = None
+
+
+def _waits(ledger: ErrorTranscript, here: CliSession) -> None:
+    async def lose(request: HttpRequest, number: int) -> HttpResponse | None:
+        if number > 4:
+            raise errors.Disconnected("the line broke")
+        return None
+
+    async def vanish(request: HttpRequest, number: int) -> HttpResponse | None:
+        if number == 4:
+            await here.client().delete(compute.WORKLOADS, "two", "default")
+        return None
+
+    ledger.at(here, "scale api --min 4 --timeout 0s")
+    ledger.between(InterceptedSession(here, lose), "rollout status api")
+    assert here.run("scale two --min 3 --no-wait").code == 0
+    ledger.between(InterceptedSession(here, vanish), "rollout status two")
+    here.platform.partitions.disconnect("lhr")
+    ledger.at(here, "logs api --city LHR")
+    ledger.at(here, "destroy api --yes --timeout 5s")
+    ledger.at(here, "deploy api --image=a:9")
+
+
+def blocked(ledger: ErrorTranscript, here: CliSession) -> None:
+    """A desk with little quota, and an image that is nowhere."""
+    ledger.at(here, "deploy -f -", stdin=json.dumps(manifest("bad", fail="ImageUnavailable")))
+    ledger.at(here, "deploy big --image=a:1 --city=DFW --min 5")
+
+
+def access(ledger: ErrorTranscript, here: CliSession) -> None:
+    here.act(here.client().delete(services.SERVICE_ENTITLEMENTS, "compute"))
+    ledger.at(here, "instances")
+    ledger.at(here, "instances", typed=TypedInput("n\n"))
+    ledger.at(here, "instances", typed=TypedInput("y\n"))
+    ledger.at(here, "instances")
+    ledger.at(here, "access request --wait --timeout 5s")
+
+
+def written() -> ErrorTranscript:
+    with tempfile.TemporaryDirectory() as directory:
+        ledger = ErrorTranscript(Path(directory))
+        without_a_platform(ledger)
+        beside_a_local_platform(ledger)
+        with cli_session("DFW", "LHR") as here:
+            on_a_platform(ledger, here)
+        with cli_session("DFW", "LHR", grant={"instances": 4}) as here:
+            blocked(ledger, here)
+        with cli_session("DFW", approval_by_hand=True) as here:
+            access(ledger, here)
+        return ledger
+
+
+if __name__ == "__main__":
+    FILE.write_text(written().text(), encoding="utf-8")

@@ -1,0 +1,292 @@
+"""Somebody at a desk with a whole local platform, on virtual time and without a socket.
+
+Commands run as they are; only the ways to the platform are short: the reader and the client
+hand their requests to the embedded server in process, and what waits waits on the virtual
+loop. So every screen is the same in every run, and an hour at the desk takes no time.
+
+A transcript is what the person sees: the commands, what they print, and with ▌ before it
+what goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import shlex
+from argparse import Namespace
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import yaml
+
+from datum_compute.apiserver.request import routes
+from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.cli.context import Destination, Reach, Streams
+from datum_compute.cli.main import main
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.client.protocol import Client
+from datum_compute.client.reader import Reader
+from datum_compute.client.transport import HttpRequest
+from datum_compute.env import Environment
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.loop import VirtualLoop
+
+T = TypeVar("T")
+
+TOKEN = "at-the-desk"
+PROGRAM = "datumctl-compute"
+
+
+class SessionEnvironment(SimulatedEnvironment):
+    """Its clock goes on between commands, when no loop runs."""
+
+    loop: VirtualLoop
+
+    def now(self) -> Any:
+        from datetime import timedelta
+
+        return self.start + timedelta(seconds=self.loop.time())
+
+
+class SessionReader(Reader):
+    """Reads from the embedded server by running the loop until it has answered."""
+
+    desk: CliSession
+
+    def _send(self, url: str, headers: dict[str, str], what: str) -> tuple[int, str, bytes]:
+        self.desk.fail_if_broken(what)
+        parts = urlsplit(url)
+        path = unquote(parts.path)
+        if self.desk.without_logs and path.endswith("/log"):
+            return 404, "", b"404 page not found\n"
+        canned = self.desk.logs.get(path.rpartition("/instances/")[2])
+        if canned is not None:
+            self.desk.log_queries.append(dict(parse_qsl(parts.query)))
+            return 200, "", canned.encode()
+        request = HttpRequest(
+            "GET",
+            path,
+            tuple(parse_qsl(parts.query, keep_blank_values=True)),
+            {key.lower(): value for key, value in headers.items()},
+        )
+        response = self.desk.loop.run_until_complete(self.desk.platform.server.handle(request))
+        return response.status, response.headers.get("retry-after", ""), response.body
+
+
+@dataclass
+class SessionDestination:
+    desk: CliSession
+    project: str
+    token: str = TOKEN
+
+    def reader(self) -> Reader:
+        reader = SessionReader(
+            "http://desk",
+            cluster=self.project,
+            prefix=routes.plane_prefix(f"project/{self.project}"),
+            token=self.token,
+        )
+        reader.desk = self.desk
+        return reader
+
+    def root(self) -> Reader:
+        reader = SessionReader("http://desk", cluster="root", token=self.token)
+        reader.desk = self.desk
+        return reader
+
+    def client(self) -> ApiClient:
+        return ApiClient(
+            InProcessTransport(self.desk.platform.server.handle),
+            cluster=self.project,
+            prefix=routes.plane_prefix(f"project/{self.project}"),
+            token=self.token,
+            user_agent=PROGRAM,
+            field_manager=PROGRAM,
+            field_validation="Strict",
+        )
+
+
+@dataclass
+class SessionReach(Reach):
+    desk: CliSession
+
+    def find(self, env: Environment, args: Namespace) -> Destination:
+        project = args.project or self.desk.platform.settings.project
+        return SessionDestination(self.desk, project, args.token or TOKEN)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.desk.loop.run_until_complete(work)
+
+
+class _Paper(io.StringIO):
+    """One of two streams that end up in the same transcript, line by line."""
+
+    def __init__(self, transcript: list[tuple[str, str]], mark: str) -> None:
+        super().__init__()
+        self._transcript = transcript
+        self._mark = mark
+
+    def write(self, text: str) -> int:
+        self._transcript.append((self._mark, text))
+        return super().write(text)
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    code: int
+    out: str
+    err: str
+    transcript: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class CliSession:
+    loop: VirtualLoop
+    env: SessionEnvironment
+    platform: LocalPlatform
+    logs: dict[str, str] = field(default_factory=dict)
+    """What instances print instead of what the platform says: ``NAME/log`` -> lines."""
+    without_logs: bool = False
+    """As if the platform served none."""
+    log_queries: list[dict[str, str]] = field(default_factory=list)
+
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    """What happens by itself while a command runs."""
+
+    broken_after: int | None = None
+    """After so many plain reads the platform does not answer them any more."""
+
+    def fail_if_broken(self, what: str) -> None:
+        if self.broken_after is not None:
+            self.broken_after -= 1
+            if self.broken_after < 0:
+                raise errors.Disconnected(f"{what}: http://desk: gone")
+
+    def run(self, line: str, stdin: str = "") -> CommandResult:
+        """Type a command as a shell would take it, without the program's name."""
+        written: list[tuple[str, str]] = []
+        out, err = _Paper(written, ""), _Paper(written, "▌")
+        argv = shlex.split(line)
+        streams = Streams(io.StringIO(stdin), out, err)
+        code = main(argv, self.env, streams, reach=SessionReach(self))
+        shown = _transcript(line, written, code)
+        return CommandResult(code, out.getvalue(), err.getvalue(), shown)
+
+    def client(self, plane: str = "project/demo") -> Client:
+        return self.platform.client(plane, ADMIN)
+
+    def act(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def wait(self, seconds: float) -> None:
+        self.act(asyncio.sleep(seconds))
+
+    def wait_until(self, moment: float) -> None:
+        """Until the clock shows so many seconds since the desk was set up."""
+        assert moment >= self.loop.time(), f"it is {self.loop.time():.1f} already"
+        self.wait(moment - self.loop.time())
+
+
+@contextmanager
+def cli_session(
+    *cities: str,
+    grant: dict[str, int] | None = None,
+    variables: dict[str, str] | None = None,
+    **settings_: Any,
+) -> Iterator[CliSession]:
+    """``settings_`` are further settings of the platform."""
+    loop = VirtualLoop(0)
+    env = SessionEnvironment(1, variables=variables)
+    env.loop = loop
+    settings = LocalSettings(cities=cities or ("DFW", "LHR"))
+    if grant is not None:
+        settings = LocalSettings(cities=settings.cities, grant={**settings.grant, **grant})
+    settings = replace(settings, **settings_)
+    platform = LocalPlatform(env, ":memory:", settings)
+    ready, leave = loop.create_future(), asyncio.Event()
+
+    async def live() -> None:
+        async with platform.run(admin_token=TOKEN):
+            ready.set_result(None)
+            await leave.wait()
+
+    living = loop.create_task(live(), name="platform")
+    try:
+        loop.run_until_complete(asyncio.wait([ready, living], return_when="FIRST_COMPLETED"))
+        if living.done():
+            living.result()
+        yield CliSession(loop, env, platform)
+    finally:
+        leave.set()
+        if not living.done():
+            loop.run_until_complete(living)
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _transcript(line: str, written: list[tuple[str, str]], code: int) -> str:
+    lines = [f"$ {PROGRAM} {line}"]
+    pending: dict[str, str] = {"": "", "▌": ""}
+    for mark, text in written:
+        pending[mark] += text
+        *whole, pending[mark] = pending[mark].split("\n")
+        lines += [(mark + each).rstrip() for each in whole]
+    lines += [mark + rest for mark, rest in pending.items() if rest]
+    if code:
+        lines.append(f"[exit {code}]")
+    return "\n".join(lines) + "\n"
+
+
+def shorten_transcript(said: CommandResult, line: str) -> str:
+    """The transcript of a command for programs, its raw objects replaced by their names.
+
+    What is in an object is the API's; a screen only promises that it is there."""
+    words = shlex.split(line)
+    wanted = words[words.index("-o") + 1] if "-o" in words else "table"
+    if wanted not in ("json", "yaml") or not said.out:
+        return said.transcript
+    value = _without_objects(json.loads(said.out) if wanted == "json" else yaml.safe_load(said.out))
+    if wanted == "json":
+        assert said.out == json.dumps(json.loads(said.out), indent=2) + "\n"
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+    else:
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()
+    talk = [f"▌{each}".rstrip() for each in said.err.splitlines()]
+    end = [f"[exit {said.code}]"] if said.code else []
+    return "\n".join([f"$ {PROGRAM} {line}", *talk, _steady(text), *end]) + "\n"
+
+
+def _without_objects(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_objects(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            key: _named(each) if key == "object" else _without_objects(each)
+            for key, each in value.items()
+        }
+    return value
+
+
+def _named(obj: Any) -> str:
+    if "metadata" not in obj:
+        return f"<{obj['name']}>"
+    return f"<{obj['kind']} {obj['metadata']['name']}>"
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+
+
+def _steady(text: str) -> str:
+    return _TIME.sub("<time>", text)

@@ -1,0 +1,206 @@
+"""What people see of commands that write, scene by scene.
+
+:mod:`tests.support.cli.read_screens` has those that read. After a change that is meant::
+
+    python -m tests.support.cli.write_screens
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.client.protocol import merge
+from tests.support.cli.read_screens import DEPLOY, IMAGE, in_every_format, manifest, run_commands
+from tests.support.cli.session import CliSession, cli_session
+from tests.support.paths import GOLDEN
+
+FILES = GOLDEN / "write_screens"
+
+NEWER = "registry.example/acme/api:1.5.0"
+
+
+@dataclass(frozen=True)
+class WriteScene:
+    """A scene, and the desk it needs."""
+
+    play: Callable[[CliSession], Iterator[str]]
+    settings: tuple[tuple[str, Any], ...] = ()
+    grant: tuple[tuple[str, int], ...] = ()
+
+    def transcript(self) -> str:
+        with cli_session(
+            "DFW", "LHR", grant=dict(self.grant) or None, **dict(self.settings)
+        ) as here:
+            return "\n".join(self.play(here))
+
+
+def history(here: CliSession) -> Iterator[str]:
+    here.wait_until(10)
+    yield from run_commands(here, f"{DEPLOY} --message 'the first one'", "rollout history api")
+    here.wait_until(100)
+    yield from run_commands(
+        here, f"deploy api --image={NEWER} --env=LOG_LEVEL=debug", "scale api --min 3"
+    )
+    here.wait_until(200)
+    placement = {
+        "name": "default",
+        "cityCodes": ["DFW"],
+        "scaleSettings": {"minReplicas": 1},
+    }
+    patch = merge({"spec": {"placements": [placement]}})
+    here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
+    here.wait_until(260)
+    yield from run_commands(here, "rollout history api", "restart api --message 'it is slow'")
+    here.wait_until(330)
+    yield from run_commands(here, "rollout restart api --city DFW", "restart api --city LHR")
+    yield from in_every_format(here, "rollout history api")
+    yield from in_every_format(here, "rollout history api --revision 2")
+    yield from run_commands(
+        here,
+        "rollout history api --revision 1",
+        "rollout history api --limit 2",
+        "rollout history api --revision 9",
+        "rollout history api --revision first",
+        "rollout history api --limit 0",
+        "rollout history nosuch",
+    )
+
+
+def undo(here: CliSession) -> Iterator[str]:
+    here.wait_until(10)
+    yield from run_commands(here, DEPLOY, "rollout undo api --yes")
+    here.wait_until(20)
+    yield from run_commands(
+        here, f"deploy api --image={NEWER}", "rollout undo api", "rollout undo api --yes"
+    )
+    here.wait_until(60)
+    yield from run_commands(
+        here,
+        "rollout history api",
+        "rollout undo api --to-revision 3 --yes",
+        "rollout undo api --to-revision 2 --yes --message 'it was not that'",
+        "status api",
+        "rollout undo api --to-revision 9 --yes",
+        "rollout undo nosuch --yes",
+    )
+    for wanted in ("json", "yaml", "name"):
+        yield from run_commands(here, f"rollout undo api --yes -o {wanted}")
+    yield from run_commands(here, "rollout undo api --yes --no-wait")
+
+
+def access(here: CliSession) -> Iterator[str]:
+    here.wait_until(10)
+    yield from in_every_format(here, "access")
+    here.act(here.client().delete(services.SERVICE_ENTITLEMENTS, "compute"))
+    yield from run_commands(
+        here,
+        "access",
+        "instances",
+        "instances -o json",
+        "access request --message 'for the shop'",
+        "instances",
+        "instances -o json",
+    )
+    here.wait_until(60)
+    yield from run_commands(here, "access", "access -o json", "access request")
+    yield from run_commands(here, "access request --wait --timeout 20s", "access request --wait")
+    yield from run_commands(here, "instances", "access request -o json")
+    patch = merge({"status": {"phase": "Rejected"}})
+    entitlements = services.SERVICE_ENTITLEMENTS
+    here.act(here.client().patch(entitlements, "compute", patch, subresource="status"))
+    here.wait(1)
+    yield from run_commands(here, "access", "instances", "access request")
+
+
+def deploying(here: CliSession) -> Iterator[str]:
+    here.wait_until(10)
+    image = f"--image={IMAGE}"
+    yield from run_commands(
+        here,
+        f"deploy api {image} --city=DFW --dry-run --exit-code",
+        f"deploy api {image} --city=DFW --dry-run -o json",
+        f"deploy api {image} --city=DFW --exit-code",
+        f"deploy api {image} --city=DFW --instance-type=huge",
+        f"deploy api {image} --city=XYZ --dry-run --exit-code",
+        f"deploy api {image} --city=DFW --env=A=1 --port=http=8080 --label=team=web",
+    )
+    here.wait_until(20)
+    yield from run_commands(
+        here,
+        f"deploy api {image} --dry-run --exit-code",
+        "deploy api --env=A=2 --port=9090 --command=/bin/app --arg=-v --arg=serve",
+        "deploy api --env=A- --port=http- --command=- --arg=- --label=team- --label=tier=1",
+        "deploy api --label=tier=1",
+        "deploy api --port=http-",
+        "deploy api --port=web=9090",
+        "deploy api --label=tier",
+        "deploy api --min=4 --dry-run",
+    )
+    yield from run_commands(
+        here,
+        f"deploy web {image} --city=DFW --network=private",
+        f"deploy web {image} --city=DFW --network=private --dry-run",
+        f"deploy web {image} --city=XYZ --network=private --yes",
+        f"deploy web {image} --city=DFW --network=private --yes",
+    )
+    body = manifest("web")
+    body["metadata"]["labels"] = {"team": "web"}
+    said = here.run("deploy -f - --no-wait", stdin=json.dumps(body))
+    yield said.transcript.replace("-f -", "-f workload.yaml", 1)
+
+
+def destroying(here: CliSession) -> Iterator[str]:
+    here.wait_until(10)
+    yield from run_commands(here, DEPLOY)
+    here.platform.partitions.disconnect("lhr")
+    here.wait_until(120)
+    yield from run_commands(here, "destroy api --yes --timeout 20s")
+    here.platform.partitions.connect("lhr")
+    here.wait_until(300)
+    yield from run_commands(here, "workloads")
+
+
+def formats(here: CliSession) -> Iterator[str]:
+    """What commands that write show to programs, in every format."""
+    here.wait_until(10)
+    assert here.run("deploy api --image=a/api:1 --city=DFW").code == 0
+    assert here.run("deploy api --image=a/api:2").code == 0
+    for number, wanted in enumerate(("table", "wide", "json", "yaml", "name"), 2):
+        here.wait_until(number * 100)
+        yield from run_commands(
+            here,
+            f"scale api --min {number} -o {wanted}",
+            f"restart api -o {wanted}",
+            f"rollout restart api --city DFW --no-wait -o {wanted}",
+            f"rollout undo api --to-revision {1 + number % 2} --yes -o {wanted}",
+            f"access request -o {wanted}",
+        )
+
+
+SCENES: dict[str, WriteScene] = {
+    "formats": WriteScene(formats),
+    "history": WriteScene(history),
+    "undo": WriteScene(undo),
+    "access": WriteScene(access, settings=(("activation_seconds", 120.0),)),
+    "deploying": WriteScene(deploying, grant=(("instances", 3),)),
+    "destroying": WriteScene(destroying),
+}
+
+
+def regenerate(names: Sequence[str] = ()) -> None:
+    FILES.mkdir(exist_ok=True)
+    for name, setting in SCENES.items():
+        if not names or name in names:
+            (FILES / f"{name}.txt").write_text(setting.transcript(), encoding="utf-8")
+            print(f"{name}.txt")
+
+
+if __name__ == "__main__":
+    import sys
+
+    regenerate(sys.argv[1:])

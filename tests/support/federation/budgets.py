@@ -1,0 +1,217 @@
+"""Who holds what of a project's budget, and lines on which quota is hard to hear."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
+from datum_compute.runtime.writes.patch import values
+from datum_compute.testing.expectations import eventually
+from tests.support.client.intercepted_transport import refusal
+from tests.support.controllers.planes import condition
+from tests.support.federation.stage import NAMESPACE, Stage
+from tests.support.simulation.platform import cell_planes, list_on_planes, workload
+
+CELL = "compute-cell-dfw"
+PROJECT = "project/demo"
+HOUR = 3600.0
+A_WHILE = pytest.mark.parametrize(
+    "seconds", [HOUR, pytest.param(24 * HOUR, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
+)
+
+
+def named(
+    name: str, minimum: int, *, image: str = "acme/web:1", cities: tuple[str, ...] = ("DFW",)
+) -> dict[str, Any]:
+    body = workload(image, minimum, cities)
+    body["metadata"]["name"] = name
+    return body
+
+
+async def deploy(on: Stage, *args: Any, **more: Any) -> None:
+    await on.project.create(compute.WORKLOADS, named(*args, **more), NAMESPACE)
+
+
+async def scale(on: Stage, name: str, minimum: int) -> None:
+    spec = {"spec": {"placements": named(name, minimum)["spec"]["placements"]}}
+    await on.project.patch(compute.WORKLOADS, name, merge(spec), NAMESPACE)
+
+
+async def ready(on: Stage, name: str = "", *planes: str) -> list[str]:
+    """Names of the Instances that serve, of the workloads whose names begin so."""
+    found = await list_on_planes(on, compute.INSTANCES, *(planes or ("cell/dfw",)))
+    return sorted(
+        obj.name
+        for obj in found
+        if obj.name.startswith(name) and condition(obj, "Ready") == ("True", "Available")
+    )
+
+
+async def serving(on: Stage, name: str, count: int, *, within: float = 300.0) -> None:
+    async def look() -> str:
+        found = await ready(on, name)
+        return "" if len(found) == count else f"{found} serve"
+
+    await eventually(f"{count} of {name} serve", look, within=within)
+
+
+async def claims(on: Stage) -> list[Object]:
+    return (await on.project.list(quota.RESOURCE_CLAIMS)).items
+
+
+SIZE = {"instances": 1, "vcpus": 1000, "memory": 2048}
+"""What one Instance takes."""
+
+
+async def check_claims_match_buckets(on: Stage, count: int) -> str:
+    """Whether exactly so many Instances serve and hold a claim, and every budget says so too:
+    nothing is set aside for anybody else."""
+    serve = await ready(on, "", *(f"cell/{cell}" for cell in on.settings.cells))
+    if len(serve) != count:
+        return f"{len(serve)} serve: {serve}"
+    held = sorted(each.name for each in await claims(on))
+    if held != sorted(f"instance-{name}" for name in serve):
+        return f"claims are {held}, and {serve} serve"
+    for obj in (await on.project.list(quota.ALLOWANCE_BUCKETS)).items:
+        bucket = obj.view(quota.AllowanceBucket)
+        taken = count * SIZE[bucket.spec.resource_type.rpartition("/")[2]]
+        if (bucket.status.allocated, bucket.status.claim_count) != (taken, count):
+            return f"the bucket of {bucket.spec.resource_type} says {bucket.status}"
+    return ""
+
+
+async def set_grant(on: Stage, **amounts: int) -> None:
+    """What the project may use of each, by the last part of its name."""
+    [grant] = (await on.project.list(quota.RESOURCE_GRANTS)).items
+    allowances = values(grant.spec)["allowances"]
+    for each in allowances:
+        amount = amounts.get(each["resourceType"].rpartition("/")[2])
+        if amount is not None:
+            each["buckets"] = [{"amount": amount}]
+    body = merge({"spec": {"allowances": allowances}})
+    await on.project.patch(quota.RESOURCE_GRANTS, grant.name, body, grant.namespace)
+
+
+async def conditions_shown(on: Stage, name: str) -> dict[tuple[str, str], Any]:
+    """All conditions of the Instances whose names begin so, on every plane that has them."""
+    return {
+        (plane, obj.name): values(obj.status)["conditions"]
+        for plane in (*cell_planes(on), "hub", f"project/{on.settings.project}")
+        for obj in await list_on_planes(on, compute.INSTANCES, plane)
+        if obj.name.startswith(name)
+    }
+
+
+async def gone(on: Stage, name: str) -> str:
+    try:
+        await on.project.get(compute.WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        return ""
+    return "it is there"
+
+
+# Lines.
+
+
+class BlockedWatches:
+    """No watch gets through, and those that are open break; everything else is answered."""
+
+    def __init__(self) -> None:
+        self.deaf = False
+
+    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
+        return _DeafTransport(self, transport) if process == CELL else transport
+
+
+class _DeafTransport:
+    def __init__(self, ears: BlockedWatches, inner: Transport) -> None:
+        self._ears = ears
+        self._inner = inner
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        watching = "watch" in dict(request.query)
+        if watching and self._ears.deaf:
+            raise errors.ConnectFailed("nothing is heard")
+        response = await self._inner.send(request, timeout=timeout)
+        if not watching or response.stream is None:
+            return response
+        return HttpResponse(response.status, response.headers, stream=self._stream(response.stream))
+
+    async def _stream(self, inner: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in inner:
+                if self._ears.deaf:
+                    raise errors.Disconnected("nothing is heard")
+                yield chunk
+        finally:
+            await close_stream(inner)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class RandomConflicts:
+    """A share of the writes of our managers meets a conflict."""
+
+    def __init__(self, seed: int, share: float) -> None:
+        self._chance = Random(seed)
+        self.share = share
+
+    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
+        return _StormyTransport(self, transport) if process.startswith("compute-") else transport
+
+    def strikes(self, request: HttpRequest) -> bool:
+        written = request.method in ("PATCH", "PUT", "DELETE")
+        return written and self._chance.random() < self.share
+
+
+class _StormyTransport:
+    def __init__(self, storm: RandomConflicts, inner: Transport) -> None:
+        self._storm = storm
+        self._inner = inner
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        if self._storm.strikes(request):
+            return refusal(409, "Conflict")
+        return await self._inner.send(request, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class RefusedKinds:
+    """Refuses a cell some kinds of its projects, from some moment on."""
+
+    def __init__(self, plurals: Sequence[str] = ()) -> None:
+        self.plurals = plurals
+        self.code = 0
+
+    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
+        heard = process == CELL and plane.startswith("project/")
+        return _RefusingTransport(self, transport) if heard else transport
+
+    def answer(self, request: HttpRequest) -> HttpResponse | None:
+        if not self.code or not set(self.plurals) & set(request.path.split("/")):
+            return None
+        return refusal(self.code, {403: "Forbidden", 500: "InternalError"}[self.code])
+
+
+class _RefusingTransport:
+    def __init__(self, refusing: RefusedKinds, inner: Transport) -> None:
+        self._refusing = refusing
+        self._inner = inner
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        return self._refusing.answer(request) or await self._inner.send(request, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()

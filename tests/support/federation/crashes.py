@@ -1,0 +1,368 @@
+"""Somebody who dies right after one of their writes, and what the world looks like in the end.
+
+A :class:`Scenario` is something that happened before and something a person does now. It is
+told over and over, each time from a copy of the same store, and each time with a
+:class:`Crash` at one more place. Between two writes a process changes nothing outside itself,
+so whoever dies after each of its writes has died between any two of them:
+
+*   a write is carried out and its author dies before it hears so: the effect is there and no
+    memory of it, which is the worst a crash can leave behind;
+*   a write is never sent: what the world holds then is what it held after its author's write
+    before, only later. It is told for some, with other times to come back after;
+*   all die at once with the store they share, between two commits or before one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from datum_compute.api import core
+from datum_compute.apiserver.storage.store import Store
+from datum_compute.client import errors
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+from datum_compute.testing import loop
+from datum_compute.testing.environment import START, SimulatedEnvironment
+from datum_compute.testing.loop import VirtualLoop
+from datum_compute.testing.store_template import StoreTemplate
+from tests.support.federation.stage import FEDERATED, ManagerMode, Stage, stage
+from tests.support.simulation.commit_checker import CommitChecker
+from tests.support.simulation.platform import PowerCut
+
+ScenarioStep = Callable[[Stage], Awaitable[None]]
+
+DOWN_SECONDS = 1.0
+SETTLED_AFTER = 180.0
+"""Seconds after which the undisturbed world has long come to rest."""
+
+
+async def nothing(on: Stage) -> None:
+    """Nothing happened before."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    act: ScenarioStep
+    """To be repeated by whoever does not know how far it came."""
+    before: ScenarioStep = nothing
+    instances: int = 100
+    """How many the project may have."""
+    mode: ManagerMode = FEDERATED
+    keeps_quota: bool = True
+    """False where claims or grants are taken away: what runs goes on, and may be more then."""
+
+    @property
+    def name(self) -> str:
+        return self.act.__name__
+
+
+@dataclass(frozen=True)
+class Crash:
+    write: int = 0
+    """Whoever makes it dies, 0 for nobody; counted over all processes."""
+    sent: bool = True
+    """Whether the write is carried out, unheard."""
+    again: int = 0
+    """So many writes after the first crash, whoever makes that one dies, too; 0 for nobody."""
+    down: float = DOWN_SECONDS
+    """Seconds until the dead come back."""
+
+
+UNDISTURBED = Crash()
+
+
+@dataclass
+class ProcessKiller:
+    """Counts the writes of all processes, and kills whoever makes a fatal one."""
+
+    crash: Crash
+    counts: Callable[[HttpRequest], bool] = lambda request: core.LEASES.plural not in request.path
+    """Which writes count."""
+    armed: bool = False
+    writes: int = 0
+    victims: list[str] = field(default_factory=list)
+    """Who died, of which write."""
+    writers: set[str] = field(default_factory=set)
+    """Who wrote anything."""
+    on: Stage | None = field(default=None, repr=False)
+
+    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
+        return _Watched(self, transport, process, plane)
+
+    @property
+    def present(self) -> list[str]:
+        """All processes there were."""
+        return sorted(self.on.parts) if self.on is not None else []
+
+    def is_fatal(self, process: str) -> bool:
+        """Whether one more write is."""
+        if not self.armed:
+            return False
+        self.writes += 1
+        self.writers.add(process)
+        crash = self.crash
+        return self.writes == crash.write or bool(
+            crash.again and self.writes == crash.write + crash.again
+        )
+
+    def kill(self, process: str, plane: str, request: HttpRequest) -> None:
+        assert self.on is not None
+        self.victims.append(f"{process}: {request.method} {request.path} on {plane}")
+        self.on.parts[process].process.crash(self.crash.down)
+        raise errors.Disconnected("the process is dead")
+
+
+class _Watched:
+    def __init__(self, killer: ProcessKiller, inner: Transport, process: str, plane: str) -> None:
+        self._killer = killer
+        self._inner = inner
+        self._process = process
+        self._plane = plane
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        killer, process = self._killer, self._process
+        writes = request.method != "GET" and killer.counts(request)
+        if writes and not killer.crash.sent and killer.is_fatal(process):
+            killer.kill(process, self._plane, request)
+        response = await self._inner.send(request, timeout=timeout)
+        done = writes and response.status < 300
+        if done and killer.crash.sent and killer.is_fatal(process):
+            killer.kill(process, self._plane, request)
+        return response
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+@dataclass
+class PowerCutPoint:
+    """The power, which goes at one commit for all."""
+
+    commit: int = 0
+    """0 for none."""
+    stored: bool = True
+    """Whether what is being committed is, unheard."""
+    armed: bool = False
+    commits: int = 0
+    on: Stage | None = field(default=None, repr=False)
+
+    @property
+    def point(self) -> str:
+        return "store.after-commit" if self.stored else "store.before-commit"
+
+    def passed(self) -> None:
+        if self.armed:
+            self.commits += 1
+            if self.commits == self.commit:
+                raise PowerCut
+
+    def bury(self) -> None:
+        """Free what the dead held; their coroutines complain that nobody lets them finish."""
+        assert self.on is not None
+        self.on.platform.abandon()
+        self.on = None
+        complain = sys.unraisablehook
+        sys.unraisablehook = lambda _: None
+        try:
+            gc.collect()
+        finally:
+            sys.unraisablehook = complain
+
+
+class ScenarioRunner:
+    """Tells one scenario, whole or with a crash."""
+
+    def __init__(self, scenario: Scenario, directory: Path) -> None:
+        self._scenario = scenario
+        self._directory = directory
+        self._template = StoreTemplate(directory / "before.db", self._boot)
+        self._told = 0
+        self._witness = CommitChecker()
+        self._grant = {"instances": scenario.instances}
+
+    def run(self, crash: Crash = UNDISTURBED) -> tuple[ProcessKiller, dict[str, Any]]:
+        """How it went, and everything there is in the end."""
+        path = self._copy()
+        killer = ProcessKiller(crash)
+        found = loop.run(self._tell(path, killer), seed=1)
+        path.unlink()
+        return killer, found
+
+    def written_at_rest(self, seconds: float) -> list[str]:
+        """What is written in so long a time, once the undisturbed end has come to rest."""
+        path = self._copy()
+        written = loop.run(self._rest(path, seconds), seed=1)
+        path.unlink()
+        return written
+
+    def count_commits(self) -> int:
+        path, cut = self._copy(), PowerCutPoint()
+        loop.run(self._live(path, cut, self._heir(), []), seed=1)
+        path.unlink()
+        return cut.commits
+
+    def run_with_power_cut(self, commit: int, *, stored: bool) -> dict[str, Any]:
+        """What there is in the end when the power went, and came back, with everybody."""
+        path, cut, told = self._copy(), PowerCutPoint(commit, stored), list[str]()
+        witness = self._heir()
+        assert not _lives(self._live(path, cut, witness, told)), "the power never went"
+        witness.begin()
+        cut.bury()
+        found = loop.run(self._live(path, PowerCutPoint(), witness, told, life=2), seed=2)
+        path.unlink()
+        return found
+
+    def _copy(self) -> Path:
+        self._told += 1
+        return self._template.copy_to(self._directory / f"{self._told}.db")
+
+    def _boot(self, path: Path) -> None:
+        loop.run(self._prepare(path))
+
+    async def _prepare(self, path: Path) -> None:
+        mode = self._scenario.mode
+        async with stage(path, grant=self._grant, commit_checker=self._witness, mode=mode) as on:
+            await self._scenario.before(on)
+            await asyncio.sleep(SETTLED_AFTER)
+
+    async def _tell(self, path: Path, killer: ProcessKiller) -> dict[str, Any]:
+        env = SimulatedEnvironment(7, START + timedelta(hours=1))
+        witness, scenario = self._heir(), self._scenario
+        async with stage(
+            path,
+            grant=self._grant,
+            wrap=killer.wrap,
+            env=env,
+            commit_checker=witness,
+            mode=scenario.mode,
+        ) as on:
+            killer.on = on
+            await asyncio.sleep(5)
+            killer.armed = True
+            await scenario.act(on)
+            await asyncio.sleep(SETTLED_AFTER)
+            assert witness.broken == [], f"{killer}: {witness.broken}"
+            return snapshot(on.platform.store)
+
+    async def _rest(self, path: Path, seconds: float) -> list[str]:
+        env = SimulatedEnvironment(7, START + timedelta(hours=1))
+        witness, scenario = self._heir(), self._scenario
+        async with stage(
+            path, grant=self._grant, env=env, commit_checker=witness, mode=scenario.mode
+        ) as on:
+            await scenario.act(on)
+            return await on.written_in(seconds)
+
+    async def _live(
+        self,
+        path: Path,
+        cut: PowerCutPoint,
+        witness: CommitChecker,
+        told: list[str],
+        *,
+        life: int = 1,
+    ) -> dict[str, Any]:
+        env = SimulatedEnvironment(6 + life, START + timedelta(hours=life))
+        scenario = self._scenario
+        async with stage(
+            path, grant=self._grant, env=env, commit_checker=witness, mode=scenario.mode
+        ) as on:
+            cut.on = on
+            env.on_fault(cut.point, cut.passed)  # after the witness, who sees what is stored
+            await asyncio.sleep(5)
+            cut.armed = True
+            if not told:
+                await scenario.act(on)
+                told.append(scenario.name)
+            await asyncio.sleep(SETTLED_AFTER)
+            assert witness.broken == [], f"{cut}: {witness.broken}"
+            return snapshot(on.platform.store)
+
+    def _heir(self) -> CommitChecker:
+        """One who knows all that the witness of what was before has seen."""
+        known = {
+            each.name: copy.deepcopy(getattr(self._witness, each.name))
+            for each in fields(CommitChecker)
+            if each.name not in ("_trace", "_pending", "quota_is_kept", "grants_are_kept")
+        }
+        kept = self._scenario.keeps_quota
+        return CommitChecker(**known, quota_is_kept=kept, grants_are_kept=kept)
+
+
+def _lives(living: Coroutine[Any, Any, object]) -> bool:
+    """Whether it came to its end. Otherwise nothing more runs of it: no task is cancelled and
+    no ``finally`` is reached, as after ``kill -9``."""
+    events = VirtualLoop(1)
+    try:
+        events.run_until_complete(living)
+    except PowerCut:
+        return False
+    else:
+        return True
+    finally:
+        asyncio.set_event_loop(None)
+        events.close()
+
+
+# What there is, apart from events, times, uids and revisions.
+
+_DROPPED = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "generation",
+        "observedGeneration",
+        "schedulerObservedGeneration",
+        "creationTimestamp",
+        "lastTransitionTime",
+        "lastReconciliation",
+        "managedFields",
+        "lastScheduledTime",
+    }
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
+_SKIPPED = ("events", "leases.coordination.k8s.io", "clusters.cluster.karmada.io")
+
+
+def snapshot(store: Store) -> dict[str, Any]:
+    """Every object by plane, kind and name. A uid stands for the name of what it belongs to,
+    and an address, which goes to whoever asks first, for any."""
+    found: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for plane_name, plane in sorted(store.planes.items()):
+        for resource, table in sorted(plane.tables.items()):
+            if resource in _SKIPPED:
+                continue
+            for stored in table.in_order(None):
+                key = f"{plane_name} {resource} {stored.namespace}/{stored.name}"
+                found[key] = json.loads(stored.raw)
+                names[stored.uid] = f"<uid of {resource} {stored.name}>"
+    return {key: _plain(obj, names) for key, obj in found.items()}
+
+
+def _plain(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        kept = {k: _plain(v, names) for k, v in value.items() if k not in _DROPPED}
+        if isinstance(kept.get("finalizers"), list):  # in the order in which their owners came
+            kept["finalizers"].sort()
+        return {key: each for key, each in kept.items() if each is not None}
+    if isinstance(value, list):
+        items = [_plain(each, names) for each in value]
+        typed = all(isinstance(each, dict) and "type" in each for each in items)
+        return sorted(items, key=lambda each: str(each["type"])) if typed else items
+    if isinstance(value, str):
+        value = names.get(value, value)
+        for pattern, word in ((_TIME, "<time>"), (_UID, "<uid>"), (_ADDRESS, "<address>")):
+            value = pattern.sub(word, value)
+    return value

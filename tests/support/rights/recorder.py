@@ -1,0 +1,71 @@
+"""From the calls of all scenarios to the lines of ``recorded_rights``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from datum_compute.assembly import rights
+from datum_compute.standins.milo_projects.purge import EXCLUDED_KINDS
+from datum_compute.testing import loop
+from datum_compute.testing.calls import RecordedCall
+from tests.support.rights import late_watches, single_manager
+from tests.support.rights.scenarios import SCENARIOS, RecordedScenario
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+PURGE = ("standin-projects", "project")
+"""It empties the plane of a project that goes, of every kind the plane says it serves. Which
+those are nobody knows beforehand, so its role says so of every kind, and for this only."""
+PURGE_VERBS = ("list", "delete")
+
+
+def record() -> set[RecordedCall]:
+    """Every call of every process, over all scenarios."""
+    found: set[RecordedCall] = set()
+    for scenario in (*SCENARIOS, *map(RecordedScenario, late_watches.LATE_SCENARIOS)):
+        found |= loop.run(scenario.record(), seed=1)
+    for story in (single_manager.run_everything, *late_watches.LATE_SCENARIOS_SINGLE_CLUSTER):
+        found |= loop.run(single_manager.record(story), seed=1)
+    return {by_process(call) for call in found}
+
+
+def by_process(call: RecordedCall) -> RecordedCall:
+    process = call.user
+    for each in rights.IN_CELLS:
+        if call.user.startswith(f"{each}-"):
+            process = each
+    call = replace(call, user=process)
+    return replace(call, group="*", resource="*") if is_of_purge(call) else call
+
+
+def is_of_purge(call: RecordedCall) -> bool:
+    """Whether it is a step of emptying a plane. That spares the plane's furniture, so a call
+    on it is one like any other, and stands for itself."""
+    kind = f"{call.resource}.{call.group}" if call.group else call.resource
+    return (
+        (call.user, call.plane) == PURGE
+        and call.verb in PURGE_VERBS
+        and "/" not in call.resource
+        and kind not in EXCLUDED_KINDS
+    )
+
+
+def lines(calls: Iterable[RecordedCall]) -> list[str]:
+    """As they stand in the table: a process, a plane, a resource, its verbs."""
+    verbs: dict[tuple[str, str, str], set[str]] = {}
+    for call in calls:
+        what = f"{call.group or rights.CORE}/{call.resource}"
+        verbs.setdefault((call.user, call.plane, what), set()).add(call.verb)
+    return [
+        f"{' '.join(key)} {','.join(sorted(found, key=VERBS.index))}"
+        for key, found in sorted(verbs.items())
+    ]
+
+
+def sections(table: Iterable[str]) -> str:
+    """The table as it is kept: process and plane once, then what they need there."""
+    found: dict[str, list[str]] = {}
+    for line in table:
+        process, plane, rest = line.split(" ", 2)
+        found.setdefault(f"{process} {plane}", []).append(rest)
+    return "\n\n".join("\n".join([head, *rest]) for head, rest in found.items())

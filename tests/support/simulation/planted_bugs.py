@@ -1,0 +1,106 @@
+"""Federations in which somebody makes the same mistake again and again.
+
+The mistake is made between a process and its planes: a request is changed, or answered
+without having been carried out, as if the process had a bug. Nothing of the product is
+touched, so whatever finds the mistake would find the bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
+from tests.support.simulation.swarm import SwarmFederation
+
+Bug = Callable[[str, str, HttpRequest], HttpRequest | HttpResponse]
+"""Given a process, a plane and a request: what is sent instead, or what is answered."""
+
+
+class BuggyTransport:
+    """A transport of a process that makes a mistake."""
+
+    def __init__(
+        self, inner: Transport, mistake: Callable[[HttpRequest], HttpRequest | HttpResponse]
+    ) -> None:
+        self._inner = inner
+        self._mistake = mistake
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        instead = self._mistake(request)
+        if isinstance(instead, HttpResponse):
+            return instead
+        return await self._inner.send(instead, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def planted(mistake: Bug) -> type[SwarmFederation]:
+    """Federations with this mistake in them."""
+
+    class Planted(SwarmFederation):
+        def _inner(self, handler: Handler, process: str, plane: str) -> Transport:
+            inner = super()._inner(handler, process, plane)
+            return BuggyTransport(inner, lambda request: mistake(process, plane, request))
+
+    return Planted
+
+
+def lets_go(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
+    """The federator puts no finalizer on what it federates."""
+    about = process == "compute-management" and "/workloaddeployments/" in request.path
+    if not about or request.method != "PATCH" or plane == "hub":
+        return request
+    body = msgspec.json.decode(request.body)
+    if compute.FINALIZER_FEDERATOR in body.get("metadata", {}).get("finalizers", ()):
+        body["metadata"]["finalizers"].remove(compute.FINALIZER_FEDERATOR)
+    return replace(request, body=msgspec.json.encode(body))
+
+
+def forgets_owners(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
+    """A cell hangs its copies on the hub under nobody."""
+    if plane != "hub" or request.method != "POST" or not request.path.endswith("/instances"):
+        return request
+    body = msgspec.json.decode(request.body)
+    body["metadata"].pop("ownerReferences", None)
+    return replace(request, body=msgspec.json.encode(body))
+
+
+def keeps_claims(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
+    """A cell gives no claim back."""
+    about = process.startswith("compute-cell-") and "/resourceclaims/" in request.path
+    if not about or request.method != "DELETE":
+        return request
+    return HttpResponse(200, body=b'{"kind": "Status", "apiVersion": "v1", "status": "Success"}')
+
+
+def grants_everything(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
+    """Quota says yes where it should say no."""
+    about = process == "standin-quota" and "/resourceclaims/" in request.path
+    if not about or request.method != "PATCH":
+        return request
+    body = msgspec.json.decode(request.body)
+    for each in body["status"].get("allocations") or ():
+        if each["status"] == "Denied":
+            each.update(status="Granted", reason="QuotaAvailable", allocatedAmount=1)
+    for each in body["status"].get("conditions") or ():
+        if each["type"] == "Granted":
+            each.update(status="True", reason="QuotaAvailable")
+    return replace(request, body=msgspec.json.encode(body))
+
+
+def caught_by(
+    mistake: Bug, seeds: range, tell: Callable[[int, type[SwarmFederation]], SwarmFederation]
+) -> tuple[int, str] | None:
+    """The first seed that finds the mistake, and what it says; None where none does."""
+    make = planted(mistake)
+    for seed in seeds:
+        try:
+            tell(seed, make)
+        except AssertionError as error:
+            return seed, str(error)
+    return None

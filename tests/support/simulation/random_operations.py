@@ -1,0 +1,427 @@
+"""What people do to a platform, made up from a seed.
+
+A story is a list of steps, each a pause and a deed. Some deeds say what is wanted (deploy,
+scale, restart, destroy); others are accidents (an object deleted by hand, a spec edited in a
+cell). A story always ends with something that can be had: the last image is good, the
+networks are there and the budget is enough. What it then has to look like is ``wanted``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from datum_compute.api import karmada
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.protocol import merge
+from datum_compute.providers.simulated.behaviour import FAIL, FAILURES, START_SECONDS
+from tests.support.simulation.platform import (
+    NAMESPACE,
+    RunningPlatform,
+    cell_planes,
+    list_on_planes,
+    workload,
+)
+
+WORKLOADS = ("web", "api", "job")
+CITIES = (("DFW",), ("LHR",), ("DFW", "LHR"))
+PAUSES = (0.0, 0.0, 0.02, 0.1, 0.5, 3.0, 20.0)
+GRANT = "local-default"
+
+LOSABLE: tuple[tuple[str, Resource], ...] = (
+    ("project", compute.INSTANCES),
+    ("project", compute.WORKLOAD_DEPLOYMENTS),
+    ("project", quota.RESOURCE_CLAIMS),
+    ("project", quota.ALLOWANCE_BUCKETS),
+    ("hub", compute.INSTANCES),
+    ("hub", compute.WORKLOAD_DEPLOYMENTS),
+    ("hub", karmada.PROPAGATION_POLICIES),
+    ("hub", karmada.RESOURCE_BINDINGS),
+    ("hub", karmada.WORKS),
+    ("cell", compute.WORKLOAD_DEPLOYMENTS),
+    ("cell", compute.INSTANCES),
+    ("cell", networking.NETWORK_BINDINGS),
+    ("cell", networking.NETWORK_CONTEXTS),
+    ("cell", networking.SUBNET_CLAIMS),
+    ("cell", networking.SUBNETS),
+    ("cell", networking.NETWORKS),
+)
+
+
+EDITABLE: tuple[tuple[str, Resource], ...] = (
+    ("project", compute.WORKLOAD_DEPLOYMENTS),
+    ("hub", compute.WORKLOAD_DEPLOYMENTS),
+    ("cell", compute.WORKLOAD_DEPLOYMENTS),
+    ("project", compute.INSTANCES),
+    ("hub", compute.INSTANCES),
+)
+"""Copies: whoever keeps them puts them right."""
+
+
+@dataclass(frozen=True)
+class DesiredWorkload:
+    """A workload as its owner last described it."""
+
+    name: str
+    image: str
+    minimum: int
+    cities: tuple[str, ...]
+    fail: str = ""
+    restarted: str = ""
+    start_seconds: str = ""
+
+    def body(self) -> dict[str, Any]:
+        body = workload(self.image, self.minimum, self.cities)
+        body["metadata"]["name"] = self.name
+        annotations = {
+            FAIL: self.fail,
+            START_SECONDS: self.start_seconds,
+            compute.ANNOTATION_RESTARTED_AT: self.restarted,
+        }
+        # Null removes a key in a merge patch and stands for nothing in a new object.
+        body["spec"]["template"]["metadata"] = {
+            "annotations": {key: value or None for key, value in annotations.items()}
+        }
+        return body
+
+    def to_create(self) -> dict[str, Any]:
+        body = self.body()
+        kept = body["spec"]["template"]["metadata"]["annotations"]
+        body["spec"]["template"]["metadata"]["annotations"] = {
+            key: value for key, value in kept.items() if value
+        }
+        return body
+
+
+@dataclass(frozen=True)
+class Step:
+    pause: float
+    operation: str
+    desired: DesiredWorkload | None = None
+    amount: int = 0
+    target: int = 0
+    """For accidents: which kind, and a number that picks one object of it."""
+    pick: int = 0
+
+
+@dataclass
+class OperationSequence:
+    seed: int
+    steps: list[Step] = field(default_factory=list)
+    wanted: dict[str, DesiredWorkload] = field(default_factory=dict)
+    grant: int = 100
+    """Instances the project may have at first."""
+
+    @property
+    def loses_claims(self) -> bool:
+        return any(
+            step.operation == "lose" and LOSABLE[step.target][1] == quota.RESOURCE_CLAIMS
+            for step in self.steps
+        )
+
+
+OPERATIONS = ("deploy", "change", "destroy", "recreate", "network", "lose", "drift", "withdraw")
+WEIGHTS = (2, 7, 1, 1, 1, 5, 2, 0)
+LENGTHS = (4, 6, 9, 16)
+
+
+class SequenceGenerator:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        cities: Sequence[tuple[str, ...]] = CITIES,
+        weights: Sequence[int] = WEIGHTS,
+        lengths: Sequence[int] = LENGTHS,
+        pauses: Sequence[float] = PAUSES,
+    ) -> None:
+        """``weights`` are those of :data:`DEEDS`; a story has one of these ``lengths``, and
+        one of these ``pauses`` before each step."""
+        self._chance = Random(seed)
+        self._story = OperationSequence(seed)
+        self._cities = cities
+        self._weights = weights
+        self._lengths = lengths
+        self._pauses = pauses
+        self._images = 0
+        self._granted = 100
+
+    def write(self) -> OperationSequence:
+        chance, story = self._chance, self._story
+        if chance.random() < 0.4:
+            story.grant = self._granted = chance.randint(2, 5)
+        self._deploy()
+        deeds = {
+            "deploy": self._deploy,
+            "change": self._change,
+            "destroy": self._destroy,
+            "recreate": self._recreate,
+            "network": self._network,
+            "lose": self._lose,
+            "drift": self._drift,
+            "withdraw": self._withdraw,
+        }
+        for _ in range(chance.choice(self._lengths)):
+            deeds[chance.choices(OPERATIONS, self._weights)[0]]()
+        self._end()
+        return story
+
+    def _tell(self, deed: str, wish: DesiredWorkload | None = None, **rest: int) -> None:
+        self._story.steps.append(Step(self._chance.choice(self._pauses), deed, wish, **rest))
+
+    def _wish(self, wish: DesiredWorkload, deed: str = "apply") -> None:
+        self._story.wanted[wish.name] = wish
+        self._tell(deed, wish)
+
+    def _image(self) -> str:
+        self._images += 1
+        return f"acme/app:{self._images}"
+
+    def _deploy(self) -> None:
+        free = [name for name in WORKLOADS if name not in self._story.wanted]
+        if not free:
+            return self._change()
+        chance = self._chance
+        wish = DesiredWorkload(
+            chance.choice(free), self._image(), chance.randint(1, 3), chance.choice(self._cities)
+        )
+        if chance.random() < 0.2:
+            wish = replace(wish, start_seconds=chance.choice(("0.3", "5")))
+        return self._wish(wish)
+
+    def _any(self) -> DesiredWorkload | None:
+        wanted = self._story.wanted
+        return wanted[self._chance.choice(sorted(wanted))] if wanted else None
+
+    def _change(self) -> None:
+        wish, chance = self._any(), self._chance
+        if wish is None:
+            return self._deploy()
+        match chance.randint(0, 5):
+            case 0 | 1:
+                wish = replace(wish, image=self._image(), fail="")
+            case 2:
+                wish = replace(wish, minimum=chance.randint(1, 4))
+            case 3:
+                wish = replace(wish, cities=chance.choice(self._cities))
+            case 4:
+                self._images += 1
+                wish = replace(wish, restarted=f"2026-01-01T00:00:{self._images:02}Z")
+            case _:
+                wish = replace(wish, image=self._image(), fail=chance.choice(FAILURES))
+        return self._wish(wish)
+
+    def _destroy(self) -> None:
+        wish = self._any()
+        if wish is not None:
+            del self._story.wanted[wish.name]
+            self._tell("destroy", wish)
+
+    def _recreate(self) -> None:
+        wish = self._any()
+        if wish is not None:
+            chance = self._chance
+            changed = chance.random() < 0.5
+            self._wish(replace(wish, image=self._image()) if changed else wish, "recreate")
+
+    def _network(self) -> None:
+        self._tell("network")
+
+    def _lose(self) -> None:
+        chance = self._chance
+        self._tell("lose", target=chance.randrange(len(LOSABLE)), pick=chance.randrange(1000))
+
+    def _drift(self) -> None:
+        chance = self._chance
+        self._tell(
+            "drift",
+            amount=chance.randint(0, 1),
+            target=chance.randrange(len(EDITABLE)),
+            pick=chance.randrange(1000),
+        )
+
+    def _withdraw(self) -> None:
+        cities = sorted({city for choice in self._cities for city in choice})
+        pick = self._chance.randrange(len(cities))
+        self._tell("withdraw", target=pick, amount=self._chance.choice((1, 5, 20)))
+
+    def _end(self) -> None:
+        """Make what is wanted possible."""
+        wanted, chance = self._story.wanted, self._chance
+        for name in sorted(wanted):
+            if wanted[name].fail:
+                self._wish(replace(wanted[name], image=self._image(), fail=""))
+        needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
+        if needed > self._granted:
+            if chance.random() < 0.5:
+                self._tell("grant", amount=needed)
+            else:
+                for name in sorted(wanted):
+                    self._wish(replace(wanted[name], minimum=1))
+                needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
+                if needed > self._granted:
+                    self._tell("grant", amount=needed)
+
+
+def generate_sequence(seed: int) -> OperationSequence:
+    return SequenceGenerator(seed).write()
+
+
+async def perform(life: RunningPlatform, step: Step) -> None:
+    """One deed; doing it twice is as good as once, for the power may go in between."""
+    match step.operation, step.desired:
+        case "apply", DesiredWorkload() as wish:
+            await _apply(life, wish)
+        case "destroy", DesiredWorkload() as wish:
+            await _delete(life, wish.name)
+        case "recreate", DesiredWorkload() as wish:
+            await _delete(life, wish.name)
+            await _create_when_free(life, wish)
+        case "network", _:
+            await _replace_network(life)
+        case "grant", _:
+            await _grant(life, step.amount)
+        case "lose", _:
+            await _lose(life, step)
+        case "drift", _:
+            await _drift(life, step)
+        case "withdraw", _:
+            await _withdraw(life, step)
+        case _:
+            raise ValueError(f"nobody knows how to {step.operation}")
+
+
+async def _apply(life: RunningPlatform, wish: DesiredWorkload) -> None:
+    try:
+        await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+    except errors.AlreadyExists:
+        there = await life.project.get(compute.WORKLOADS, wish.name, NAMESPACE)
+        if there.metadata.deleting:
+            return await _create_when_free(life, wish)
+        spec = wish.body()["spec"]
+        await life.project.patch(compute.WORKLOADS, wish.name, merge({"spec": spec}), NAMESPACE)
+
+
+async def _create_when_free(life: RunningPlatform, wish: DesiredWorkload) -> None:
+    while True:
+        try:
+            await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+        except errors.AlreadyExists:
+            await asyncio.sleep(0.5)
+        else:
+            return
+
+
+async def _delete(life: RunningPlatform, name: str) -> None:
+    try:
+        await life.project.delete(compute.WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        pass  # the power went after it
+
+
+async def _replace_network(life: RunningPlatform) -> None:
+    body = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
+    try:
+        await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
+    except errors.NotFound:
+        pass  # the power went between the two
+    await asyncio.sleep(0.2)
+    while True:
+        try:
+            await life.project.create(networking.NETWORKS, body, NAMESPACE)
+        except errors.AlreadyExists:
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def _grant(life: RunningPlatform, amount: int) -> None:
+    grant = await life.project.get(quota.RESOURCE_GRANTS, GRANT, "milo-system")
+    allowances = [
+        {
+            "resourceType": each.resource_type,
+            "buckets": [
+                {
+                    "amount": amount
+                    if each.resource_type.endswith("/instances")
+                    else each.buckets[0].amount
+                }
+            ],
+        }
+        for each in grant.view(quota.ResourceGrant).spec.allowances
+    ]
+    patch = merge({"spec": {"allowances": allowances}})
+    await life.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
+
+
+async def _withdraw(life: RunningPlatform, step: Step) -> None:
+    """Let the project not use a city for a while. What it has there stays."""
+    bindings = (await life.project.list(networking.LOCATION_BINDINGS)).items
+    name = bindings[step.target % len(bindings)].name
+    for status, seconds in (("False", step.amount), ("True", 0)):
+        condition = {
+            "type": "Available",
+            "status": status,
+            "reason": "Maintenance",
+            "message": "said by a person",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        said = merge({"status": {"conditions": [condition]}})
+        await life.project.patch(networking.LOCATION_BINDINGS, name, said, subresource="status")
+        await asyncio.sleep(seconds)
+
+
+def _planes(life: RunningPlatform, kind: str) -> tuple[str, ...]:
+    if kind == "project":
+        return (f"project/{life.settings.project}",)
+    return tuple(cell_planes(life)) if kind == "cell" else (kind,)
+
+
+async def _pick(
+    life: RunningPlatform, kind: str, resource: Resource, pick: int
+) -> tuple[str, Object] | None:
+    found = [
+        (plane, obj)
+        for plane in _planes(life, kind)
+        for obj in await list_on_planes(life, resource, plane)
+    ]
+    return found[pick % len(found)] if found else None
+
+
+async def _lose(life: RunningPlatform, step: Step) -> None:
+    kind, resource = LOSABLE[step.target]
+    picked = await _pick(life, kind, resource, step.pick)
+    if picked is None:
+        return
+    plane, obj = picked
+    if life.commit_checker is not None:
+        life.commit_checker.ordered.add(obj.metadata.uid)
+    try:
+        await life.client(plane).delete(resource, obj.name, obj.namespace, uid=obj.metadata.uid)
+    except (errors.NotFound, errors.Conflict):
+        pass  # gone by itself
+
+
+async def _drift(life: RunningPlatform, step: Step) -> None:
+    kind, resource = EDITABLE[step.target]
+    picked = await _pick(life, kind, resource, step.pick)
+    if picked is None:
+        return
+    plane, obj = picked
+    containers = [{"name": "app", "image": "stranger/app:1"}]
+    spec: dict[str, Any] = {"runtime": {"sandbox": {"containers": containers}}}
+    if resource == compute.WORKLOAD_DEPLOYMENTS:
+        scaled = {"scaleSettings": {"minReplicas": 5}}
+        spec = {"template": {"spec": spec}} if step.amount else scaled
+    try:
+        await life.client(plane).patch(resource, obj.name, merge({"spec": spec}), obj.namespace)
+    except errors.NotFound:
+        pass  # gone by itself

@@ -1,0 +1,259 @@
+"""What a platform looks like that has done all it was asked for, on every plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+
+from datum_compute.api import conditions, karmada
+from datum_compute.api.compute import names
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.scheme import Resource
+from datum_compute.decisions.instances import revisions
+from datum_compute.runtime.writes import patch
+from tests.support.simulation.platform import RunningPlatform, cell_planes, list_on_planes
+from tests.support.simulation.random_operations import DesiredWorkload
+
+DesiredWorkloads = Mapping[str, DesiredWorkload]
+
+
+async def unsettled(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    """What is not as wanted yet, or an empty text."""
+    for look in (_workloads, _deployments, _instances, _claims, _hub, _networks, _subnets):
+        if problem := await look(life, wanted):
+            return problem
+    return ""
+
+
+def _deployments_of(wish: DesiredWorkload) -> dict[str, str]:
+    """Name -> city."""
+    return {names.deployment_name(wish.name, "", "default", city): city for city in wish.cities}
+
+
+def _in_city(wanted: DesiredWorkloads, cell: str) -> dict[str, DesiredWorkload]:
+    return {
+        deployment: wish
+        for wish in wanted.values()
+        for deployment, city in _deployments_of(wish).items()
+        if city.lower() == cell
+    }
+
+
+def _all(life: RunningPlatform, wanted: DesiredWorkloads) -> dict[str, DesiredWorkload]:
+    return {k: v for cell in life.settings.cells for k, v in _in_city(wanted, cell).items()}
+
+
+def _project(life: RunningPlatform) -> str:
+    return f"project/{life.settings.project}"
+
+
+async def _named(life: RunningPlatform, resource: Resource, plane: str) -> dict[str, Object]:
+    return {obj.name: obj for obj in await list_on_planes(life, resource, plane)}
+
+
+def _compare(what: str, found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
+    missing, surplus = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
+    return f"{what}: missing {missing}, surplus {surplus}" if missing or surplus else ""
+
+
+async def _workloads(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    found = await _named(life, compute.WORKLOADS, _project(life))
+    if problem := _compare("workloads", found, wanted):
+        return problem
+    for name, wish in wanted.items():
+        obj = found[name]
+        status = obj.view(compute.Workload).status
+        count = wish.minimum * len(wish.cities)
+        counters = (
+            status.replicas,
+            status.current_replicas,
+            status.updated_replicas,
+            status.ready_replicas,
+            status.desired_replicas,
+        )
+        if obj.metadata.deleting or status.observed_generation != obj.metadata.generation:
+            return f"workload {name}: observed generation {status.observed_generation}"
+        if counters != (count,) * 5:
+            return f"workload {name}: counters {counters}, not {count}"
+        if count and not conditions.is_true(status.conditions, "Available"):
+            return f"workload {name} is not Available"
+        if count == 0 and conditions.is_true(status.conditions, "Available"):
+            return f"workload {name} is Available with nothing"
+    return ""
+
+
+async def _deployments(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    everything = _all(life, wanted)
+    planes = [(_project(life), everything), ("hub", everything)]
+    planes += [(f"cell/{cell}", _in_city(wanted, cell)) for cell in life.settings.cells]
+    specs: dict[str, object] = {}
+    statuses: dict[str, object] = {}
+    for plane, here in planes:
+        found = await _named(life, compute.WORKLOAD_DEPLOYMENTS, plane)
+        if problem := _compare(f"deployments on {plane}", found, here):
+            return problem
+        for name, wish in here.items():
+            obj = found[name]
+            view = obj.view(compute.WorkloadDeployment)
+            sandbox = view.spec.template.spec.runtime.sandbox
+            if obj.metadata.deleting:
+                return f"{plane}: deployment {name} is being deleted"
+            if sandbox is None or sandbox.containers[0].image != wish.image:
+                return f"{plane}: deployment {name} has another image"
+            if specs.setdefault(name, patch.values(obj.spec)) != patch.values(obj.spec):
+                return f"{plane}: the spec of deployment {name} differs"
+            status = view.status
+            counters = (
+                status.observed_generation,
+                status.replicas,
+                status.current_replicas,
+                status.updated_replicas,
+                status.ready_replicas,
+                status.desired_replicas,
+            )
+            if counters[1:] != (wish.minimum,) * 5:
+                return f"{plane}: deployment {name} counts {counters}"
+            if statuses.setdefault(name, counters) != counters:
+                return f"{plane}: the counters of {name} differ: {counters}"
+            if plane == _project(life):
+                if status.observed_generation != obj.metadata.generation:
+                    return f"{plane}: {name} was observed at {status.observed_generation}"
+                for condition in ("CellReachable", "Scheduled"):
+                    if not conditions.is_true(status.conditions, condition):
+                        return f"{plane}: {name} is not {condition}"
+    return ""
+
+
+def _instances_of(deployments: Mapping[str, DesiredWorkload]) -> dict[str, DesiredWorkload]:
+    return {
+        names.instance_name(deployment, ordinal): wish
+        for deployment, wish in deployments.items()
+        for ordinal in range(wish.minimum)
+    }
+
+
+async def _instances(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    everything = _instances_of(_all(life, wanted))
+    planes = [(_project(life), everything), ("hub", everything)]
+    for cell in life.settings.cells:
+        planes.append((f"cell/{cell}", _instances_of(_in_city(wanted, cell))))
+    hashes = {
+        obj.name: revisions.template_hash(patch.values(obj.spec)["template"])
+        for obj in await list_on_planes(life, compute.WORKLOAD_DEPLOYMENTS, *cell_planes(life))
+    }
+    uids = {
+        obj.name: obj.metadata.uid
+        for obj in await list_on_planes(life, compute.INSTANCES, *cell_planes(life))
+    }
+    statuses: dict[str, object] = {}
+    for plane, here in planes:
+        found = await _named(life, compute.INSTANCES, plane)
+        if problem := _compare(f"instances on {plane}", found, here):
+            return problem
+        for name, wish in here.items():
+            obj = found[name]
+            view = obj.view(compute.Instance)
+            sandbox = view.spec.runtime.sandbox
+            if obj.metadata.deleting:
+                return f"{plane}: {name} is being deleted"
+            if sandbox is None or sandbox.containers[0].image != wish.image:
+                return f"{plane}: {name} has another image"
+            if view.template_hash != hashes.get(name.rpartition("-")[0]):
+                return f"{plane}: {name} has another template"
+            if not view.ready or not view.programmed or view.gates:
+                return f"{plane}: {name} is not Ready: {view.status.conditions}"
+            if statuses.setdefault(name, patch.values(obj.status)) != patch.values(obj.status):
+                return f"{plane}: the status of {name} differs"
+            if not obj.metadata.owner_references:
+                return f"{plane}: {name} has no owner"
+            copied = obj.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+            if not plane.startswith("cell/") and copied != uids.get(name):
+                return f"{plane}: {name} is a copy of {copied}, not of {uids.get(name)}"
+    return ""
+
+
+async def _claims(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    everything = _instances_of(_all(life, wanted))
+    claims = await _named(life, quota.RESOURCE_CLAIMS, _project(life))
+    wished = {names.claim_name(name): wish for name, wish in everything.items()}
+    if problem := _compare("claims", claims, wished):
+        return problem
+    for name, obj in claims.items():
+        if not conditions.is_true(obj.view(quota.ResourceClaim).status.conditions, "Granted"):
+            return f"claim {name} is not granted"
+    for obj in await list_on_planes(life, quota.ALLOWANCE_BUCKETS, _project(life)):
+        bucket = obj.view(quota.AllowanceBucket)
+        size = {"instances": 1, "vcpus": 1000, "memory": 2048}
+        expected = len(claims) * size[bucket.spec.resource_type.rpartition("/")[2]]
+        if bucket.status.allocated != expected or bucket.status.claim_count != len(claims):
+            return f"bucket {bucket.spec.resource_type}: {bucket.status}"
+    return ""
+
+
+async def _hub(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    cities = {city for wish in wanted.values() for city in wish.cities}
+    policies = await _named(life, karmada.PROPAGATION_POLICIES, "hub")
+    if problem := _compare("policies", policies, {names.policy_name(c): 1 for c in cities}):
+        return problem
+    deployments = _all(life, wanted)
+    bindings = await _named(life, karmada.RESOURCE_BINDINGS, "hub")
+    expected = {f"{name}-workloaddeployment": 1 for name in deployments}
+    if problem := _compare("bindings", bindings, expected):
+        return problem
+    works = [
+        work
+        for work in await list_on_planes(life, karmada.WORKS, "hub")
+        if not any(o.kind == "Namespace" for o in work.metadata.owner_references)
+    ]
+    if len(works) != len(deployments):
+        return f"{len(works)} works for {len(deployments)} deployments"
+    for obj in (*policies.values(), *bindings.values(), *works):
+        if obj.metadata.deleting:
+            return f"{obj!r} is being deleted"
+    return ""
+
+
+async def _networks(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    for cell in life.settings.cells:
+        plane, here = f"cell/{cell}", _in_city(wanted, cell)
+        bindings = await _named(life, networking.NETWORK_BINDINGS, plane)
+        expected = {names.binding_name(name, 0): 1 for name in here}
+        if problem := _compare(f"network bindings on {plane}", bindings, expected):
+            return problem
+        ready: list[Object] = list(bindings.values())
+        for resource in (
+            networking.NETWORKS,
+            networking.NETWORK_CONTEXTS,
+            networking.SUBNET_CLAIMS,
+            networking.SUBNETS,
+        ):
+            found = await list_on_planes(life, resource, plane)
+            if len(found) != bool(here):
+                return f"{plane}: {len(found)} {resource} for {sorted(here)}"
+            if resource != networking.NETWORKS:
+                ready += found
+        for obj in ready:
+            stated = obj.view(networking.SubnetClaim).status.conditions
+            if obj.metadata.deleting or not conditions.is_true(stated, "Ready"):
+                return f"{plane}: {obj!r} is not Ready"
+    return ""
+
+
+async def _subnets(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    ranges: list[IPv4Network] = []
+    for plane in cell_planes(life):
+        for obj in await list_on_planes(life, networking.SUBNETS, plane):
+            spec = obj.view(networking.Subnet).spec
+            ranges.append(IPv4Network(f"{spec.start_address}/{spec.prefix_length}"))
+        addresses = [
+            interface.assignments.network_ip
+            for obj in await list_on_planes(life, compute.INSTANCES, plane)
+            for interface in obj.view(compute.Instance).status.network_interfaces
+        ]
+        if None in addresses or len(set(addresses)) != len(addresses):
+            return f"{plane}: addresses {addresses}"
+    overlaps = [(a, b) for a in ranges for b in ranges if a is not b and a.overlaps(b)]
+    return f"ranges overlap: {overlaps}" if overlaps else ""

@@ -1,0 +1,146 @@
+"""Who writes what: every change of an object of ours is by one who may make it.
+
+A process's transport carries its name to the server (:class:`Signed`), and the store tells of
+a change while the request that makes it is carried out; so whose it is can be told for each.
+What the server does of its own accord, such as collecting garbage, is nobody's.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.apiserver.storage.store import PlaneStore, Store
+from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+
+USER = "local-admin"
+MANAGEMENT = "compute-management"
+KARMADA = "standin-propagation"
+
+_writer: ContextVar[str] = ContextVar("writer", default="")
+
+Key = tuple[str, str, str, str]
+"""Plane, kind, namespace, name."""
+
+Values = dict[str, Any]
+
+ABSENT: Values = {}
+
+_KINDS = frozenset(
+    kind.group_resource
+    for kind in (compute.WORKLOADS, compute.WORKLOAD_DEPLOYMENTS, compute.INSTANCES)
+)
+
+
+class SignedTransport:
+    """A transport that says whose requests these are."""
+
+    def __init__(self, transport: Transport, process: str) -> None:
+        self._transport = transport
+        self._process = process
+
+    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
+        token = _writer.set(self._process)
+        try:
+            return await self._transport.send(request, timeout=timeout)
+        finally:
+            _writer.reset(token)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+class WriterChecker:
+    """Listens to a store, and judges each change by what the object was before."""
+
+    def __init__(self) -> None:
+        self.broken: list[str] = []
+        self.judged = 0
+        self._known: dict[Key, Values] = {}
+
+    def begin(self, store: Store) -> None:
+        """A store was opened: what it holds is all that ever was committed."""
+        self._known = {
+            (plane.name, resource, stored.namespace, stored.name): msgspec.json.decode(
+                store.value(stored)
+            )
+            for plane in store.planes.values()
+            for resource in sorted(_KINDS & plane.tables.keys())
+            for stored in plane.table(resource).in_order(None)
+        }
+
+    def changed(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+        if table.resource not in _KINDS:
+            return
+        key = (plane.name, table.resource, event.after.namespace, event.after.name)
+        before = self._known.pop(key, ABSENT)
+        if event.deleted:
+            return
+        obj = self._known[key] = msgspec.json.decode(event.after.raw)
+        if before is not ABSENT and before["metadata"]["uid"] != event.after.uid:
+            before = ABSENT
+        if by := _writer.get():
+            self.judged += 1
+            if problem := _judge(by, key, before, obj):
+                self.broken.append(f"at {event.time}: {problem}")
+
+
+def _judge(by: str, key: Key, before: Values, obj: Values) -> str:
+    """What is wrong with this change, or an empty text."""
+    if by == USER:
+        return ""  # a person may do anything; that it is put right is for others to show
+    plane, kind, _, name = key
+    keepers = _keepers(plane, kind, obj)
+    for part, may in keepers.items():
+        was, now = before.get(part) or ABSENT, obj.get(part) or ABSENT
+        if was != now and by not in may:
+            return f"{by} wrote {part} of {kind} {name} on {plane}"
+    if kind == compute.INSTANCES.group_resource and plane.startswith("cell/"):
+        return _judge_conditions(by, key, before, obj)
+    return ""
+
+
+def _judge_conditions(by: str, key: Key, before: Values, obj: Values) -> str:
+    """In a cell the provider and the Instance controller share a status."""
+    if before is ABSENT:
+        return ""
+    old, new = _conditions(before), _conditions(obj)
+    gated = _is_gated(before) or _is_gated(obj)
+    for kind in sorted(new):
+        provided = kind in (compute.CONDITION_PROGRAMMED, compute.CONDITION_AVAILABLE)
+        by_provider = by.startswith("provider-")
+        if old.get(kind) != new[kind] and by_provider != provided and not (provided and gated):
+            return f"{by} wrote {kind} of {key[3]} on {key[0]}"
+    return ""
+
+
+def _keepers(plane: str, kind: str, obj: Values) -> dict[str, set[str]]:
+    """Who may write spec and status of a kind on a plane."""
+    plane_type, _, cell = plane.partition("/")
+    if plane_type == "hub":
+        cell = obj["metadata"].get("labels", {}).get(compute.LABEL_SOURCE_CLUSTER, "")
+    manager, provider = f"compute-cell-{cell}", f"provider-{cell}"
+    spec, status = {
+        ("project", "workloads"): ({USER}, {MANAGEMENT}),
+        ("project", "workloaddeployments"): ({MANAGEMENT}, {MANAGEMENT}),
+        ("project", "instances"): ({MANAGEMENT}, {MANAGEMENT}),
+        ("hub", "workloaddeployments"): ({MANAGEMENT}, {KARMADA}),
+        ("hub", "instances"): ({manager}, {manager}),
+        ("cell", "workloaddeployments"): ({KARMADA}, {manager}),
+        ("cell", "instances"): ({manager}, {manager, provider}),
+    }[plane_type, kind.partition(".")[0]]
+    return {"spec": spec, "status": status}
+
+
+def _is_gated(obj: Values) -> bool:
+    gates = (obj["spec"].get("controller") or {}).get("schedulingGates") or []
+    return any(gate["name"] == compute.GATE_QUOTA for gate in gates)
+
+
+def _conditions(obj: Values) -> dict[str, tuple[str, str]]:
+    found = (obj.get("status") or {}).get("conditions") or []
+    return {each["type"]: (each["status"], each["reason"]) for each in found}

@@ -1,0 +1,237 @@
+"""The server on a real port, over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+from cryptography import x509
+from uvicorn.server import ServerState
+
+from datum_compute.apiserver.http.certificates import ensure_certificates
+from datum_compute.apiserver.http.listener import Application, _Protocol, serve
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.env import SystemEnvironment
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import ServerAddress
+from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget, widget_server
+
+pytestmark = pytest.mark.realtime
+
+PREFIX = "/clusters/dfw"
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[Caller, ServerAddress]]:
+    async with (
+        widget_server(SystemEnvironment()) as caller,
+        caller.embedded.serve_https() as address,
+    ):
+        yield caller, address
+
+
+class Connection:
+    """One connection, spoken to in plain HTTP/1.1."""
+
+    def __init__(
+        self, address: ServerAddress, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    ):
+        self._address = address
+        self.reader, self.writer = streams
+
+    def ask(self, method: str, path: str, body: bytes = b"", *headers: str) -> None:
+        lines = [
+            f"{method} {PREFIX}{path} HTTP/1.1",
+            "Host: localhost",
+            f"Authorization: Bearer {self._address.token}",
+            f"Content-Length: {len(body)}",
+            *headers,
+        ]
+        self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+
+    async def head(self) -> tuple[int, str]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        return int(head.split(" ", 2)[1]), head
+
+    async def answer(self) -> tuple[int, bytes]:
+        code, head = await self.head()
+        length = int(head.partition("content-length: ")[2].split("\r\n")[0])
+        return code, await self.reader.readexactly(length)
+
+    async def chunk(self) -> bytes:
+        size = int(await self.reader.readline(), 16)
+        content = await self.reader.readexactly(size)
+        await self.reader.readexactly(2)
+        return content
+
+
+@asynccontextmanager
+async def connected(address: ServerAddress) -> AsyncIterator[Connection]:
+    context = ssl.create_default_context(cadata=address.ca_pem.decode())
+    url = urlsplit(address.base_url)
+    streams = await asyncio.open_connection(url.hostname, url.port, ssl=context)
+    try:
+        yield Connection(address, streams)
+    finally:
+        streams[1].close()
+
+
+async def test_objects_go_in_and_out_over_tls() -> None:
+    async with served() as (caller, address), connected(address) as connection:
+        connection.ask("POST", WIDGETS_PATH, json.dumps(widget("one", {"size": 5})).encode())
+        code, made = await connection.answer()
+        connection.ask("GET", f"{WIDGETS_PATH}/one")
+        _, found = await connection.answer()
+
+        assert code == 201
+        assert found == made
+        assert (await caller.get("one"))["spec"]["size"] == 5
+
+
+async def test_the_head_of_a_watch_comes_before_its_first_event() -> None:
+    async with served() as (caller, address), connected(address) as connection:
+        connection.ask("GET", f"{WIDGETS_PATH}?watch=true&labelSelector=a%3Db")
+        code, head = await connection.head()
+        await caller.create("two")
+        await caller.create("one", labels={"a": "b"})
+
+        event = json.loads(await connection.chunk())
+
+        assert code == 200
+        assert "transfer-encoding: chunked" in head
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "one")
+
+
+async def test_a_client_that_goes_away_frees_its_watch() -> None:
+    async with served() as (caller, address):
+        table = caller.embedded.store.planes["cell/dfw"].table("widgets.example.com")
+        async with connected(address) as connection:
+            connection.ask("GET", f"{WIDGETS_PATH}?watch=true")
+            await connection.head()
+            opened = len(table.sinks)
+
+        async with asyncio.timeout(10):
+            while table.sinks:  # noqa: ASYNC110 - the server notices when the socket tells it
+                await asyncio.sleep(0.01)
+        assert opened == 1
+
+
+async def test_a_body_beyond_the_limit_is_refused_on_the_way_in() -> None:
+    async with served() as (_, address), connected(address) as connection:
+        connection.ask("POST", WIDGETS_PATH, b" " * (3 * 2**20 + 1))
+
+        code, _ = await connection.answer()
+
+        assert code == 413
+
+
+async def test_going_down_ends_open_watches_in_good_order() -> None:
+    async with widget_server(SystemEnvironment()) as caller:
+        async with caller.embedded.serve_https() as address:
+            connection = await _open(address)
+            connection.ask("GET", f"{WIDGETS_PATH}?watch=true")
+            await connection.head()
+
+        assert await connection.reader.readline() == b"0\r\n"
+        connection.writer.close()
+
+
+async def _open(address: ServerAddress) -> Connection:
+    context = ssl.create_default_context(cadata=address.ca_pem.decode())
+    url = urlsplit(address.base_url)
+    return Connection(address, await asyncio.open_connection(url.hostname, url.port, ssl=context))
+
+
+async def test_a_port_that_is_taken_leads_to_the_next(tmp_path: Path) -> None:
+    env = SystemEnvironment()
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    port = taken.getsockname()[1]
+    try:
+        async with (
+            widget_server(env) as caller,
+            serve(caller.embedded.server, env, directory=tmp_path, ports=[port, 0]) as found,
+        ):
+            assert found not in (0, port)
+    finally:
+        taken.close()
+
+
+def test_certificates_are_kept_private_and_used_again(tmp_path: Path) -> None:
+    env = SimulatedEnvironment()
+
+    first = ensure_certificates(tmp_path, env)
+    kept = first.certificate.read_bytes()
+    again = ensure_certificates(tmp_path, env)
+
+    assert again.ca_pem == first.ca_pem
+    assert again.certificate.read_bytes() == kept
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path: Path) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    first = ensure_certificates(tmp_path, SimulatedEnvironment(start=start))
+    kept = first.certificate.read_bytes()
+
+    later = SimulatedEnvironment(start=start + timedelta(days=340))
+    renewed = ensure_certificates(tmp_path, later)
+
+    assert renewed.ca_pem == first.ca_pem
+    certificate = x509.load_pem_x509_certificate(renewed.certificate.read_bytes())
+    assert renewed.certificate.read_bytes() != kept
+    assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
+
+
+class Wire(asyncio.Transport):
+    """What was put on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def write(self, data: Any) -> None:
+        self.sent.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """It has no other end."""
+
+    def resume_reading(self) -> None:
+        """It is never read from."""
+
+
+async def test_a_whole_answer_leaves_in_the_turn_in_which_it_is_made() -> None:
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, {"content-type": "text/plain"}, b"hello")
+
+    config = uvicorn.Config(Application(handler), lifespan="off", log_config=None)
+    config.load()
+    wire = Wire()
+    protocol = _Protocol(60.0, config=config, server_state=ServerState(), app_state={})
+    protocol.connection_made(wire)
+    protocol.data_received(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+    await asyncio.sleep(0)
+    sent = list(wire.sent)
+    await asyncio.sleep(0)
+    protocol.connection_lost(None)
+
+    assert len(sent) == 1  # head and body together
+    assert sent[0].endswith(b"\r\n\r\nhello")
+    assert wire.sent == sent

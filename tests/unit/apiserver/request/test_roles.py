@@ -1,0 +1,179 @@
+"""Rights by role: on one plane or on a type of planes, asked for and reviewed alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from datum_compute.apiserver.request.access import Attributes, PolicyRule, RequestUser
+from datum_compute.apiserver.request.roles import Roles
+from datum_compute.client.transport import HttpRequest
+from datum_compute.testing.server import embedded_server
+from tests.support.apiserver.widgets import Caller
+
+ROBOT = RequestUser("robot", ("system:authenticated",))
+INSTANCES = "/apis/compute.datumapis.com/v1alpha/namespaces/default/instances"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+READ = PolicyRule("compute.datumapis.com", "instances", ("get", "list"))
+REPORT = PolicyRule("compute.datumapis.com", "instances/status", ("patch",))
+
+
+def _roles() -> Roles:
+    roles = Roles()
+    roles.grant("robot", "cell/dfw", [READ, REPORT])
+    roles.grant("robot", "project", [PolicyRule("", "namespaces", ("watch",))])
+    return roles
+
+
+def _asks(verb: str, plane: str, resource: str, group: str = "") -> Attributes:
+    plural, _, subresource = resource.partition("/")
+    return Attributes(verb, plane, group, plural, subresource, "default")
+
+
+@asynccontextmanager
+async def _robot(plane: str) -> AsyncIterator[Caller]:
+    async with embedded_server(authorizer=_roles()) as embedded:
+        embedded.token("robot", [])
+        yield Caller(embedded, plane, "robot")
+
+
+def test_a_right_is_a_verb_on_a_resource_of_a_group() -> None:
+    roles, group = _roles(), "compute.datumapis.com"
+
+    assert roles.allows(ROBOT, _asks("get", "cell/dfw", "instances", group))
+    assert roles.allows(ROBOT, _asks("patch", "cell/dfw", "instances/status", group))
+    assert not roles.allows(ROBOT, _asks("delete", "cell/dfw", "instances", group))
+    assert not roles.allows(ROBOT, _asks("patch", "cell/dfw", "instances", group))
+    assert not roles.allows(ROBOT, _asks("get", "cell/dfw", "instances/status", group))
+    assert not roles.allows(ROBOT, _asks("get", "cell/dfw", "instances"))
+    assert not roles.allows(ROBOT, _asks("get", "cell/dfw", "workloads", group))
+
+
+def test_a_right_on_everything_is_still_one_to_certain_verbs() -> None:
+    roles = Roles()
+    roles.grant("robot", "project", [PolicyRule("*", "*", ("list", "delete"))])
+
+    assert roles.allows(ROBOT, _asks("delete", "project/demo", "instances", READ.group))
+    assert roles.allows(ROBOT, _asks("list", "project/demo", "secrets"))
+    assert roles.allows(ROBOT, _asks("delete", "project/demo", "instances/status", READ.group))
+    assert not roles.allows(ROBOT, _asks("get", "project/demo", "secrets"))
+    assert not roles.allows(ROBOT, _asks("delete", "hub", "secrets"))
+
+
+def test_a_right_holds_on_the_planes_it_was_given_for() -> None:
+    roles, group = _roles(), "compute.datumapis.com"
+
+    assert not roles.allows(ROBOT, _asks("get", "cell/lhr", "instances", group))
+    assert not roles.allows(ROBOT, _asks("get", "hub", "instances", group))
+    for project in ("project/demo", "project/later"):
+        assert roles.allows(ROBOT, _asks("watch", project, "namespaces"))
+        assert not roles.allows(ROBOT, _asks("get", project, "instances", group))
+
+
+def test_a_right_is_one_users() -> None:
+    roles = _roles()
+    other = RequestUser("other", ("system:authenticated", "robot"))
+
+    assert not roles.allows(other, _asks("get", "cell/dfw", "instances", READ.group))
+    assert roles.rules(RequestUser("other", ()), "cell/dfw") == ()
+
+
+def test_a_later_grant_takes_the_place_of_the_earlier() -> None:
+    roles = _roles()
+    roles.grant("robot", "cell/dfw", [REPORT])
+
+    assert not roles.allows(ROBOT, _asks("get", "cell/dfw", "instances", READ.group))
+    assert REPORT in roles.rules(ROBOT, "cell/dfw")
+    assert READ not in roles.rules(ROBOT, "cell/dfw")
+
+
+@pytest.mark.parametrize("path", ["/apis", "/api/v1", "/apis/compute.datumapis.com/v1alpha"])
+async def test_users_see_what_is_served_and_strangers_do_not(path: str) -> None:
+    async with _robot("cell/dfw") as robot:
+        served = await robot.send("GET", path)
+        anonymous = await robot.embedded.server.handle(HttpRequest("GET", f"/clusters/dfw{path}"))
+
+        assert served.status == 200
+        assert anonymous.status == 403
+
+
+async def test_a_forbidden_request_names_the_missing_right() -> None:
+    async with _robot("cell/dfw") as robot:
+        listed = await robot.ask("GET", INSTANCES)
+        code, refused = await robot.ask("DELETE", f"{INSTANCES}/web-0")
+        _, status = await robot.ask("GET", f"{INSTANCES}/web-0/status")
+
+    assert listed[0] == 200
+    assert (code, refused["reason"], refused["code"]) == (403, "Forbidden", 403)
+    assert refused["message"] == (
+        'instances.compute.datumapis.com "web-0" is forbidden: User "robot" cannot delete'
+        ' resource "instances" in API group "compute.datumapis.com" in the namespace "default"'
+    )
+    assert 'cannot get resource "instances/status" in API group' in status["message"]
+
+
+def _question(verb: str, resource: str) -> dict[str, Any]:
+    plural, _, subresource = resource.partition("/")
+    about = {
+        "verb": verb,
+        "group": "compute.datumapis.com",
+        "resource": plural,
+        "subresource": subresource,
+        "namespace": "default",
+    }
+    return {"spec": {"resourceAttributes": about}}
+
+
+async def test_reviews_say_what_requests_meet() -> None:
+    async with _robot("cell/dfw") as robot:
+        path = f"{REVIEWS}/selfsubjectaccessreviews"
+        _, may = await robot.ask("POST", path, _question("list", "instances"))
+        _, may_not = await robot.ask("POST", path, _question("delete", "instances"))
+        code, _ = await robot.ask(
+            "POST", f"{REVIEWS}/subjectaccessreviews", _question("list", "instances")
+        )
+        admin = Caller(robot.embedded, "cell/dfw")
+        about = _question("list", "instances")
+        about["spec"]["user"] = "robot"
+        _, they = await admin.ask("POST", f"{REVIEWS}/subjectaccessreviews", about)
+
+    assert may["status"]["allowed"] is True
+    assert may_not["status"]["allowed"] is False
+    assert code == 403, "to ask about others is a right of its own"
+    assert they["status"]["allowed"] is True
+
+
+async def test_all_rights_of_a_user_are_listed() -> None:
+    async with _robot("cell/dfw") as robot:
+        path = f"{REVIEWS}/selfsubjectrulesreviews"
+        code, answer = await robot.ask("POST", path, {"spec": {"namespace": "default"}})
+        _, admin = await Caller(robot.embedded, "cell/dfw").ask(
+            "POST", path, {"spec": {"namespace": "default"}}
+        )
+        refused, _ = await robot.ask("POST", path, {"spec": {}})
+
+    rules = answer["status"]["resourceRules"]
+    group = ["compute.datumapis.com"]
+    assert code == 201
+    assert {"verbs": ["get", "list"], "apiGroups": group, "resources": ["instances"]} in rules
+    assert {"verbs": ["patch"], "apiGroups": group, "resources": ["instances/status"]} in rules
+    assert "/apis" in answer["status"]["nonResourceRules"][0]["nonResourceURLs"]
+    assert answer["status"]["incomplete"] is False
+    assert admin["status"]["resourceRules"] == [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    ]
+    assert refused == 400
+
+
+async def test_an_anonymous_caller_may_not_review_its_rights() -> None:
+    async with _robot("cell/dfw") as robot:
+        handle = robot.embedded.server.handle
+        answer = await handle(
+            HttpRequest("POST", f"{REVIEWS}/selfsubjectaccessreviews", body=b'{"spec":{}}')
+        )
+
+    assert answer.status == 403
+    assert b'User \\"system:anonymous\\" cannot create resource' in answer.body

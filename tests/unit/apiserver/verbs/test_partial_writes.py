@@ -1,0 +1,80 @@
+"""What a write leaves untouched is not judged again, unless the rules have changed since."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from datum_compute.apiserver.schema import compiled
+from tests.support.apiserver.widgets import WIDGET_CRD, Caller, widget_server
+
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
+
+
+async def redefine(caller: Caller, **spec_properties: Any) -> None:
+    """Give the fields of a widget's spec anew."""
+    versions = copy.deepcopy(WIDGET_CRD["spec"]["versions"])
+    schema = versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema["properties"] = spec_properties
+    headers = {"content-type": "application/merge-patch+json"}
+    code, answer = await caller.ask(
+        "PATCH", DEFINITION, {"spec": {"versions": versions}}, headers=headers
+    )
+    assert code == 200, answer
+
+
+def test_a_value_that_passed_is_not_walked_and_any_other_is() -> None:
+    part = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    schema = compiled({"type": "object", "properties": {"spec": part, "status": part}})
+    old: dict[str, Any] = {"spec": {"n": "not judged"}, "status": {"n": 1}}
+
+    same = schema.process(dict(old), old)
+    equal = schema.process({"spec": {"n": "not judged"}, "status": old["status"]}, old)
+    moved = schema.process({"spec": old["status"], "status": old["spec"]}, old)
+
+    assert same.errors == []
+    assert [str(error.path) for error in equal.errors] == ["spec.n"]
+    assert [str(error.path) for error in moved.errors] == ["status.n"]
+
+
+async def test_a_change_of_one_part_is_judged_after_changes_of_the_other() -> None:
+    async with widget_server() as caller:
+        await caller.create("one", {"size": 2, "tags": ["a"]})
+        await caller.patch("one", {"status": {"ready": True}}, "status")
+
+        wrong_spec, _ = await caller.patch("one", {"spec": {"size": -1}})
+        wrong_status, _ = await caller.patch("one", {"status": {"ready": "yes"}}, "status")
+        wrong_label, _ = await caller.patch("one", {"metadata": {"labels": {"a b": "c"}}})
+        _, changed = await caller.patch("one", {"spec": {"size": None, "shape": "round"}})
+
+        assert (wrong_spec, wrong_status, wrong_label) == (422, 422, 422)
+        assert changed["spec"] == {"size": 1, "tags": ["a"]}
+        assert changed["metadata"]["generation"] == 2
+        assert changed["status"] == {"phase": "New", "ready": True}
+
+
+async def test_a_patch_under_a_new_schema_brings_the_whole_object_up_to_it() -> None:
+    async with widget_server() as caller:
+        made = await caller.create("one", {"color": "red", "size": 3})
+        await redefine(
+            caller, size={"type": "integer"}, shape={"type": "string", "default": "round"}
+        )
+
+        code, labelled = await caller.patch("one", {"metadata": {"labels": {"a": "b"}}})
+        _, again = await caller.patch("one", {"metadata": {"labels": {"a": "b"}}})
+
+        assert code == 200
+        assert labelled["spec"] == {"size": 3, "shape": "round"}
+        assert labelled["metadata"]["generation"] == made["metadata"]["generation"] + 1
+        assert again == labelled
+
+
+async def test_what_a_new_schema_forbids_is_refused_at_the_next_write() -> None:
+    async with widget_server() as caller:
+        await caller.create("one", {"size": 3})
+        await redefine(caller, size={"type": "integer", "maximum": 2})
+
+        code, answer = await caller.patch("one", {"status": {"ready": True}}, "status")
+
+        assert code == 422
+        assert answer["details"]["causes"][0]["field"] == "spec.size"

@@ -1,0 +1,172 @@
+"""States in words: the first rule that fits wins, and availability never says running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from datum_compute.cli.explain import states
+
+
+def instance(**conditions: tuple[str, str]) -> dict[str, Any]:
+    found = [
+        {"type": kind, "status": status, "reason": reason}
+        for kind, (status, reason) in conditions.items()
+    ]
+    return {"metadata": {"name": "api-default-dfw-3"}, "status": {"conditions": found}}
+
+
+GRANTED = ("True", "QuotaAvailable")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "says"),
+    [
+        ({"Ready": ("True", "Available")}, "Available"),
+        ({"QuotaGranted": ("False", "QuotaExceeded")}, "Pending (quota exceeded)"),
+        ({"QuotaGranted": ("False", "ValidationFailed")}, "Pending (quota validation failed)"),
+        ({"QuotaGranted": ("False", "QuotaMisconfigured")}, "Pending (quota unavailable)"),
+        ({"QuotaGranted": ("Unknown", "PendingEvaluation")}, "Pending (quota evaluation)"),
+        (
+            {"QuotaGranted": GRANTED, "Programmed": ("False", "ImageUnavailable")},
+            "Failed (image unavailable)",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Available": ("Unknown", "InstanceCrashing")},
+            "Failed (crashing)",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Programmed": ("Unknown", "ProgrammingInProgress")},
+            "Starting",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Ready": ("False", "SchedulingGatesPresent")},
+            "Pending (SchedulingGatesPresent)",
+        ),
+        ({}, "Pending"),
+    ],
+)
+def test_an_instance_is_named_by_the_first_rule_that_fits(
+    conditions: dict[str, tuple[str, str]], says: str
+) -> None:
+    assert states.instance_status(instance(**conditions)) == says
+
+
+def test_the_footer_counts_what_is_not_available_once() -> None:
+    footer = states.instance_footer(["Available", "Starting", "Failed (crashing)", "Pending"])
+
+    assert footer == "4 instances — 1 Available, 2 Pending, 1 Failed"
+
+
+@pytest.mark.parametrize(
+    ("status", "ready", "desired", "says"),
+    [
+        ("True", 2, 2, "Available — all placements at desired replicas"),
+        ("True", 1, 2, "Degraded — 1 instance below desired count"),
+        ("True", 0, 2, "Degraded — 2 instances below desired count"),
+        ("False", 0, 2, "Unavailable — no placement available yet"),
+    ],
+)
+def test_health_compares_ready_with_desired(
+    status: str, ready: int, desired: int, says: str
+) -> None:
+    available = {"type": "Available", "status": status, "reason": "NoAvailablePlacements"}
+    scale = {"minReplicas": desired}
+    workload = {
+        "spec": {"placements": [{"cityCodes": ["DFW"], "scaleSettings": scale}]},
+        "status": {
+            "conditions": [available],
+            "observedGeneration": 1,
+            "readyReplicas": ready,
+            "desiredReplicas": ready,  # what has no deployment yet is not reported as desired
+        },
+    }
+
+    assert states.health_detail(workload) == says
+    assert states.health(workload) == says.partition(" ")[0]
+
+
+def test_a_workload_without_a_report_is_unknown_not_healthy() -> None:
+    assert states.health({"status": {}}) == "Unknown"
+    assert states.health_detail({"status": {}}).startswith("Unknown — no controller")
+
+
+def test_an_ordinal_comes_from_the_label_and_only_then_from_the_name() -> None:
+    labelled = instance()
+    labelled["metadata"]["labels"] = {"compute.datumapis.com/instance-index": "7"}
+
+    assert states.ordinal(labelled) == 7
+    assert states.ordinal(instance()) == 3
+
+
+@pytest.mark.parametrize(
+    ("conditions", "says"),
+    [
+        ({"Ready": ("True", "Available")}, "Available"),
+        ({"QuotaGranted": ("False", "QuotaExceeded")}, "Not available — quota exceeded"),
+        ({"QuotaGranted": ("False", "QuotaMisconfigured")}, "Pending — quota unavailable"),
+        (
+            {"QuotaGranted": GRANTED, "Programmed": ("False", "ImageUnavailable")},
+            "Not available — image unavailable",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Available": ("False", "InstanceCrashing")},
+            "Not available — instance crashing",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Available": ("False", "ConfigurationError")},
+            "Not available — configuration error",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Programmed": ("False", "PendingProgramming")},
+            "Starting",
+        ),
+        (
+            {"QuotaGranted": GRANTED, "Ready": ("False", "SchedulingGatesPresent")},
+            "Pending — SchedulingGatesPresent",
+        ),
+        ({}, "Pending"),
+    ],
+)
+def test_a_description_says_the_state_in_full(
+    conditions: dict[str, tuple[str, str]], says: str
+) -> None:
+    assert states.instance_detail(instance(**conditions))[0] == says
+
+
+def labelled(**labels: str) -> dict[str, Any]:
+    found = instance()
+    found["metadata"]["labels"] = {
+        "compute.datumapis.com/" + key.replace("_", "-"): value for key, value in labels.items()
+    }
+    return found
+
+
+def identity(found: dict[str, Any], *deployments: dict[str, Any]) -> states.InstanceIdentity:
+    return states.instance_identities([found], lambda: deployments)["api-default-dfw-3"]
+
+
+DEPLOYMENT = {
+    "metadata": {"name": "api-default-dfw", "uid": "another-planes"},
+    "spec": {"workloadRef": {"name": "api"}, "placementName": "default", "cityCode": "DFW"},
+}
+
+
+def test_an_instance_says_itself_whose_it_is() -> None:
+    own = labelled(workload_name="api", placement_name="default", city_code="DFW")
+
+    def unasked() -> list[dict[str, Any]]:
+        raise AssertionError("its labels say it all")
+
+    found = states.instance_identities([own], unasked)["api-default-dfw-3"]
+
+    assert found == states.InstanceIdentity("api", "default", "DFW")
+
+
+def test_an_instance_without_labels_is_known_by_its_deployment_and_else_by_its_name() -> None:
+    named = labelled(workload_deployment_name="api-default-dfw")
+
+    assert identity(named, DEPLOYMENT) == states.InstanceIdentity("api", "default", "DFW")
+    assert identity(instance(), DEPLOYMENT) == states.InstanceIdentity("api", "default", "DFW")
+    assert identity(instance()) == states.InstanceIdentity("api-default-dfw", "", "")

@@ -1,0 +1,54 @@
+"""Lesson 30: a message named ``rollout undo``, a command that did not exist.
+
+So: every command that is named anywhere exists and can be typed as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import datum_compute
+from datum_compute.api.compute.reasons import CATALOGUE
+from datum_compute.cli.arguments import insert_default_action, subparsers_of
+from datum_compute.cli.main import COMMANDS, build_parser
+
+SOURCE = Path(datum_compute.__file__).parent
+NAMED = re.compile(r"datumctl-compute((?: [a-z][a-z-]*)+)")
+"""The program's name and the plain words after it."""
+
+
+def _named() -> set[str]:
+    found: set[str] = set()
+    for path in sorted((SOURCE / "cli").rglob("*.py")) + sorted(
+        (SOURCE / "decisions").glob("*.py")
+    ):
+        found |= {match.strip() for match in NAMED.findall(path.read_text())}
+    return found
+
+
+def test_lesson_30_every_command_in_a_message_is_one_there_is() -> None:
+    named = _named()
+    assert named
+    for words in sorted(named):
+        assert words.split()[0] in COMMANDS, words
+
+
+@pytest.mark.parametrize(
+    "template", sorted({each.command for each in CATALOGUE.values() if each.command})
+)
+def test_lesson_30_every_command_the_catalogue_of_reasons_names_can_be_typed(template: str) -> None:
+    program, *words = template.replace("{workload}", "web").split()
+
+    assert program == "datumctl-compute"
+    build_parser(words[0]).parse_args(insert_default_action(words, words[0]))
+
+
+def test_lesson_30_no_message_offers_an_action_that_does_not_exist() -> None:
+    """Of a command with actions, the word after it is one of them."""
+    for words in sorted(_named()):
+        command, *more = words.split()
+        actions = subparsers_of(subparsers_of(build_parser(command))[command])
+        assert not actions or not more or more[0] in actions, words

@@ -1,0 +1,580 @@
+"""The HTTP transport against servers that behave and servers that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from datum_compute.client import errors
+from datum_compute.client.http.tls import client_context
+from datum_compute.client.http.transport import HttpTransport
+from datum_compute.client.transport import HttpRequest, HttpResponse
+from tests.support.client.socket_server import (
+    RequestHead,
+    Script,
+    ServedConnection,
+    self_signed,
+    serve_script,
+)
+
+pytestmark = pytest.mark.realtime
+
+GET = HttpRequest("GET", "/x")
+WATCH = HttpRequest("GET", "/x", (("watch", "true"),))
+LONG = 20.0
+
+
+@asynccontextmanager
+async def transport_to(script: Script, **options: Any) -> AsyncIterator[HttpTransport]:
+    async with serve_script(script) as port:
+        transport = HttpTransport(f"http://127.0.0.1:{port}", **options)
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+
+class Recorder:
+    """Answers every request with the same, and keeps them."""
+
+    def __init__(self, *answer: Any) -> None:
+        self.answer = answer or (b"ok",)
+        self.heads: list[RequestHead] = []
+
+    async def __call__(self, connection: ServedConnection) -> None:
+        while head := await connection.request():
+            self.heads.append(head)
+            await connection.answer(*self.answer)
+
+
+async def test_a_request_arrives_as_it_was_given() -> None:
+    recorder = Recorder()
+    request = HttpRequest(
+        "PATCH",
+        "/a/b c/ü?#%",
+        (("q", "x y&z"), ("q", "=é"), ("empty", "")),
+        {"content-type": "application/json", "x-toy": "1"},
+        b"[1]",
+    )
+
+    async with transport_to(recorder) as transport:
+        response = await transport.send(request, timeout=LONG)
+
+    assert response == HttpResponse(200, {"content-length": "2"}, b"ok")
+    (head,) = recorder.heads
+    assert head.method == "PATCH"
+    assert head.target == "/a/b%20c/%C3%BC%3F%23%25?q=x+y%26z&q=%3D%C3%A9&empty="
+    assert head.body == b"[1]"
+    assert (head.headers["content-type"], head.headers["x-toy"]) == ("application/json", "1")
+
+
+async def test_an_empty_body_has_no_content_type() -> None:
+    recorder = Recorder()
+
+    async with transport_to(recorder) as transport:
+        await transport.send(GET, timeout=LONG)
+
+    assert "content-type" not in recorder.heads[0].headers
+
+
+@pytest.mark.parametrize("path", ["//elsewhere.example.com/x", "/../x", "/a/../../b", "/a//b"])
+async def test_a_path_is_never_anything_but_a_path(path: str) -> None:
+    recorder = Recorder()
+
+    async with transport_to(recorder) as transport:
+        await transport.send(HttpRequest("GET", path), timeout=LONG)
+
+    assert recorder.heads[0].target == path
+    assert recorder.heads[0].headers["host"].startswith("127.0.0.1")
+
+
+async def test_a_large_body_arrives_whole() -> None:
+    recorder = Recorder()
+    body = b"x" * (3 * 2**20)
+
+    async with transport_to(recorder) as transport:
+        await transport.send(HttpRequest("POST", "/x", body=body), timeout=LONG)
+
+    assert recorder.heads[0].body == body
+
+
+async def test_repeated_headers_are_joined() -> None:
+    recorder = Recorder(b"ok", "200 OK", 'Warning: 299 - "a"', 'Warning: 299 - "b"', "X-Up: 1")
+
+    async with transport_to(recorder) as transport:
+        response = await transport.send(GET, timeout=LONG)
+
+    assert response.headers["warning"] == '299 - "a", 299 - "b"'
+    assert response.headers["x-up"] == "1"
+
+
+async def test_an_answer_may_come_compressed() -> None:
+    body = b"x" * 10_000
+    recorder = Recorder(gzip.compress(body), "200 OK", "Content-Encoding: gzip")
+
+    async with transport_to(recorder) as transport:
+        assert (await transport.send(GET, timeout=LONG)).body == body
+
+    assert "gzip" in recorder.heads[0].headers["accept-encoding"]
+
+
+async def test_what_comes_before_the_answer_is_passed_over() -> None:
+    async def script(connection: ServedConnection) -> None:
+        while await connection.request():
+            await connection.send(b"HTTP/1.1 103 Early Hints\r\nLink: </y>\r\n\r\n")
+            await connection.answer(b"ok")
+
+    async with transport_to(script) as transport:
+        for _ in range(2):
+            assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+
+
+async def test_closing_while_a_connection_is_made_surely_did_nothing() -> None:
+    async def silent(connection: ServedConnection) -> None:
+        await connection.client_left()
+
+    async with serve_script(silent) as port:  # it never shakes hands
+        pem = self_signed("127.0.0.1").certificate_pem
+        transport = HttpTransport(f"https://127.0.0.1:{port}", ca_pem=pem)
+        sending = asyncio.create_task(transport.send(GET, timeout=LONG))
+        await asyncio.sleep(0.05)
+        await transport.close()
+        with pytest.raises(errors.ConnectFailed):
+            await sending
+
+
+async def test_closing_while_requests_wait_for_a_connection_surely_did_nothing() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.client_left()
+
+    async with transport_to(script, max_connections=1) as transport:
+        first, second = (asyncio.create_task(transport.send(GET, timeout=LONG)) for _ in "ab")
+        await asyncio.sleep(0.05)
+        await transport.close()
+        with pytest.raises(errors.TransportFailure):
+            await first
+        with pytest.raises(errors.ConnectFailed):
+            await second
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "307 Temporary", "404 Not Found", "500 Oh"])
+async def test_every_status_is_an_answer(status: str) -> None:
+    recorder = Recorder(b"body", status, "Location: /elsewhere")
+
+    async with transport_to(recorder) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+
+    assert response.status == int(status[:3])
+    assert response.body == b"body"
+    assert len(recorder.heads) == 1
+
+
+async def test_connections_are_used_again() -> None:
+    opened = 0
+
+    async def script(connection: ServedConnection) -> None:
+        nonlocal opened
+        opened += 1
+        await Recorder()(connection)
+
+    async with transport_to(script) as transport:
+        for _ in range(5):
+            await transport.send(GET, timeout=LONG)
+
+    assert opened == 1
+
+
+async def test_a_refused_connection_surely_did_nothing() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))  # bound but not listening
+        port = listener.getsockname()[1]
+        transport = HttpTransport(f"http://127.0.0.1:{port}")
+        with pytest.raises(errors.ConnectFailed, match=f"http://127.0.0.1:{port}"):
+            await transport.send(GET, timeout=LONG)
+        await transport.close()
+
+
+async def test_an_unknown_host_surely_did_nothing() -> None:
+    transport = HttpTransport("http://nobody.invalid:1")
+
+    with pytest.raises(errors.ConnectFailed):
+        await transport.send(GET, timeout=LONG)
+
+    await transport.close()
+
+
+async def test_silence_ends_with_the_deadline() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        with pytest.raises(errors.TimedOut, match=r"no answer within 0.05 s"):
+            await transport.send(GET, timeout=0.05)
+
+
+async def test_silence_within_a_body_ends_with_the_deadline() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        with pytest.raises(errors.TimedOut):
+            await transport.send(GET, timeout=0.05)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nha",
+        b"this is not HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n",
+    ],
+    ids=["nothing", "half a head", "half a body", "half a chunk", "not HTTP", "bad header"],
+)
+async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        if sent:
+            await connection.send(sent)
+
+    async with transport_to(script) as transport:
+        with pytest.raises(errors.Disconnected):
+            await transport.send(GET, timeout=LONG)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
+async def test_nothing_is_sent_twice(method: str) -> None:
+    """Not even over a connection that had been kept open and breaks at its second use."""
+    seen: list[str] = []
+
+    async def script(connection: ServedConnection) -> None:
+        while head := await connection.request():
+            seen.append(head.method)
+            if len(seen) == 2:
+                return
+            await connection.answer(b"ok")
+
+    async with transport_to(script) as transport:
+        await transport.send(HttpRequest("OPTIONS", "/x"), timeout=LONG)
+        with pytest.raises(errors.Disconnected):
+            await transport.send(HttpRequest(method, "/x"), timeout=LONG)
+
+    assert seen == ["OPTIONS", method]
+
+
+async def test_a_stream_gives_chunks_as_they_come_and_ends() -> None:
+    go_on = asyncio.Event()
+
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.begin_stream()
+        await connection.chunk(b"one\n")
+        await go_on.wait()
+        await connection.chunk(b"two\n")
+        await connection.chunk(b"")
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+        assert response.stream is not None
+        assert await anext(response.stream) == b"one\n"
+        go_on.set()
+        assert [chunk async for chunk in response.stream] == [b"two\n"]
+
+
+async def test_a_stream_s_head_comes_before_its_first_chunk() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.begin_stream()
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+
+        assert response.status == 200
+        assert response.stream is not None
+
+
+async def test_a_stream_outlives_the_deadline_of_its_head() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.begin_stream()
+        await asyncio.sleep(0.2)
+        await connection.chunk(b"late\n")
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=0.1)
+        assert response.stream is not None
+        assert await anext(response.stream) == b"late\n"
+
+
+async def test_a_stream_cut_off_is_a_disconnection() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.begin_stream()
+        await connection.chunk(b"one\n")
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+        assert response.stream is not None
+        with pytest.raises(errors.Disconnected):
+            async for _ in response.stream:
+                pass
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+async def test_closing_a_stream_early_tells_the_server(looks: int) -> None:
+    left = asyncio.Event()
+
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.begin_stream()
+        await connection.chunk(b"one\n")
+        await connection.client_left()
+        left.set()
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+        stream: Any = response.stream
+        for _ in range(looks):
+            await anext(stream)
+        await stream.aclose()
+
+        async with asyncio.timeout(LONG):
+            await left.wait()
+
+
+async def test_open_streams_do_not_hold_up_requests() -> None:
+    async def script(connection: ServedConnection) -> None:
+        while head := await connection.request():
+            if "watch" in head.target:
+                await connection.begin_stream()
+                await connection.client_left()
+                return
+            await connection.answer(b"ok")
+
+    async with transport_to(script, max_connections=1) as transport:
+        for _ in range(3):
+            await transport.send(WATCH, timeout=LONG)
+
+        assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+
+
+async def test_plain_requests_share_a_bounded_number_of_connections() -> None:
+    busy = most = 0
+
+    async def script(connection: ServedConnection) -> None:
+        nonlocal busy, most
+        while await connection.request():
+            busy += 1
+            most = max(most, busy)
+            await asyncio.sleep(0.01)
+            busy -= 1
+            await connection.answer(b"ok")
+
+    async with transport_to(script, max_connections=2) as transport:
+        await asyncio.gather(*(transport.send(GET, timeout=LONG) for _ in range(8)))
+
+    assert most == 2
+
+
+async def test_a_cancelled_request_leaves_the_transport_usable() -> None:
+    async def script(connection: ServedConnection) -> None:
+        while head := await connection.request():
+            if head.target == "/slow":
+                await connection.client_left()
+                return
+            await connection.answer(b"ok")
+
+    async with transport_to(script, max_connections=1) as transport:
+        for turns in range(0, 30, 3):
+            task = asyncio.create_task(transport.send(HttpRequest("GET", "/slow"), timeout=LONG))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+
+        assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+
+
+async def test_closing_ends_open_streams_and_refuses_what_follows() -> None:
+    async def script(connection: ServedConnection) -> None:
+        await connection.request()
+        await connection.begin_stream()
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+        assert response.stream is not None
+        waiting = asyncio.ensure_future(anext(response.stream))
+        await asyncio.sleep(0)
+        await transport.close()
+
+        with pytest.raises(errors.TransportFailure):
+            await waiting
+        with pytest.raises(errors.ConnectFailed):
+            await transport.send(GET, timeout=LONG)
+
+
+@asynccontextmanager
+async def tls_server(name: str, **options: Any) -> AsyncIterator[tuple[int, bytes]]:
+    identity = self_signed(name)
+    async with serve_script(Recorder(), identity.server_context(**options)) as port:
+        yield port, identity.certificate_pem
+
+
+async def reach(transport: HttpTransport) -> bytes:
+    try:
+        return (await transport.send(GET, timeout=LONG)).body
+    finally:
+        await transport.close()
+
+
+async def test_a_server_with_a_trusted_certificate_is_reached() -> None:
+    async with tls_server("127.0.0.1") as (port, pem):
+        assert await reach(HttpTransport(f"https://127.0.0.1:{port}", ca_pem=pem)) == b"ok"
+
+
+async def test_an_untrusted_certificate_surely_did_nothing() -> None:
+    async with tls_server("127.0.0.1") as (port, _):
+        other = self_signed("127.0.0.1").certificate_pem
+        for transport in (
+            HttpTransport(f"https://127.0.0.1:{port}", ca_pem=other),
+            HttpTransport(f"https://127.0.0.1:{port}"),
+        ):
+            with pytest.raises(errors.ConnectFailed):
+                await reach(transport)
+
+
+async def test_a_certificate_of_another_name_is_refused_unless_it_is_expected() -> None:
+    async with tls_server("api.example.com") as (port, pem):
+        url = f"https://127.0.0.1:{port}"
+        with pytest.raises(errors.ConnectFailed):
+            await reach(HttpTransport(url, ca_pem=pem))
+        expecting = HttpTransport(url, ca_pem=pem, server_hostname="api.example.com")
+        assert await reach(expecting) == b"ok"
+
+
+async def test_a_client_certificate_is_shown() -> None:
+    me = self_signed("me")
+    async with tls_server("127.0.0.1", client_ca=me.certificate_pem) as (port, pem):
+        url = f"https://127.0.0.1:{port}"
+        mine = client_context(pem, certificate_pem=me.certificate_pem, key_pem=me.key_pem)
+        assert await reach(HttpTransport(url, tls=mine)) == b"ok"
+        with pytest.raises(errors.TransportFailure):
+            await reach(HttpTransport(url, ca_pem=pem))
+
+
+async def test_trusting_everybody_is_possible() -> None:
+    async with tls_server("elsewhere.example.com") as (port, _):
+        careless = client_context(insecure=True)
+        assert await reach(HttpTransport(f"https://127.0.0.1:{port}", tls=careless)) == b"ok"
+
+
+async def test_a_server_without_tls_surely_did_nothing() -> None:
+    async def script(connection: ServedConnection) -> None:
+        assert await connection.reader.read(1)
+        await connection.answer(b"plain HTTP here", "400 Bad Request")
+
+    async with serve_script(script) as port:
+        with pytest.raises(errors.ConnectFailed):
+            await reach(HttpTransport(f"https://127.0.0.1:{port}"))
+
+
+async def test_a_server_that_wants_tls_is_a_failure() -> None:
+    async with tls_server("127.0.0.1") as (port, _):
+        with pytest.raises(errors.TransportFailure):
+            await reach(HttpTransport(f"http://127.0.0.1:{port}"))
+
+
+async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+    async with transport_to(Recorder()) as transport:
+        assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+
+
+async def test_a_given_proxy_is_used() -> None:
+    recorder = Recorder()
+
+    async with serve_script(recorder) as port:
+        proxy = f"http://127.0.0.1:{port}"
+        assert await reach(HttpTransport("http://api.example.com", proxy=proxy)) == b"ok"
+
+    assert recorder.heads[0].target == "http://api.example.com/x"
+
+
+async def test_tls_goes_through_a_proxy_and_its_connection_is_used_again() -> None:
+    targets: list[str] = []
+    shown: list[str] = []
+
+    async def proxy(connection: ServedConnection) -> None:
+        head = await connection.request()
+        assert head is not None
+        targets.append(f"{head.method} {head.target}")
+        shown.append(head.headers["proxy-authorization"])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await connection.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        ways = (piped(connection.reader, writer), piped(reader, connection.writer))
+        await asyncio.gather(*ways)
+
+    async with tls_server("127.0.0.1") as (port, pem), serve_script(proxy) as proxy_port:
+        transport = HttpTransport(
+            f"https://127.0.0.1:{port}", ca_pem=pem, proxy=f"http://me:pw@127.0.0.1:{proxy_port}"
+        )
+        try:
+            for _ in range(3):
+                assert (await transport.send(GET, timeout=LONG)).body == b"ok"
+        finally:
+            await transport.close()
+
+    assert targets == [f"CONNECT 127.0.0.1:{port}"]
+    assert shown == ["Basic bWU6cHc="]
+
+
+async def piped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(2**16):
+        writer.write(data)
+    writer.close()
+
+
+@pytest.mark.parametrize("status", ["403 Forbidden", "502 Bad Gateway"])
+async def test_a_proxy_that_does_not_connect_surely_did_nothing(status: str) -> None:
+    recorder = Recorder(b"no", status)
+
+    async with serve_script(recorder) as port:
+        proxy = f"http://127.0.0.1:{port}"
+        with pytest.raises(errors.ConnectFailed):
+            await reach(HttpTransport("https://api.example.com", proxy=proxy))
+
+    assert recorder.heads[0].method == "CONNECT"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.com",
+        "example.com",
+        "https://",
+        "https://example.com/path",
+        "https://example.com?x=1",
+        "https://user:password@example.com",
+    ],
+)
+async def test_only_an_origin_can_be_a_base(url: str) -> None:
+    with pytest.raises(ValueError, match=r"URL|origin"):
+        HttpTransport(url)

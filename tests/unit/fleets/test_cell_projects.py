@@ -1,0 +1,139 @@
+"""A cell engages the projects that have work in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from datum_compute.api.compute.v1alpha import LABEL_UPSTREAM_CLUSTER_NAME, WORKLOAD_DEPLOYMENTS
+from datum_compute.api.core import NAMESPACES
+from datum_compute.client.protocol import Client, merge
+from datum_compute.fleets.cell_projects import CellProjectFleet
+from datum_compute.fleets.draining_projects import DRAIN_SECONDS
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.runtime.fleets import has, names, running
+
+
+def _tenants(embedded: EmbeddedServer) -> CellProjectFleet:
+    def client_for(project: str) -> Client:
+        return embedded.client(f"project/{project}")
+
+    cell = SingleFleet("cell", "single", embedded.client("cell/dfw"), embedded.env)
+    return CellProjectFleet("tenants", cell, client_for, embedded.env, cluster_name="dfw")
+
+
+@asynccontextmanager
+async def _following() -> AsyncIterator[tuple[Client, CellProjectFleet]]:
+    async with embedded_server(projects=["a", "b"]) as embedded:
+        tenants = _tenants(embedded)
+        async with running(*tenants.sources, tenants):
+            yield embedded.client("cell/dfw"), tenants
+
+
+async def _namespace(cell_client: Client, name: str, project: str) -> None:
+    labels = {LABEL_UPSTREAM_CLUSTER_NAME: f"cluster-{project}"}
+    await cell_client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+
+
+async def _deployment(cell_client: Client, namespace: str, name: str) -> None:
+    body = {"metadata": {"name": name}, "spec": SPEC}
+    await cell_client.create(WORKLOAD_DEPLOYMENTS, body, namespace)
+
+
+SPEC = {
+    "workloadRef": {"name": "web", "uid": "5b2c3e0e-8f0a-4f6e-9c0b-1d7f0b8a4d11"},
+    "placementName": "default",
+    "cityCode": "DFW",
+    "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"},
+    "template": {
+        "spec": {
+            "runtime": {
+                "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                "sandbox": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+            "networkInterfaces": [{"network": {"name": "default"}}],
+        }
+    },
+}
+
+
+async def test_a_namespace_counts_while_it_holds_a_deployment() -> None:
+    async with _following() as (cell_client, tenants):
+        await _namespace(cell_client, "ns-1", "a")
+        await asyncio.sleep(5)
+        assert names(tenants) == []
+
+        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await _deployment(cell_client, "ns-1", "api-default-dfw")
+        await has(tenants, "a")
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
+        await asyncio.sleep(5)
+        assert names(tenants) == ["a"]
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "api-default-dfw", "ns-1")
+        await has(tenants)
+
+
+async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
+    async with _following() as (cell_client, tenants):
+        for namespace, project in (("ns-1", "a"), ("ns-2", "a"), ("ns-3", "b")):
+            await _namespace(cell_client, namespace, project)
+            await _deployment(cell_client, namespace, "web-default-dfw")
+        await has(tenants, "a", "b")
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-3")
+
+        await has(tenants, "a")
+
+
+async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() -> None:
+    async with _following() as (cell_client, tenants):
+        await _namespace(cell_client, "ns-1", "a")
+        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await has(tenants, "a")
+        engaged = tenants.get("a")
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
+        await asyncio.sleep(DRAIN_SECONDS - 1)
+        assert tenants.get("a") is engaged
+
+        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await asyncio.sleep(DRAIN_SECONDS + 1)
+        assert tenants.get("a") is engaged
+
+        await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
+        await asyncio.sleep(DRAIN_SECONDS + 1)
+        assert names(tenants) == []
+
+
+async def test_a_namespace_without_a_project_is_ignored() -> None:
+    async with _following() as (cell_client, tenants):
+        await _deployment(cell_client, "default", "web-default-dfw")
+        await asyncio.sleep(5)
+        assert names(tenants) == []
+
+        labels = {LABEL_UPSTREAM_CLUSTER_NAME: "cluster-b"}
+        await cell_client.patch(NAMESPACES, "default", merge({"metadata": {"labels": labels}}))
+
+        await has(tenants, "b")
+
+
+async def test_a_manager_runs_the_fleets_that_a_fleet_reads() -> None:
+    async with embedded_server(projects=["a"]) as embedded:
+        tenants = _tenants(embedded)
+        manager = Manager("quota", embedded.env)
+
+        async def nothing(request: Request) -> None: ...
+
+        watches = [Watch(tenants, NAMESPACES, itself)]
+        manager.add(Controller("idle", tenants, nothing, watches=watches))
+
+        assert [fleet.name for fleet in manager.fleets()] == ["cell", "tenants"]

@@ -1,0 +1,79 @@
+"""Engaging what is wanted, and under which identity."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from datum_compute.client.protocol import Client
+from datum_compute.fleets.engagement import ChangedNames, sync_engagements
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.environment import SimulatedEnvironment
+from tests.support.runtime.fake_plane import FakePlane
+from tests.support.runtime.fleets import names, running
+
+
+class WishedFleet(Fleet):
+    """Wants what a test writes into ``wishes``: names with an identity."""
+
+    def __init__(self, client_for: Callable[[str], Client] = FakePlane) -> None:
+        super().__init__("wished", SimulatedEnvironment())
+        self.wishes: dict[str, str] = {}
+        self.changes = ChangedNames()
+        self._client_for = client_for
+
+    async def discover(self, tasks: TaskGroup) -> None:
+        await sync_engagements(
+            self, self.changes, lambda name, _: self.wishes.get(name, ""), self._client_for
+        )
+
+    async def wish(self, name: str, identity: str) -> None:
+        self.wishes[name] = identity
+        self.changes.note(name)
+        await asyncio.sleep(0.1)
+
+
+async def test_another_identity_is_another_cluster() -> None:
+    fleet = WishedFleet()
+    async with running(fleet):
+        await fleet.wish("a", "first")
+        first = fleet.get("a")
+        await fleet.wish("a", "first")
+        assert fleet.get("a") is first
+
+        await fleet.wish("a", "second")
+
+        assert fleet.get("a") is not None
+        assert fleet.get("a") is not first
+
+
+async def test_what_is_not_wanted_is_let_go() -> None:
+    fleet = WishedFleet()
+    async with running(fleet):
+        await fleet.wish("a", "x")
+        await fleet.wish("b", "y")
+        await fleet.wish("a", "")
+
+        assert names(fleet) == ["b"]
+
+
+async def test_a_client_is_asked_for_again_at_a_growing_distance_and_not_when_unwanted() -> None:
+    asked: list[float] = []
+
+    def client_for(name: str) -> Client:
+        asked.append(asyncio.get_running_loop().time())
+        raise RuntimeError("no such credential")
+
+    fleet = WishedFleet(client_for)
+    async with running(fleet):
+        await fleet.wish("a", "x")
+        await asyncio.sleep(600)
+        assert 20 < len(asked) < 100
+        assert names(fleet) == []
+
+        await fleet.wish("a", "")
+        before = len(asked)
+        await asyncio.sleep(600)
+
+        assert len(asked) == before

@@ -1,0 +1,138 @@
+"""Lesson 33: a field stood in the wrong section of the configuration, and shipped manifests named
+metrics that were never declared, so that the catalogue refused them.
+
+So: everything that is shipped is read by what reads it later, strictly, in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from datum_compute.api.kinds import KINDS
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.services import v1alpha1 as services
+from datum_compute.apiserver.request import routes
+from datum_compute.assembly.local import bootstrap
+from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.assembly.manager.config import KIND, SettingsError, load_config
+from datum_compute.client.client import ApiClient
+from datum_compute.client.in_process import InProcessTransport
+from datum_compute.runtime.writes.patch import values
+from datum_compute.testing.server import embedded_server
+from tests.support.paths import ROOT
+
+SHIPPED = [*sorted((ROOT / "deploy").rglob("*.yaml")), *sorted((ROOT / "samples").glob("*.yaml"))]
+PLANES = {"root": "root", "project": "project/demo", "hub": "hub", "cell": "cell/dfw"}
+MEASURED = ("workloads", "instances", "vcpus", "memory")
+HEAD = "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n"
+
+
+def _documents(path: Path) -> Iterator[dict[str, Any]]:
+    for document in yaml.safe_load_all(path.read_text()):
+        if document is not None:
+            assert isinstance(document, dict), path
+            yield document
+
+
+def undeclared_metrics(configuration: dict[str, Any]) -> set[str]:
+    """Metrics a ServiceConfiguration limits without declaring them."""
+    spec = configuration["spec"]
+    limited = spec.get("quota") or {}
+    used = {each["metric"] for each in limited.get("limits") or []}
+    for rule in limited.get("metricRules") or []:
+        used |= set(rule.get("metricCosts") or {})
+    return used - {each["name"] for each in spec.get("metrics") or []}
+
+
+def test_lesson_33_shipped_files_are_objects_with_a_kind_and_a_name() -> None:
+    assert SHIPPED
+    for path in SHIPPED:
+        for document in _documents(path):
+            assert document["apiVersion"], path
+            assert document["kind"], path
+            if document["kind"] not in (KIND, "Kustomization"):
+                assert document["metadata"]["name"], path
+
+
+async def test_lesson_33_shipped_objects_are_taken_strictly_by_the_planes_they_are_for() -> None:
+    kinds = {(each.resource.api_version, each.resource.kind): each for each in KINDS}
+    taken = 0
+    async with embedded_server(cells=("dfw",)) as embedded:
+        for path in SHIPPED:
+            for document in _documents(path):
+                kind = kinds.get((document["apiVersion"], document["kind"]))
+                if kind is None:
+                    continue
+                plane = PLANES[next(iter(kind.planes))]
+                client = ApiClient(
+                    InProcessTransport(embedded.server.handle),
+                    cluster=plane,
+                    prefix=routes.plane_prefix(plane),
+                    token=embedded.token(),
+                    user_agent="test",
+                    field_validation="Strict",
+                )
+                namespace = "default" if kind.resource.namespaced else ""
+                await client.create(kind.resource, document, namespace, dry_run=True)
+                taken += 1
+
+    assert taken
+
+
+def test_lesson_33_shipped_limits_name_declared_metrics() -> None:
+    for path in SHIPPED:
+        for document in _documents(path):
+            if document["kind"] == "ServiceConfiguration":
+                assert undeclared_metrics(document) == set(), path
+
+
+async def test_lesson_33_the_platforms_own_configuration_declares_what_it_limits() -> None:
+    async with embedded_server() as embedded:
+        root = embedded.client("root")
+        await bootstrap.ensure_root(root, LocalSettings())
+        [found] = (await root.list(services.SERVICE_CONFIGURATIONS)).items
+        registrations = (await root.list(quota.RESOURCE_REGISTRATIONS)).items
+
+    spec = values(found.spec)
+    declared = {each["name"] for each in spec["metrics"]}
+    assert declared == {f"compute.datumapis.com/{name}" for name in MEASURED}
+    assert declared == {values(each.spec)["resourceType"] for each in registrations}
+    assert undeclared_metrics({"spec": spec}) == set()
+    assert spec["quota"]["limits"]
+    assert spec["quota"]["metricRules"]
+    assert "billing" not in spec
+
+
+def test_lesson_33_an_undeclared_metric_is_noticed() -> None:
+    spec = {
+        "metrics": [{"name": "compute.datumapis.com/instances"}],
+        "quota": {"limits": [{"metric": "compute.datumapis.com/vcpus"}]},
+    }
+
+    assert undeclared_metrics({"spec": spec}) == {"compute.datumapis.com/vcpus"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("clusterName: dfw", "clusterName: unknown field; known here: "),
+        ("webhookServer: {quotaKubeconfigPath: q}", "webhookServer.quotaKubeconfigPath: unknown"),
+        ("discovery: {bindAddress: ':1'}", "discovery.bindAddress: unknown field"),
+    ],
+)
+def test_lesson_33_a_setting_in_the_wrong_section_is_refused_by_its_path(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(HEAD + text)
+
+    with pytest.raises(SettingsError) as caught:
+        load_config(str(path))
+
+    assert str(path) in str(caught.value)
+    assert says in str(caught.value)

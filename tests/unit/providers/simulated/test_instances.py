@@ -1,0 +1,306 @@
+"""Simulated Instances in a cell with networks: addresses, times, restarts, writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.client.protocol import merge
+from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated.behaviour import (
+    CRASH_AFTER_SECONDS,
+    SLEEP_AFTER_SECONDS,
+    START_SECONDS,
+)
+from datum_compute.runtime.writes.patch import values
+from datum_compute.standins.network_services import network_controllers
+from tests.support.standins.platform import (
+    StandinPlatform,
+    build,
+    condition,
+    create_namespace,
+    instance_spec,
+    location,
+    running,
+    settle,
+    standin_platform,
+    until,
+    until_gone,
+    upstream_labels,
+)
+
+NS = "ns-1"
+INSTANCES = compute.INSTANCES
+
+
+@asynccontextmanager
+async def cell() -> AsyncIterator[StandinPlatform]:
+    """DFW with a network, a deployment's binding and subnet on it, and no provider yet."""
+    async with standin_platform() as found:
+        dfw = found.cells["dfw"]
+        await dfw.create(networking.LOCATIONS, location("DFW"))
+        await create_namespace(dfw, NS, upstream_labels())
+        where = {"name": "dfw", "namespace": ""}
+        network = build(networking.NETWORKS, "default", NS, spec={"ipam": {"mode": "Auto"}})
+        await dfw.create(networking.NETWORKS, network, NS)
+        binding = build(
+            networking.NETWORK_BINDINGS,
+            "app-net-0",
+            NS,
+            spec={"network": {"name": "default"}, "location": where},
+        )
+        await dfw.create(networking.NETWORK_BINDINGS, binding, NS)
+        claim = build(
+            networking.SUBNET_CLAIMS,
+            "default-dfw-0",
+            NS,
+            spec={
+                "subnetClass": "private",
+                "ipFamily": "IPv4",
+                "networkContext": {"name": "default-dfw"},
+                "location": where,
+            },
+        )
+        await dfw.create(networking.SUBNET_CLAIMS, claim, NS)
+        async with running(found.env, network_controllers(found.cell_fleet(), found.env)):
+            await until(
+                dfw,
+                networking.SUBNET_CLAIMS,
+                "default-dfw-0",
+                NS,
+                lambda one: condition(one, "Ready")[0] == "True",
+            )
+        yield found
+
+
+@asynccontextmanager
+async def provided() -> AsyncIterator[StandinPlatform]:
+    async with (
+        cell() as found,
+        running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)),
+    ):
+        yield found
+
+
+async def start(
+    found: StandinPlatform, number: int, annotations: Mapping[str, str] | None = None
+) -> Object:
+    body = build(
+        INSTANCES,
+        f"app-{number}",
+        NS,
+        metadata={
+            "labels": {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "app"},
+            "annotations": dict(annotations or {}),
+        },
+        spec={**instance_spec(), "controller": {"templateHash": "h", "schedulingGates": []}},
+    )
+    return await found.cells["dfw"].create(INSTANCES, body, NS)
+
+
+async def available(found: StandinPlatform, number: int, *, within: float = 60.0) -> Object:
+    return await until(
+        found.cells["dfw"],
+        INSTANCES,
+        f"app-{number}",
+        NS,
+        lambda one: condition(one, "Available")[0] == "True",
+        within=within,
+    )
+
+
+def address(obj: Object) -> str:
+    return str(values(obj.status)["networkInterfaces"][0]["assignments"]["networkIP"])
+
+
+async def test_each_instance_gets_the_next_free_address_of_its_subnet() -> None:
+    async with provided() as found:
+        for number in range(3):
+            await start(found, number)
+        addresses = [address(await available(found, number)) for number in range(3)]
+        assert sorted(addresses) == ["10.128.0.2", "10.128.0.3", "10.128.0.4"]
+        await found.cells["dfw"].delete(INSTANCES, "app-1", NS)
+        await until_gone(found.cells["dfw"], INSTANCES, "app-1", NS)
+        await start(found, 7)
+
+        assert address(await available(found, 7)) == addresses[1]
+
+
+async def test_a_restarted_provider_assigns_no_address_twice() -> None:
+    async with cell() as found:
+        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+            for number in range(2):
+                await start(found, number)
+                kept = await available(found, number)
+            await found.cells["dfw"].delete(INSTANCES, "app-0", NS)
+            await until_gone(found.cells["dfw"], INSTANCES, "app-0", NS)
+        for number in (2, 3):
+            await start(found, number)
+        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+            others = {address(await available(found, number)) for number in (2, 3)}
+            again = await available(found, 1)
+
+        assert address(kept) == "10.128.0.3"
+        assert others == {"10.128.0.2", "10.128.0.4"}
+        assert again.metadata.resource_version == kept.metadata.resource_version
+
+
+async def test_an_instance_of_a_deployment_without_bindings_has_no_address() -> None:
+    async with provided() as found:
+        body = build(
+            INSTANCES,
+            "lone-0",
+            NS,
+            metadata={"labels": {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "lone"}},
+            spec=instance_spec(),
+        )
+        await found.cells["dfw"].create(INSTANCES, body, NS)
+        lone = await until(
+            found.cells["dfw"],
+            INSTANCES,
+            "lone-0",
+            NS,
+            lambda one: condition(one, "Available")[0] == "True",
+        )
+
+        assert "networkInterfaces" not in values(lone.status)
+
+
+async def test_an_instance_is_looked_after_while_its_deployment_comes_to_another_network() -> None:
+    """It has its address, and its replacement will be on the other one."""
+    async with provided() as found:
+        dfw = found.cells["dfw"]
+        await start(found, 0, {CRASH_AFTER_SECONDS: "30"})
+        before = await available(found, 0)
+        spec = values((await dfw.get(networking.NETWORK_BINDINGS, "app-net-0", NS)).spec)
+        await dfw.delete(networking.NETWORK_BINDINGS, "app-net-0", NS)
+        spec["network"] = {"name": "blue"}
+        other = build(networking.NETWORK_BINDINGS, "app-net-0", NS, spec=spec)
+        await dfw.create(networking.NETWORK_BINDINGS, other, NS)
+        after = await until(
+            dfw,
+            INSTANCES,
+            "app-0",
+            NS,
+            lambda one: condition(one, "Available") == ("False", "InstanceCrashing"),
+        )
+
+        assert address(after) == address(before)
+
+
+async def test_an_instance_costs_two_writes() -> None:
+    async with provided() as found:
+        created = await start(found, 0)
+        up = await available(found, 0)
+        await settle()
+        later = await found.cells["dfw"].get(INSTANCES, "app-0", NS)
+
+        assert later.metadata.resource_version == up.metadata.resource_version
+        before = int(created.metadata.resource_version)
+        assert int(up.metadata.resource_version) - before == 2
+
+
+async def test_its_own_conditions_are_restored_and_those_of_others_left_alone() -> None:
+    async with provided() as found:
+        dfw = found.cells["dfw"]
+        await start(found, 0)
+        up = await available(found, 0)
+        said = values(up.status)
+        others = {"type": "Ready", "status": "True", "reason": "Available", "message": ""}
+        others["lastTransitionTime"] = said["conditions"][0]["lastTransitionTime"]
+        kept = [one for one in said["conditions"] if one["type"] != "Ready"]
+        talk = merge({"status": {"conditions": [*kept, others]}})
+        told = await dfw.patch(INSTANCES, "app-0", talk, NS, subresource="status")
+        await settle()
+        left = await dfw.get(INSTANCES, "app-0", NS)
+
+        for name, wrong in (
+            ("conditions", [one | {"reason": "Wrong"} for one in kept] + [others]),
+            ("networkInterfaces", [{"assignments": {"networkIP": "192.0.2.1"}}]),
+            ("controller", {"observedTemplateHash": "another"}),
+        ):
+            damage = merge({"status": {name: wrong}})
+            await dfw.patch(INSTANCES, "app-0", damage, NS, subresource="status")
+            await settle()
+            mended = values((await dfw.get(INSTANCES, "app-0", NS)).status)
+
+            assert mended["networkInterfaces"] == said["networkInterfaces"]
+            assert mended["controller"] == said["controller"]
+            assert mended["conditions"][:2] == said["conditions"][:2]
+            assert others in mended["conditions"]
+        assert left.metadata.resource_version == told.metadata.resource_version
+
+
+async def test_a_slow_start_is_reported_until_it_ends() -> None:
+    async with provided() as found:
+        await start(found, 0, {START_SECONDS: "20"})
+        starting = await until(
+            found.cells["dfw"],
+            INSTANCES,
+            "app-0",
+            NS,
+            lambda one: condition(one, "Programmed")[1] == "ProgrammingInProgress",
+        )
+        begun = asyncio.get_running_loop().time()
+        await available(found, 0)
+
+        assert condition(starting, "Available") == ("Unknown", "Provisioning")
+        assert 18 < asyncio.get_running_loop().time() - begun < 22
+
+
+async def test_a_crash_comes_at_its_time_also_when_the_provider_was_restarted() -> None:
+    async with cell() as found:
+        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+            await start(found, 0, {CRASH_AFTER_SECONDS: "60"})
+            await available(found, 0)
+            await asyncio.sleep(30)
+        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+            begun = asyncio.get_running_loop().time()
+            crashed = await until(
+                found.cells["dfw"],
+                INSTANCES,
+                "app-0",
+                NS,
+                lambda one: condition(one, "Available")[0] == "False",
+                within=60,
+            )
+
+        assert condition(crashed, "Available")[1] == compute.REASON_INSTANCE_CRASHING
+        assert condition(crashed, "Programmed")[0] == "True"
+        assert 25 < asyncio.get_running_loop().time() - begun < 35
+
+
+async def test_asleep_it_stays_available() -> None:
+    async with provided() as found:
+        await start(found, 0, {SLEEP_AFTER_SECONDS: "5"})
+        asleep = await until(
+            found.cells["dfw"],
+            INSTANCES,
+            "app-0",
+            NS,
+            lambda one: condition(one, "Available")[1] == "Asleep",
+        )
+
+        assert condition(asleep, "Available")[0] == "True"
+
+
+async def test_an_invalid_annotation_is_reported_until_corrected() -> None:
+    async with provided() as found:
+        await start(found, 0, {START_SECONDS: "soon"})
+        failed = await until(
+            found.cells["dfw"],
+            INSTANCES,
+            "app-0",
+            NS,
+            lambda one: condition(one, "Programmed") == ("False", "ConfigurationError"),
+        )
+        await found.cells["dfw"].patch(
+            INSTANCES, "app-0", merge({"metadata": {"annotations": {START_SECONDS: "0"}}}), NS
+        )
+
+        assert "soon" in failed.to_wire().decode()
+        await available(found, 0)

@@ -1,0 +1,173 @@
+"""What a simulated Instance prints is what was simulated: when, why, and that nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client.protocol import merge
+from datum_compute.providers.simulated import SimulatedProvider
+from datum_compute.providers.simulated.behaviour import (
+    CRASH_AFTER_SECONDS,
+    FAIL,
+    SLEEP_AFTER_SECONDS,
+    START_SECONDS,
+)
+from datum_compute.providers.simulated.logs import FOUND_AGAIN, KEPT, STOPPED, InstanceLogs
+from datum_compute.testing.environment import START, SimulatedEnvironment
+from tests.support.standins.platform import StandinPlatform, running, settle, until_gone
+from tests.unit.providers.simulated.test_instances import NS, available, cell, start
+
+STARTED = "simulated: started registry.example/app:1 (no container runs)"
+
+
+@asynccontextmanager
+async def telling(found: StandinPlatform) -> AsyncIterator[SimulatedProvider]:
+    provider = SimulatedProvider(found.own_fleet("dfw"), found.env, networking_enabled=True)
+    async with running(found.env, provider.controllers()):
+        yield provider
+
+
+async def said(provider: SimulatedProvider, obj: Object, **wanted: Any) -> list[str]:
+    return [line.text async for line in provider.lines(obj.metadata.uid, **wanted)]
+
+
+async def life(annotations: Mapping[str, str], seconds: float) -> list[tuple[float, str]]:
+    """What is said of an Instance in so many seconds, each after how many whole ones."""
+    async with cell() as found, telling(found) as provider:
+        obj = await start(found, 0, annotations)
+        begun = found.env.now()
+        await asyncio.sleep(seconds)
+        lines = [line async for line in provider.lines(obj.metadata.uid)]
+        return [(round((line.at - begun).total_seconds()), line.text) for line in lines]
+
+
+async def test_a_start_is_one_line_however_often_it_is_looked_at() -> None:
+    async with cell() as found, telling(found) as provider:
+        obj = await start(found, 0)
+        await available(found, 0)
+        for number in range(5):
+            body = merge({"metadata": {"labels": {"look": str(number)}}})
+            await found.cells["dfw"].patch(compute.INSTANCES, "app-0", body, NS)
+            await settle()
+
+        assert await said(provider, obj) == [STARTED]
+
+
+async def test_slow_starts_sleep_and_crashes_are_logged_when_they_happen() -> None:
+    lines = await life(
+        {START_SECONDS: "5", SLEEP_AFTER_SECONDS: "20", CRASH_AFTER_SECONDS: "60"}, 300
+    )
+
+    assert lines == [
+        (0, "simulated: starting registry.example/app:1"),
+        (5, STARTED),
+        (25, "simulated: Asleep: Instance sleeps until it is called"),
+        (
+            65,
+            "simulated: failed: InstanceCrashing: the simulated process ended,"
+            f" as {CRASH_AFTER_SECONDS} asks",
+        ),
+    ]
+
+
+async def test_a_failed_instance_logs_why() -> None:
+    assert await life({FAIL: compute.REASON_IMAGE_UNAVAILABLE}, 60) == [
+        (0, f"simulated: failed: ImageUnavailable: the simulated Instance fails, as {FAIL} asks")
+    ]
+
+
+async def test_after_a_restart_the_log_says_that_earlier_lines_are_gone() -> None:
+    async with cell() as found:
+        async with telling(found):
+            obj = await start(found, 0, {CRASH_AFTER_SECONDS: "60"})
+            await available(found, 0)
+        async with telling(found) as provider:
+            await settle()
+            at_first = await said(provider, obj)
+            await asyncio.sleep(120)
+
+            assert at_first == [FOUND_AGAIN]
+            assert [text.split(":")[2:3] for text in (await said(provider, obj))[1:]] == [
+                [" InstanceCrashing"]
+            ]
+
+
+async def test_lines_go_with_their_instance_and_followers_get_the_last_ones() -> None:
+    async with cell() as found, telling(found) as provider:
+        obj = await start(found, 0)
+        await available(found, 0)
+        following = asyncio.create_task(said(provider, obj, tail=0, follow=True))
+        await settle()
+        await found.cells["dfw"].delete(compute.INSTANCES, "app-0", NS)
+        await until_gone(found.cells["dfw"], compute.INSTANCES, "app-0", NS)
+
+        assert await following == [STOPPED]
+        assert await said(provider, obj) == []
+
+
+async def texts(journal: InstanceLogs, **wanted: Any) -> list[str]:
+    asked = {"tail": None, "since": None, "follow": False} | wanted
+    return [line.text async for line in journal.lines("one", **asked)]
+
+
+def tell(journal: InstanceLogs, number: int) -> None:
+    journal.refused("one", "Reason", str(number))
+
+
+async def test_only_the_last_lines_are_kept() -> None:
+    journal = InstanceLogs(SimulatedEnvironment())
+    for number in range(KEPT + 50):
+        tell(journal, number)
+
+    kept = await texts(journal)
+
+    assert len(kept) == KEPT
+    assert kept[0].endswith(": 50")
+    assert kept[-1].endswith(f": {KEPT + 49}")
+
+
+async def test_a_slow_follower_misses_what_is_not_kept_and_nothing_else() -> None:
+    journal = InstanceLogs(SimulatedEnvironment())
+    tell(journal, 0)
+    lines = journal.lines("one", tail=None, since=None, follow=True)
+    found = [(await anext(lines)).text]
+    for number in range(1, KEPT + 11):
+        tell(journal, number)
+    journal.removed("one")
+    found += [line.text async for line in lines]
+
+    assert found[0].endswith(": 0")
+    assert found[1].endswith(": 12")  # the end is a line too
+    assert found[-2].endswith(f": {KEPT + 10}")
+    assert found[-1] == STOPPED
+    assert len(found) == KEPT + 1
+
+
+async def test_since_and_tail_choose_together() -> None:
+    journal = InstanceLogs(SimulatedEnvironment())
+    for number in range(6):
+        tell(journal, number)
+        await asyncio.sleep(10)
+
+    since = START + timedelta(seconds=20)
+
+    assert [text[-1] for text in await texts(journal, since=since)] == ["2", "3", "4", "5"]
+    assert [text[-1] for text in await texts(journal, since=since, tail=2)] == ["4", "5"]
+    assert [text[-1] for text in await texts(journal, since=since, tail=9)] == ["2", "3", "4", "5"]
+    assert await texts(journal, tail=0) == []
+
+
+async def test_waiting_for_one_that_never_comes_leaves_nothing() -> None:
+    journal = InstanceLogs(SimulatedEnvironment())
+    waiting = asyncio.create_task(texts(journal, follow=True))
+    await asyncio.sleep(1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert journal.uids == []

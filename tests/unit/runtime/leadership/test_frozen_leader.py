@@ -1,0 +1,197 @@
+"""Two managers, one of them frozen at any step for longer than the lease: no double effect.
+
+The frozen one may have read, decided and even called its client before it froze. Whatever
+it does when it wakes, nothing of it may reach the server once the other leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import cache, partial
+from typing import Any
+
+import pytest
+
+from datum_compute.api import core, crds
+from datum_compute.apiserver.request import routes
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import Client, merge
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.leadership import (
+    FencedTransport,
+    Leadership,
+    LeadershipLost,
+    LeaseName,
+)
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.tasks import stop_tasks
+from datum_compute.runtime.watches.mapping import itself
+from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.runtime.frozen_process import (
+    HandledRequest,
+    ServerTaskTransport,
+    process_context,
+    run_with_freeze,
+)
+
+FROZEN_SECONDS = 40.0
+JOBS = 4
+SHARES = 4
+"""Tests that all steps are divided among, so that they may run at once."""
+
+definitions = cache(crds.crds_for)  # a hundred servers are made of the same
+
+
+class Process:
+    """A manager with a lease and clients of its own, as a process would have them."""
+
+    def __init__(
+        self,
+        name: str,
+        embedded: EmbeddedServer,
+        log: list[HandledRequest],
+        *,
+        seed: int,
+        fenced: bool = True,
+    ) -> None:
+        self.name = name
+        self._fenced = fenced
+        self.env = SimulatedEnvironment(seed)
+        self._embedded = embedded
+        self._log = log
+        lease = LeaseName("default", "e98b06c6.datumapis.com-cell")
+        self.leadership = Leadership(self._client("cell/dfw", fenced=False), lease, name, self.env)
+
+    def client(self, plane: str) -> Client:
+        return self._client(plane, fenced=self._fenced)
+
+    def _client(self, plane: str, *, fenced: bool) -> Client:
+        carried = ServerTaskTransport(self.name, self._embedded.server.handle, self._log)
+        transport: Any = carried
+        if fenced:
+            transport = FencedTransport(carried, lambda: self.leadership.held())
+        return ApiClient(
+            transport,
+            cluster="cell",
+            prefix=routes.plane_prefix(plane),
+            token=self._embedded.token(self.name),
+        )
+
+    def start(self, *controllers: Controller) -> asyncio.Task[Any]:
+        manager = Manager(self.name, self.env, leadership=self.leadership)
+        manager.add(*controllers)
+        loop = asyncio.get_running_loop()
+        return loop.create_task(manager.run(), name=self.name, context=process_context(self.name))
+
+
+def toy(process: Process) -> Controller:
+    """For every job: a receipt with a name of its own, a count, and a note on the job."""
+    cell = SingleFleet("cell", "single", process.client("cell/dfw"), process.env)
+
+    async def reconcile(request: Request) -> None:
+        cluster = cell.get(request.cluster)
+        assert cluster is not None
+        job = cluster.cache(core.CONFIG_MAPS).get(request.name, request.namespace)
+        if job is None or not job.name.startswith("job-") or job.metadata.annotations:
+            return
+        body = {"metadata": {"name": f"receipt-{job.name}"}}
+        try:
+            await cluster.client.create(core.CONFIG_MAPS, body, request.namespace)
+        except errors.AlreadyExists:
+            pass
+        await asyncio.sleep(1.7)  # thinking, for long enough that renewals fall into it
+        note = {"metadata": {"annotations": {"done": "yes"}}}
+        await cluster.client.patch(core.CONFIG_MAPS, job.name, merge(note), request.namespace)
+
+    return Controller("toy", cell, reconcile, watches=[Watch(cell, core.CONFIG_MAPS, itself)])
+
+
+async def two_toys(*, fenced: bool = True) -> list[HandledRequest]:
+    log: list[HandledRequest] = []
+    async with embedded_server(cells=("dfw",), projects=(), crds_for=definitions) as embedded:
+        admin = embedded.client("cell/dfw")
+        one = Process("one", embedded, log, seed=1, fenced=fenced)
+        two = Process("two", embedded, log, seed=2, fenced=fenced)
+        tasks = [one.start(toy(one))]
+        await asyncio.sleep(0.5)
+        tasks.append(two.start(toy(two)))
+        for number in range(JOBS):
+            await admin.create(core.CONFIG_MAPS, {"metadata": {"name": f"job-{number}"}}, "default")
+            await asyncio.sleep(2.0)
+        await asyncio.sleep(2 * FROZEN_SECONDS)
+        for number in range(JOBS):
+            job = await admin.get(core.CONFIG_MAPS, f"job-{number}", "default")
+            assert job.metadata.annotations == {"done": "yes"}
+            await admin.get(core.CONFIG_MAPS, f"receipt-job-{number}", "default")
+        await _ended(tasks)
+    return log
+
+
+async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
+    await stop_tasks(tasks)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            assert isinstance(error, LeadershipLost), error
+
+
+def check(log: list[HandledRequest]) -> None:
+    """Nothing by the deposed, and nothing twice."""
+    leader = ""
+    for arrival in log:
+        if arrival.request.method == "GET":
+            continue
+        if "/leases" in arrival.request.path:
+            if arrival.stored:
+                leader = arrival.process
+        elif arrival.process:
+            assert arrival.process == leader, f"{arrival}, while {leader} leads"
+    effects = Counter((a.request.method, a.request.path, a.request.body) for a in log if a.stored)
+    twice = [key for key, count in effects.items() if count > 1 and "/leases" not in key[1]]
+    assert not twice, twice
+
+
+def steps_of(main: Any) -> int:
+    """How many steps the first manager makes when nothing freezes."""
+    log, loop = run_with_freeze(main, victim="one", step=-1, seconds=0)
+    check(log)
+    assert {arrival.process for arrival in log if arrival.stored} == {"one"}
+    return loop.steps
+
+
+def freeze_at(main: Any, step: int) -> None:
+    log, loop = run_with_freeze(main, victim="one", step=step, seconds=FROZEN_SECONDS)
+    assert loop.froze
+    try:
+        check(log)
+    except AssertionError as error:
+        raise AssertionError(f"frozen at step {step}: {error}") from error
+
+
+def test_a_frozen_leader_does_nothing_more_once_another_leads() -> None:
+    steps = steps_of(two_toys)
+
+    assert steps > 200
+    # Most of what it does, it does at the beginning; after that it mostly renews.
+    for step in (*range(20, 100, 2), *range(100, steps, 40)):
+        freeze_at(two_toys, step)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_frozen_leader_does_nothing_more_wherever_it_freezes(share: int) -> None:
+    for step in range(share, steps_of(two_toys), SHARES):
+        freeze_at(two_toys, step)
+
+
+def test_without_the_fence_a_frozen_leader_would_write() -> None:
+    """The scenario can tell: some step of these is between a decision and its write."""
+    unfenced = partial(two_toys, fenced=False)
+
+    with pytest.raises(AssertionError, match="while two leads"):
+        for step in range(20, 100):
+            freeze_at(unfenced, step)

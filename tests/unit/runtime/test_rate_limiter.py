@@ -1,0 +1,61 @@
+"""Reports at a bounded pace, and at a slower one while the process is late."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from datum_compute.runtime.workqueue.rate_limiter import (
+    LATE_FACTOR,
+    MAX_LATE_SECONDS,
+    MIN_INTERVAL_SECONDS,
+    RateLimiter,
+)
+
+
+async def come_late(pace: RateLimiter, key: str, seconds: float) -> None:
+    """Wait for a turn, and take it so much later."""
+    await asyncio.sleep(pace.left(key) + seconds)
+    assert pace.left(key) == 0
+    pace.spend(key)
+
+
+async def test_the_first_write_is_immediate_and_the_next_waits_for_the_interval() -> None:
+    pace = RateLimiter()
+    assert pace.left("a") == 0
+    pace.spend("a")
+
+    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS)
+    assert pace.left("b") == 0
+    await asyncio.sleep(pace.left("a"))
+    assert pace.left("a") == 0
+
+
+async def test_a_late_process_waits_longer_for_the_next_write() -> None:
+    pace = RateLimiter()
+    pace.spend("a")
+    await come_late(pace, "a", 0.05)
+    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS + LATE_FACTOR * 0.05)
+
+    await come_late(pace, "a", 60.0)
+    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_LATE_SECONDS)
+
+
+async def test_lateness_ends_with_the_first_write_in_time() -> None:
+    pace = RateLimiter()
+    pace.spend("a")
+    await come_late(pace, "a", 1.0)
+    await come_late(pace, "a", 0.0)
+
+    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS)
+
+
+async def test_a_write_without_a_wait_does_not_measure_lateness() -> None:
+    pace = RateLimiter()
+    pace.spend("a")
+    await asyncio.sleep(3600)
+    assert pace.left("a") == 0
+    pace.spend("a")
+
+    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS)

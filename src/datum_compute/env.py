@@ -12,17 +12,14 @@ place sees, so a recorded seed stays meaningful while the code around it changes
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Protocol
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
-    from typing import Protocol
-else:
-    Protocol = object
 
-# Clock, chance and ids are loaded when they are asked for, and what only a type checker reads
-# not at all: the command line's help needs none of it, and half its time would go into that.
+# Clock, randomness and ids are loaded on first use: the command line's help needs none of them,
+# and loading them would take half its time.
 
 
 class Environment(Protocol):

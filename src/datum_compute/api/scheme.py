@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datum_compute.api.typed import NamedTuple
+from typing import NamedTuple
 
 
 class Resource(NamedTuple):

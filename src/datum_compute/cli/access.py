@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states
@@ -18,7 +18,6 @@ from datum_compute.cli.render.output import age
 from datum_compute.cli.tables import SERVICE_ENTITLEMENTS
 from datum_compute.client import errors
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datum_compute.client.client import ApiClient
 

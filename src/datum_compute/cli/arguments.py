@@ -7,13 +7,12 @@ NAME``. argparse cannot say that, so the missing word is put in before it looks.
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from datum_compute.cli import errors
 
-TYPE_CHECKING = False  # the real one costs help a tenth of its time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, NoReturn
 
 # argparse looks for a translation of every text, file by file, though none is ever shipped and
 # ours are English. That is half the time it takes.

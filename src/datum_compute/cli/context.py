@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, usage, with_program_name
 
-TYPE_CHECKING = False  # the real one costs help a tenth of its time
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Coroutine
-    from typing import Any, Protocol, TextIO, TypeVar
 
     from datum_compute.client.client import ApiClient
     from datum_compute.client.reader import Reader
     from datum_compute.env import Environment
 
-    T = TypeVar("T")
-else:
-    Protocol = object
+T = TypeVar("T")
 
 
 class Streams:

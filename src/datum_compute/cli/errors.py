@@ -23,11 +23,9 @@ code   meaning
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING, TextIO
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from datum_compute.client.errors import ClientError
 
 PROGRAM = "datumctl-compute"

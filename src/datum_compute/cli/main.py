@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import sys
+from typing import TYPE_CHECKING, TextIO
 
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.arguments import (
@@ -22,12 +23,10 @@ from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.env import SystemEnvironment
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
     from types import ModuleType
-    from typing import TextIO
 
     from datum_compute.env import Environment
 

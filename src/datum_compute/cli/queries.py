@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, not_found
 from datum_compute.cli.explain import states

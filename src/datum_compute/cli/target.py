@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING, NamedTuple
 
-from datum_compute.api.typed import NamedTuple
 from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
@@ -15,7 +15,6 @@ from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.retry import RetryPolicy, build_retry_policy
 from datum_compute.env import Environment
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datum_compute.assembly.local.state import StateDirectory
     from datum_compute.client.client import ApiClient

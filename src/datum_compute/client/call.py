@@ -5,8 +5,9 @@ Shared by the client and by the CLI's plain reader, so it imports nothing heavy.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from datum_compute.api.scheme import Resource
-from datum_compute.api.typed import NamedTuple
 from datum_compute.client import errors
 
 

@@ -33,8 +33,7 @@ is read with the standard library.
 from __future__ import annotations
 
 import json
-
-from datum_compute.api.typed import Any, NamedTuple
+from typing import Any, NamedTuple
 
 
 class ClientError(Exception):

@@ -14,14 +14,13 @@ import binascii
 import json
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.client.auth.credentials import TokenFile, TokenSource
 from datum_compute.client.errors import CredentialFailed
 from datum_compute.client.http import server_url
 from datum_compute.env import Environment
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from pathlib import Path

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-
-from datum_compute.api.typed import Any
+from typing import Any
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*):(?: +(.*))?")
 _TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./@+=-]+)*")

@@ -8,6 +8,7 @@ the same paths with the same errors, one connection, and objects as plain JSON v
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 from datum_compute import __version__
 from datum_compute.client import errors
@@ -17,11 +18,9 @@ from datum_compute.client.http.http1 import HttpConnection, MalformedResponse
 from datum_compute.client.http.server_url import parse
 from datum_compute.client.retry import AttemptOutcome
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
-    from typing import Any
 
     from datum_compute.api.scheme import Resource
     from datum_compute.client.auth.credentials import ClientIdentity, TokenSource

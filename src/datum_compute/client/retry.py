@@ -17,10 +17,10 @@ Shared with the CLI's plain reader, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from datum_compute.api.typed import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
 from datum_compute.client import errors
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datum_compute.env import Environment
 

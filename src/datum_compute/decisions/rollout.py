@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 from datum_compute.api.compute import constants
 from datum_compute.api.compute.reasons import explain
-from datum_compute.api.typed import Any, NamedTuple
 
 TERMINAL_REASONS = frozenset(
     {

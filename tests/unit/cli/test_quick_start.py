@@ -23,7 +23,6 @@ HEAVY = frozenset(
         *("aiohttp", "apsw", "asyncio", "cryptography", "msgspec", "rich", "uvicorn", "yaml"),
         *(
             "concurrent",
-            "contextlib",
             "dataclasses",
             "email",
             "hashlib",
@@ -32,7 +31,7 @@ HEAVY = frozenset(
             "ipaddress",
         ),
         *("locale", "logging", "pathlib", "random", "secrets", "shlex", "shutil", "subprocess"),
-        *("tempfile", "textwrap", "threading", "tokenize", "typing", "urllib", "uuid", "zipfile"),
+        *("tempfile", "textwrap", "threading", "tokenize", "urllib", "uuid", "zipfile"),
     }
 )
 """What a plain read loads nothing of. Each takes milliseconds that a person waits."""

@@ -33,7 +33,7 @@ COLLECTION = "/apis/toys.example.com/v1/namespaces/default/widgets"
 HEAVY = (
     *("asyncio", "aiohttp", "msgspec", "yaml", "cryptography", "rich"),
     *("dataclasses", "email", "http", "inspect", "ipaddress", "logging", "pathlib", "random"),
-    *("ssl", "subprocess", "tempfile", "typing", "urllib"),
+    *("ssl", "subprocess", "tempfile", "urllib"),
 )
 """Others, and parts of the standard library that take longer to load than a read to make."""
 

@@ -10,9 +10,9 @@ or a newer controller's) gets :func:`explain`'s careful answer instead of an err
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from datum_compute.api.compute import constants
-from datum_compute.api.typed import NamedTuple
 
 PROGRAM = "datumctl-compute"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from typing import Any, NamedTuple
 
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.env import Environment
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from datum_compute.api.typed import Any
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from datum_compute.api.compute.reasons import Actor, Explanation, explain
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.cli.explain import states
 from datum_compute.cli.render.output import Paint, duration, precise_duration, seconds_since, table
 from datum_compute.decisions.rollout import BlockingReason, Row, decide_rollout

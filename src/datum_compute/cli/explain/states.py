@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-
-from datum_compute.api.typed import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Json = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
-from datum_compute.api.typed import Any
 from datum_compute.cli.context import Context
 
 FORMATS = ("table", "wide", "json", "yaml", "name")

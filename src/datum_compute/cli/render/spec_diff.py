@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from datum_compute.api.compute import constants
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.decisions.instances.revisions import TEMPLATE_DEFAULTS, without_defaults
 
 NO_VALUE = "(none)"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from datum_compute.api.typed import Any, NamedTuple
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, from_client
 from datum_compute.cli.render.output import render

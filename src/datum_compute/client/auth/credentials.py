@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from datum_compute.api.typed import NamedTuple, Protocol
 from datum_compute.client import errors
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 

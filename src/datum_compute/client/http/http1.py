@@ -17,8 +17,8 @@ either the connection is closed.
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 

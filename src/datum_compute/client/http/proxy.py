@@ -11,8 +11,8 @@ that loses nothing: the proxy is asked to CONNECT, and TLS goes through it to th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ipaddress
 

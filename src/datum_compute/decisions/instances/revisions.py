@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-
-from datum_compute.api.typed import Any
+from typing import Any
 
 _EACH = "[]"
 

@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 HERE = Path(__file__).parent
 TESTS = ROOT / "tests"
-PAGE = ROOT / "docs/concepts/stand-ins.md"
+PAGE = ROOT / "docs/develop/stand-in-facts.md"
 LEFT_OUT = "left out: "
 
 

@@ -1,6 +1,6 @@
 """What is known of Milo's projects and the stand-in keeps, one fact a test.
 
-The table in ``docs/concepts/stand-ins.md`` says which test keeps which fact.
+The table in ``docs/develop/stand-in-facts.md`` says which test keeps which fact.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is known of network services and the stand-in keeps, one fact a test.
 
-The table in ``docs/concepts/stand-ins.md`` says which test keeps which fact; many are kept by
+The table in ``docs/develop/stand-in-facts.md`` says which test keeps which fact; many are kept by
 the tests next to this file.
 """
 

@@ -14,11 +14,11 @@ import pytest
 
 from datum_compute.api import core
 from datum_compute.api.scheme import Resource
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.protocol import apply, merge, strategic_merge
-from datum_compute.client.reader import Reader
 from datum_compute.client.subresources import get_subresource
 from tests.support.client_conformance.cases import Case, every_case, every_case_of
 from tests.support.client_conformance.fixture import (

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Coroutine
 
+    from datum_compute.cli.quick.reader import Reader
     from datum_compute.client.client import ApiClient
-    from datum_compute.client.reader import Reader
     from datum_compute.env import Environment
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.quick import connect
 from datum_compute.client import kubeconfig
 from datum_compute.client.auth.credentials import TokenSource
 from datum_compute.client.http import server_url
@@ -17,8 +18,8 @@ from datum_compute.env import Environment
 
 if TYPE_CHECKING:
     from datum_compute.assembly.local.state import StateDirectory
+    from datum_compute.cli.quick.reader import Reader
     from datum_compute.client.client import ApiClient
-    from datum_compute.client.reader import Reader
 
 PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
 USER_AGENT = "datumctl-compute"
@@ -35,9 +36,7 @@ class ProjectTarget(NamedTuple):
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
         try:
-            return kubeconfig.reader_for(
-                self.connection, cluster=self.project, retries=self.retries
-            )
+            return connect.reader_for(self.connection, cluster=self.project, retries=self.retries)
         except kubeconfig.KubeconfigError as error:
             raise _unusable_certificates(error) from error
 
@@ -109,7 +108,7 @@ def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Pro
 def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
     try:
         # The file is the person's own, and so is a credential program it names.
-        connection = kubeconfig.load(args.kubeconfig, args.context or "", env=env, allow_exec=True)
+        connection = connect.load_kubeconfig(args.kubeconfig, args.context or "", env)
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error
     if args.project and not connection.prefix:

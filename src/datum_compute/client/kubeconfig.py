@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from datum_compute.client.client import ApiClient
     from datum_compute.client.http.transport import HttpTransport
-    from datum_compute.client.reader import Reader
     from datum_compute.client.retry import RetryPolicy
     from datum_compute.client.transport import Transport
 
@@ -79,13 +78,15 @@ def load(
     *,
     env: Environment | None = None,
     allow_exec: bool = False,
+    parse: Callable[[str], dict[str, Any] | None] | None = None,
 ) -> Connection:
     """The connection of one context of a file, by default its current one.
 
     With ``env`` the proxy its variables name is used where the file names none. With
     ``allow_exec`` the file may name a program that gives the credential; it runs with the
     rights of this process, so only the user's own command line may allow it, and it needs
-    ``env``.
+    ``env``. ``parse`` is tried before the YAML library and returns None for what it cannot
+    read.
     """
     file = os.fspath(path)
     try:
@@ -93,7 +94,7 @@ def load(
             text = opened.read()
     except (OSError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"cannot read {file}: {error}") from error
-    return _Kubeconfig(file, _parsed(text, file), env, allow_exec).connection(context)
+    return _Kubeconfig(file, _parsed(text, file, parse), env, allow_exec).connection(context)
 
 
 def in_cluster(env: Environment, directory: str | Path = SERVICE_ACCOUNT) -> Connection:
@@ -135,14 +136,14 @@ def transport_for(connection: Connection) -> HttpTransport:
     """The transport of a connection. Credentials other than certificates are the client's."""
     from datum_compute.client.http.transport import HttpTransport
 
-    tls = _tls_of(connection)
+    tls = tls_for(connection)
     transport = HttpTransport(
         connection.origin,
         tls=tls,
         server_hostname=connection.server_hostname,
         proxy=connection.proxy,
     )
-    _bind(connection, tls, transport.reconnect)
+    bind_credential(connection, tls, transport.reconnect)
     return transport
 
 
@@ -171,31 +172,12 @@ def client_for(
     )
 
 
-def reader_for(
-    connection: Connection, *, cluster: str = "", retries: RetryPolicy | None = None
-) -> Reader:
-    from datum_compute.client.reader import Reader
-
-    tls = _tls_of(connection)
-    reader = Reader(
-        connection.origin,
-        cluster=cluster or connection.name,
-        prefix=connection.prefix,
-        token=connection.token,
-        tls=tls,
-        server_hostname=connection.server_hostname,
-        proxy=connection.proxy,
-        retries=retries,
-    )
-    _bind(connection, tls, reader.close)
-    return reader
-
-
-def _tls_of(connection: Connection) -> ssl.SSLContext | None:
+def tls_for(connection: Connection) -> ssl.SSLContext | None:
+    """The TLS context of a connection; None for plain HTTP."""
     return connection.tls() if connection.origin.startswith("https:") else None
 
 
-def _bind(
+def bind_credential(
     connection: Connection, tls: ssl.SSLContext | None, reconnect: Callable[[], None]
 ) -> None:
     """Let a credential that brings certificates bring them to this TLS context."""
@@ -386,7 +368,9 @@ def _token_file(path: str) -> TokenFile:
     return token
 
 
-def _parsed(text: str, file: str) -> dict[str, Any]:
+def _parsed(
+    text: str, file: str, parse: Callable[[str], dict[str, Any] | None] | None
+) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
         # JSON is YAML, and quicker to read without its library.
         try:
@@ -394,9 +378,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
         except (ValueError, RecursionError):
             content = _parsed_yaml(text, file)
     else:
-        from datum_compute.client import plain_yaml
-
-        content = plain_yaml.parse_plain_yaml(text) or _parsed_yaml(text, file)
+        content = (parse(text) if parse is not None else None) or _parsed_yaml(text, file)
     if not isinstance(content, dict):
         raise KubeconfigError(f"{file}: not a kubeconfig")
     return content

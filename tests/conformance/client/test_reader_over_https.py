@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client.http.tls import client_context
-from datum_compute.client.reader import Reader
 from tests.support.client_conformance.cases import Case, every_case_of
 from tests.support.client_conformance.fixture import open_fixture
 from tests.support.client_conformance.reader import READ_CASES, reader_target

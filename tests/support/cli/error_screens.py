@@ -30,9 +30,9 @@ from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, S
 from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.history.config_map import NAME_PREFIX
 from datum_compute.cli.main import main
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
-from datum_compute.client.reader import Reader
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
 from datum_compute.testing.environment import SimulatedEnvironment

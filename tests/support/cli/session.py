@@ -29,11 +29,11 @@ from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.main import main
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
-from datum_compute.client.reader import Reader
 from datum_compute.client.transport import HttpRequest
 from datum_compute.env import Environment
 from datum_compute.testing.environment import SimulatedEnvironment

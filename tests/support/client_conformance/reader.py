@@ -10,8 +10,8 @@ from typing import Any
 
 from datum_compute.api.meta import Object, ObjectList
 from datum_compute.api.scheme import Resource
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client.protocol import Client
-from datum_compute.client.reader import Reader
 from tests.support.client_conformance import case_caller, case_create, case_list, case_status
 from tests.support.client_conformance.cases import Case
 from tests.support.client_conformance.fixture import ConformanceTarget

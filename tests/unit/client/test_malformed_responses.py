@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from datum_compute.api.meta import Object, ObjectList
 from datum_compute.api.scheme import Resource
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
-from datum_compute.client.reader import Reader
 from datum_compute.client.transport import HttpResponse
 from datum_compute.testing import loop
 from tests.support.client.scripted_server import ScriptedServer, ScriptedStream

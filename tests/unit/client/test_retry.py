@@ -39,7 +39,7 @@ from tests.support.client.scripted_server import (
     refusal,
 )
 from tests.support.client.socket_server import ServedConnection
-from tests.unit.client.test_reader import Toy, ask
+from tests.unit.cli.quick.test_reader import Toy, ask
 
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 READ = HttpRequest("GET", "/x")

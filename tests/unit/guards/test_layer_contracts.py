@@ -83,6 +83,12 @@ def test_the_contracts_hold(tree: Path) -> None:
             "standins/milo_quota/planted.py",
             "import apsw",
         ),
+        (
+            "Start-up tricks stay in cli.quick",
+            "cli/render/planted.py",
+            "import datum_compute.cli.quick.http1",
+        ),
+        ("cli.quick imports nothing heavy", "cli/quick/planted.py", "import http.client"),
     ],
 )
 def test_each_contract_bites(tree: Path, contract: str, module: str, statement: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from datum_compute.api.scheme import Resource
+from datum_compute.cli.quick.connect import reader_for
 from datum_compute.client import errors, kubeconfig
 from datum_compute.client.auth import exec_credential
 from datum_compute.client.auth.credentials import ClientIdentity
@@ -475,7 +476,7 @@ async def test_a_certificate_from_the_program_is_shown_and_renewed(
         file = config(tmp_path, spec_of(program), url, **{"certificate-authority": "ca.crt"})
 
         client = kubeconfig.client_for(allowed(file))
-        reader = kubeconfig.reader_for(allowed(file))
+        reader = reader_for(allowed(file))
         try:
             await client.get(REALMS, "one")
             program.gives(

@@ -9,6 +9,7 @@ from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, S
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.names import is_project
+from datum_compute.cli.quick.connect import reader_for
 from datum_compute.cli.render.output import duration, show
 from datum_compute.cli.target import PROJECT_PATH
 from datum_compute.client import errors, kubeconfig
@@ -58,7 +59,7 @@ async def _post(connection: kubeconfig.Connection, path: str, token: str) -> Non
 
 def status(context: Context, state: StateDirectory) -> int:
     running, _ = _running(state)
-    reader = kubeconfig.reader_for(_connection(state, running), cluster="local platform")
+    reader = reader_for(_connection(state, running), cluster="local platform")
     view = json.loads(reader.raw("/local/v1/status"))
     view["pid"], view["address"] = running.pid, running.address
     show(

@@ -11,10 +11,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from datum_compute import __version__
+from datum_compute.cli.quick.http1 import HttpConnection, MalformedResponse
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import credential_of, is_token
 from datum_compute.client.call import ClientCall
-from datum_compute.client.http.http1 import HttpConnection, MalformedResponse
 from datum_compute.client.http.server_url import parse
 from datum_compute.client.retry import AttemptOutcome
 

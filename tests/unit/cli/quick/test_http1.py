@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datum_compute.client.http import http1
-from datum_compute.client.http.http1 import HttpConnection, MalformedResponse
+from datum_compute.cli.quick import http1
+from datum_compute.cli.quick.http1 import HttpConnection, MalformedResponse
 from datum_compute.client.http.tls import client_context
 from tests.support.client.socket_server import Script, ServedConnection, self_signed, serve_script
 

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datum_compute.cli.quick.plain_yaml import parse_plain_yaml
 from datum_compute.client import kubeconfig
-from datum_compute.client.plain_yaml import parse_plain_yaml
 
 RENDERED = kubeconfig.render(
     server="https://127.0.0.1:7443/apis/x/v1/projects/demo/control-plane",
@@ -212,8 +212,10 @@ def test_a_kubeconfig_of_ours_loads_without_the_library(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(RENDERED)
     program = (
-        "import sys; from datum_compute.client import kubeconfig\n"
-        f"print(kubeconfig.load({str(file)!r}).origin, 'yaml' in sys.modules)"
+        "import sys; from datum_compute.cli.quick.connect import load_kubeconfig\n"
+        "from datum_compute.env import SystemEnvironment\n"
+        f"connection = load_kubeconfig({str(file)!r}, '', SystemEnvironment())\n"
+        "print(connection.origin, 'yaml' in sys.modules)"
     )
 
     done = subprocess.run(

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.api.scheme import Resource
-from datum_compute.client import errors, reader
+from datum_compute.cli.quick import reader
+from datum_compute.cli.quick.reader import Reader
+from datum_compute.client import errors
 from datum_compute.client.http.tls import client_context
-from datum_compute.client.reader import Reader
 from tests.support.client.scripted_server import WIDGET, encode, refusal
 from tests.support.client.socket_server import (
     RequestHead,
@@ -39,13 +40,13 @@ HEAVY = (
 
 
 def test_it_needs_little_of_the_standard_library_and_nothing_else() -> None:
-    program = "import sys; import datum_compute.client.reader; print(*sys.modules)"
+    program = "import sys; import datum_compute.cli.quick.reader; print(*sys.modules)"
 
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     ).stdout.split()
 
-    assert "datum_compute.client.reader" in loaded
+    assert "datum_compute.cli.quick.reader" in loaded
     assert [name for name in HEAVY if name in loaded] == []
 
 

@@ -9,7 +9,6 @@ forgets would be a lie.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -29,6 +28,7 @@ from datum_compute.apiserver.verbs import logs, reads, scale, watch, writes
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 
 METRICS_PATH = "/metrics"
 """On the root plane: the numbers of the whole process, for whoever may read everything."""
@@ -38,7 +38,7 @@ METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 LOCAL_PATH = "/local/v1/"
 """Verbs about the local platform itself, outside every plane."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -101,7 +101,7 @@ class RequestHandler:
         except StoreBroken:
             return errors.unavailable("the store has failed; the server must restart").response()
         except Exception:  # noqa: BLE001 - our bug in one request must not end the others
-            _log.exception("request failed", extra={"method": request.method})
+            _log.exception("request failed", method=request.method)
             return errors.internal().response()
 
     async def _handle_local(self, request: HttpRequest) -> HttpResponse:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from datum_compute.log import fields_of
 from datum_compute.runtime.log_context import ContextFilter
 
 LogFormat = Literal["text", "json"]
@@ -27,7 +27,7 @@ class TextFormatter(logging.Formatter):
         line = super().formatMessage(record)
         pairs = [
             f"{key}={_value(value)}"
-            for key, value in _fields(record).items()
+            for key, value in fields_of(record).items()
             if value not in ("", None)
         ]
         return " ".join([line, *pairs])
@@ -44,16 +44,12 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "msg": record.getMessage(),
         }
-        for key, value in _fields(record).items():
+        for key, value in fields_of(record).items():
             if value not in ("", None):
                 line.setdefault(key, value)
         if record.exc_info and record.exc_info[0] is not None:
             line["stacktrace"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
-
-
-def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
-    return getattr(record, "fields", None) or {}
 
 
 def _value(value: Any) -> str:

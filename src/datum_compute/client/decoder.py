@@ -16,7 +16,6 @@ as an empty list.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +24,9 @@ from typing import Any
 import msgspec
 
 from datum_compute.api.meta import EMPTY, ListMeta, Object, ObjectList, ObjectMeta, OwnerReference
+from datum_compute.log import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 """What msgspec raises for bytes that are not what was expected, or nested too deeply."""
@@ -124,14 +124,14 @@ class Decoder:
 
 
 def _log(found: UnreadableObject) -> None:
-    fields = {
-        "cluster": found.cluster,
-        "resource": found.resource,
-        "key": found.key,
-        "problem": found.problem[:300],
-        "skipped": found.skipped,
-    }
-    logger.warning("an object cannot be read in full", extra={"fields": fields})
+    logger.warning(
+        "an object cannot be read in full",
+        cluster=found.cluster,
+        resource=found.resource,
+        key=found.key,
+        problem=found.problem[:300],
+        skipped=found.skipped,
+    )
 
 
 class _LooseList(msgspec.Struct, kw_only=True, rename="camel"):

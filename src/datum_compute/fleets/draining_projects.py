@@ -10,15 +10,15 @@ it takes: often while it may be back any moment, seldom once it has refused.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from datum_compute.client import errors
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import RECONNECT, Backoff
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 DRAIN_SECONDS = 45.0
 """How long a project may still get something from us after its last deployment has gone: as
@@ -115,8 +115,9 @@ class DrainingProjects:
             refused = not isinstance(error, errors.TransportFailure | TimeoutError)
             farewell.failures = farewell.failures + 1 if refused == farewell.refused else 0
             if refused and not farewell.refused:
-                fields = {"cluster": project, "reason": str(error)[:300]}
-                logger.warning("a project does not say what it holds", extra={"fields": fields})
+                logger.warning(
+                    "a project does not say what it holds", cluster=project, reason=str(error)[:300]
+                )
             farewell.refused = refused
             return None
 

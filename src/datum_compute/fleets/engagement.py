@@ -8,14 +8,14 @@ it now is asked then, not at the time of the event.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from datum_compute.client.protocol import Client
+from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import RECONNECT
 from datum_compute.runtime.fleet import Fleet
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class ChangedNames:
@@ -88,8 +88,13 @@ def _engage(
     except Exception as error:  # a credential may be bad in any way
         reason = str(error)[:300]
         if refused.get(name) != reason:
-            fields = {"fleet": fleet.name, "cluster": name, "reason": reason}
-            logger.error("no client for a cluster", extra={"fields": fields}, exc_info=error)
+            logger.error(
+                "no client for a cluster",
+                exc_info=error,
+                fleet=fleet.name,
+                cluster=name,
+                reason=reason,
+            )
         refused[name] = reason
         return False
     refused.pop(name, None)

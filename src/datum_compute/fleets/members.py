@@ -10,7 +10,6 @@ the hub itself goes and comes back, its members stay as they are until it has be
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import msgspec
@@ -20,12 +19,13 @@ from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
 from datum_compute.fleets.engagement import ChangedNames, sync_engagements
+from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class MemberFleet(Fleet):
@@ -110,7 +110,6 @@ def _is_ready(member: Object) -> bool:
     try:
         status = member.view(karmada.Cluster).status
     except msgspec.ValidationError as error:
-        fields = {"member": member.name, "reason": str(error)}
-        logger.warning("member cluster not understood", extra={"fields": fields})
+        logger.warning("member cluster not understood", member=member.name, reason=str(error))
         return False
     return conditions.is_true(status.conditions, karmada.CONDITION_READY)

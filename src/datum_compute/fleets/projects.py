@@ -8,7 +8,6 @@ engaged anew.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import msgspec
@@ -19,11 +18,12 @@ from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
 from datum_compute.fleets.engagement import ChangedNames, sync_engagements
+from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.tasks import TaskGroup
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class ProjectFleet(Fleet):
@@ -64,7 +64,6 @@ def _is_ready(project: Object) -> bool:
     try:
         status = project.view(resourcemanager.Project).status
     except msgspec.ValidationError as error:
-        fields = {"project": project.name, "reason": str(error)}
-        logger.warning("project not understood", extra={"fields": fields})
+        logger.warning("project not understood", project=project.name, reason=str(error))
         return False
     return conditions.is_true(status.conditions, resourcemanager.CONDITION_READY)

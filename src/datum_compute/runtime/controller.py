@@ -19,6 +19,7 @@ from typing import Any
 
 from datum_compute.client import errors
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime import log_context
 from datum_compute.runtime.backoff import RECONCILE
 from datum_compute.runtime.fleet import Fleet
@@ -36,7 +37,7 @@ from datum_compute.runtime.writes.own_writes import OwnWriteFilter, Write, Write
 
 __all__ = ["Controller", "ControllerStatistics", "Read", "Reconcile", "Watch"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
@@ -354,14 +355,16 @@ class Controller:
         trace: Exception | None = None,
         **more: Any,
     ) -> None:
-        if not logger.isEnabledFor(level):
+        if not logger.is_enabled_for(level):
             return
-        fields = {
-            "controller": self.name,
-            "cluster": request.cluster,
-            "namespace": request.namespace,
-            "name": request.name,
-            "reconcile_id": log_context.reconcile_id(self.name, number),
+        logger.log(
+            level,
+            message,
+            exc_info=trace,
+            controller=self.name,
+            cluster=request.cluster,
+            namespace=request.namespace,
+            name=request.name,
+            reconcile_id=log_context.reconcile_id(self.name, number),
             **more,
-        }
-        logger.log(level, message, extra={"fields": fields}, exc_info=trace)
+        )

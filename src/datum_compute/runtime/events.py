@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -28,9 +27,10 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.decisions.status_events import EventContent
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 BURST = 25
 REFILL_SECONDS = 300.0
@@ -91,8 +91,9 @@ class EventRecorder:
             except (errors.ClientError, TimeoutError, msgspec.DecodeError) as error:
                 if attempt + 1 == TRIES or not isinstance(error, errors.TransportFailure):
                     self._count("failed")
-                    fields = {"event": name, "reason": notice.reason, "error": str(error)}
-                    logger.info("event not written", extra={"fields": fields})
+                    logger.info(
+                        "event not written", event=name, reason=notice.reason, error=str(error)
+                    )
                     return
 
     async def _write(

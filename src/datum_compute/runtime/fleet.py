@@ -12,17 +12,17 @@ A fleet is used by several managers of one process as readily as by one: each of
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.tasks import TaskGroup
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +134,4 @@ class Fleet:
         return cluster
 
     def _log(self, message: str, cluster: str) -> None:
-        logger.info(message, extra={"fields": {"fleet": self.name, "cluster": cluster}})
+        logger.info(message, fleet=self.name, cluster=cluster)

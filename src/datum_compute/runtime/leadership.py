@@ -37,9 +37,10 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 LEASE_SECONDS = 15.0
 """How long a record that does not change keeps others away. These three are Kubernetes' own."""
@@ -251,9 +252,8 @@ class Leadership:
         except (errors.ClientError, TimeoutError) as error:
             self._log("lease not released", reason=str(error))
 
-    def _log(self, message: str, level: int = logging.INFO, **more: str) -> None:
-        fields = {"lease": str(self.lease), "identity": self.identity, **more}
-        logger.log(level, message, extra={"fields": fields})
+    def _log(self, message: str, level: int = logging.INFO, **more: Any) -> None:
+        logger.log(level, message, lease=str(self.lease), identity=self.identity, **more)
 
 
 class FencedTransport:

@@ -1,16 +1,16 @@
-"""What a log line is about, known to every line of a reconcile however deep it is written.
+"""The fields every log line of a reconcile carries, however deep in the call it is written.
 
-A controller says so once per run; whoever formats the lines adds it to what they carry
-themselves. A context variable travels with the task, so two reconciles never mix.
+The controller sets them once per run and :class:`ContextFilter` adds them to each line. A
+context variable travels with the task, so two reconciles never mix.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from typing import Any
 
+from datum_compute.log import fields_of
 from datum_compute.runtime.request import Request
 
 _current: ContextVar[tuple[str, Request, int] | None] = ContextVar("log_context", default=None)
@@ -19,7 +19,7 @@ Scope = Token[tuple[str, Request, int] | None]
 
 
 def enter(controller: str, request: Request, number: int) -> Scope:
-    """From here on log lines are about this run of this key. Nothing is formatted yet."""
+    """Start the context of one run of one key. Nothing is formatted yet."""
     return _current.set((controller, request, number))
 
 
@@ -28,7 +28,7 @@ def leave(scope: Scope) -> None:
 
 
 def fields() -> dict[str, Any]:
-    """What the running reconcile is about; empty outside of one."""
+    """The fields of the running reconcile; empty outside of one."""
     current = _current.get()
     if current is None:
         return {}
@@ -47,14 +47,14 @@ def reconcile_id(controller: str, number: int) -> str:
 
 
 class ContextFilter(logging.Filter):
-    """Adds the context to every line; what a line says itself about a field wins, except that
-    a reconcile is always told by its own key."""
+    """Adds the context to every line. A line's own field wins, except that the context's keys
+    always name the reconcile: a line's other value of one of them becomes ``object_<key>``."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         context = fields()
         if context:
-            said: Mapping[str, Any] = getattr(record, "fields", None) or {}
-            about = {key: value for key, value in said.items() if context.get(key, value) == value}
-            others = {f"object_{key}": value for key, value in said.items() if key not in about}
+            own = fields_of(record)
+            about = {key: value for key, value in own.items() if context.get(key, value) == value}
+            others = {f"object_{key}": value for key, value in own.items() if key not in about}
             record.fields = {**context, **about, **others}
         return True

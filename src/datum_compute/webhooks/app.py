@@ -7,12 +7,12 @@ the verdict from the body. Any other status says that the request itself was no 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
 
+from datum_compute.log import get_logger
 from datum_compute.webhooks.review import BadReview
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, WorkloadReviews
 
@@ -22,7 +22,7 @@ MAX_BODY = 8 * 2**20
 BODY_SECONDS = 30.0
 """For all of a body to arrive. No API server waits longer than that for an answer."""
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 Message = MutableMapping[str, Any]
 """One of ASGI's own: keys and values differ with its type."""
@@ -64,7 +64,7 @@ class WebhookApp:
             code = error.code if isinstance(error, _Refused) else 400
             body = msgspec.json.encode({"error": str(error)})
         except Exception:  # our bug in one review must not end the others
-            logger.exception("review failed", extra={"fields": {"path": scope["path"]}})
+            logger.exception("review failed", path=scope["path"])
             code, body = 500, msgspec.json.encode({"error": "the review failed; the log says why"})
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": code, "headers": headers})

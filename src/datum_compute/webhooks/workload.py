@@ -8,11 +8,11 @@ city and no network, so controllers can go on noting their finalizers whatever i
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions.admission import decide_admission, decide_defaults, decide_needs
+from datum_compute.log import get_logger
 from datum_compute.webhooks import review
 from datum_compute.webhooks.projects import NoProject, OfferReader, OfferUnavailable
 from datum_compute.webhooks.review import Refusal, ReviewRequest, ReviewResponse
@@ -20,7 +20,7 @@ from datum_compute.webhooks.review import Refusal, ReviewRequest, ReviewResponse
 MUTATE_PATH = "/mutate-compute-datumapis-com-v1alpha-workload"
 VALIDATE_PATH = "/validate-compute-datumapis-com-v1alpha-workload"
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 _JUDGED = ("CREATE", "UPDATE")
 
@@ -98,10 +98,10 @@ def _pointer(path: tuple[str | int, ...]) -> str:
 
 
 def _log(request: ReviewRequest, refusal: Refusal) -> None:
-    fields = {
-        "namespace": request.namespace,
-        "name": _name(request),
-        "operation": request.operation,
-        "reason": refusal.reason,
-    }
-    logger.info("workload refused", extra={"fields": fields})
+    logger.info(
+        "workload refused",
+        namespace=request.namespace,
+        name=_name(request),
+        operation=request.operation,
+        reason=refusal.reason,
+    )

@@ -14,7 +14,6 @@ cluster-scoped. Anything else counts as absent, as upstream.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import msgspec
@@ -27,11 +26,12 @@ from datum_compute.apiserver.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.schema.kinds import ServedKind
 from datum_compute.apiserver.storage.store import ObjectKey, PlaneStore, Store
 from datum_compute.apiserver.storage.table import Owner, StoredObject, StoreEvent, Table
+from datum_compute.log import get_logger
 
 SLICE = 100
 """Objects deleted before other work gets a turn. A guess: some ten milliseconds of work."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
@@ -139,7 +139,7 @@ class GarbageCollector:
                     self._look_at_definition(plane, item.key[0])
         except errors.ApiError as error:
             # The object is as it was; the next change to it, or a restart, queues it again.
-            _log.error("collection refused", extra={"item": str(item), "error": error.message})
+            _log.error("collection refused", item=str(item), error=error.message)
 
     def _look_at_object(self, plane: Plane, key: ObjectKey) -> None:
         stored = plane.store.get(key)

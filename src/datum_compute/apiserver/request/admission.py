@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,13 +31,14 @@ from datum_compute.apiserver.verbs import writes
 from datum_compute.apiserver.verbs.writes import Draft
 from datum_compute.client.transport import HttpResponse
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 
 ATTEMPTS = 5
 """How often a draft is made before the caller is told to try again; as upstream."""
 
 VERBS = frozenset({"create", "update", "patch"})
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 Review = dict[str, Any]
 """An AdmissionReview of ``admission.k8s.io/v1`` as JSON values: a request, or a response."""
@@ -135,7 +135,7 @@ class _Asking:
             response = (await reviewer(review))["response"]
             allowed, warnings = response["allowed"], response.get("warnings") or []
         except Exception as error:  # whatever it is, it is not a yes
-            _log.exception("admission failed", extra={"fields": {"admission": name}})
+            _log.exception("admission failed", admission=name)
             raise _Refused(_failed(name, str(error))) from error
         self.warnings += [str(text) for text in warnings]
         if allowed is not True:

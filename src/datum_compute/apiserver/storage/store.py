@@ -19,7 +19,6 @@ that select on them, but not their content; :meth:`Store.value` reads it back fr
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +33,7 @@ from datum_compute.apiserver.storage.table import (
     load_stored,
 )
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 
 HISTORY_SECONDS = 300
 """How long a watch may be resumed: as long as etcd's customary compaction interval."""
@@ -45,7 +45,7 @@ _REVISIONS_PER_SECOND = 100_000
 """A new plane's revisions start at the clock in these units. No plane can write this fast,
 so a plane or a file made again later starts above all it ever had."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class StoreBroken(Exception):
@@ -435,5 +435,5 @@ def _offer(sink: Sink, event: StoreEvent, shared: dict[Any, bytes]) -> None:
     try:
         sink.offer(event, shared)
     except Exception:  # noqa: BLE001 - one watcher's form of an event must not cost another's
-        _log.exception("a watch failed", extra={"revision": event.revision})
+        _log.exception("a watch failed", revision=event.revision)
         sink.end()

@@ -11,7 +11,6 @@ both                   refused                     everything on one cluster
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -32,13 +31,14 @@ from datum_compute.env import Environment
 from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
+from datum_compute.log import get_logger
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.leadership import FencedTransport, Leadership, LeaseName
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.client_metrics import CountedTransport, UnreadableCount
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
 USER_AGENT = "compute-manager"

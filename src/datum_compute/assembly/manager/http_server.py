@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import socket
 import ssl
@@ -22,7 +21,9 @@ from typing import Any
 
 import uvicorn
 
-logger = logging.getLogger(__name__)
+from datum_compute.log import get_logger
+
+logger = get_logger(__name__)
 
 Message = MutableMapping[str, Any]
 """One of ASGI's own: keys and values differ with its type."""
@@ -85,8 +86,7 @@ async def serve(
         await front.open(listener)
         try:
             actual = listener.getsockname()[1]
-            fields = {"server": name, "host": host, "port": actual, "tls": tls is not None}
-            logger.info("serving", extra={"fields": fields})
+            logger.info("serving", server=name, host=host, port=actual, tls=tls is not None)
             if bound is not None:
                 bound(actual)
             if tls is None or front.config.ssl is None:
@@ -143,12 +143,16 @@ async def _keep_current(
             _load(context, tls)
         except (OSError, ssl.SSLError) as error:
             if found != tried:
-                fields = {"server": name, "file": str(tls.certificate), "error": str(error)}
-                logger.warning("certificate not reloaded", extra={"fields": fields})
+                logger.warning(
+                    "certificate not reloaded",
+                    server=name,
+                    file=str(tls.certificate),
+                    error=str(error),
+                )
             tried = found
         else:
             shown = found
-            logger.info("certificate reloaded", extra={"fields": {"server": name}})
+            logger.info("certificate reloaded", server=name)
 
 
 def _load(context: ssl.SSLContext, tls: TlsFiles) -> None:

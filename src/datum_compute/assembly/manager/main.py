@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import sys
@@ -27,13 +26,14 @@ from datum_compute.assembly.manager.kubeconfigs import check_kubeconfigs
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
 from datum_compute.client.kubeconfig import KubeconfigError
 from datum_compute.env import Environment, SystemEnvironment
+from datum_compute.log import get_logger
 from datum_compute.runtime.health import HealthCheck
 from datum_compute.runtime.leadership import LeadershipLost
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.tasks import TaskGroup
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Caches live long: the collector's defaults made filling one 4 to 5 times slower."""
@@ -55,10 +55,7 @@ def main(argv: Sequence[str], env: Environment) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     except LeadershipLost as error:
-        fields = {"reason": str(error)}
-        logger.error(
-            "leadership lost, so this process ends", extra={"fields": fields}
-        )  # the trace says nothing
+        logger.error("leadership lost, so this process ends", reason=str(error))
         return 1
     return 0
 
@@ -92,7 +89,7 @@ def _stop_signal() -> asyncio.Event:
     def stopping(number: signal.Signals) -> None:
         if stop.is_set():
             os._exit(128 + number)
-        logger.info("stopping", extra={"fields": {"signal": number.name}})
+        logger.info("stopping", signal=number.name)
         stop.set()
         loop.call_later(STOP_SECONDS, _give_up)
 
@@ -152,7 +149,7 @@ def _say_enabled(settings: ManagerSettings) -> None:
         "metrics": _where(settings.metrics),
         "webhooks": _where(settings.webhooks),
     }
-    logger.info("controllers enabled", extra={"fields": fields})
+    logger.info("controllers enabled", **fields)
 
 
 def _where(address: object) -> str:

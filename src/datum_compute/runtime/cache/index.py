@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from datum_compute.api.meta import Object
+from datum_compute.log import get_logger
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 IndexKeys = Callable[[Object], Iterable[str]]
 """Under which keys an object is found. A function of the object alone."""
@@ -84,5 +84,10 @@ class Index:
         if where in self._reported or len(self._reported) >= MAX_REPORTED:
             return
         self._reported[where] = None
-        fields = {"index": self.name, "namespace": where[0], "name": where[1]}
-        logger.error("object left out of an index", extra={"fields": fields}, exc_info=error)
+        logger.error(
+            "object left out of an index",
+            exc_info=error,
+            index=self.name,
+            namespace=where[0],
+            name=where[1],
+        )

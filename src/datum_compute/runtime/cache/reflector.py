@@ -19,10 +19,11 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import RECONNECT
 from datum_compute.runtime.cache.cache import Cache, CacheState
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 PAGE = 500
 """Objects per page of a list: what Kubernetes' own clients ask for."""
@@ -128,12 +129,13 @@ class Reflector:
         cache = self._cache
         if cache.state is not state:
             level = logging.DEBUG if state is CacheState.CURRENT else logging.WARNING
-            fields = {
-                "cluster": self._client.cluster,
-                "resource": str(cache.resource),
-                "state": state.value,
-                "reason": message[:300],
-            }
-            logger.log(level, "watch changed its state", extra={"fields": fields})
+            logger.log(
+                level,
+                "watch changed its state",
+                cluster=self._client.cluster,
+                resource=str(cache.resource),
+                state=state.value,
+                reason=message[:300],
+            )
         cache.state = state
         cache.message = message

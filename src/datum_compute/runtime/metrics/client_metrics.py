@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict
 
 from datum_compute.client import errors
 from datum_compute.client.decoder import UnreadableObject
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+from datum_compute.log import get_logger
 from datum_compute.runtime.metrics.registry import Counter, MetricsRegistry
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class CountedTransport:
@@ -56,4 +56,4 @@ class UnreadableCount:
 
     def __call__(self, found: UnreadableObject) -> None:
         self._family.labels(found.cluster, found.resource).inc()
-        logger.warning("object could not be read", extra={"fields": asdict(found)})
+        logger.warning("object could not be read", **asdict(found))

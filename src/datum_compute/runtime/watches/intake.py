@@ -18,11 +18,11 @@ of every cluster in the controller's other fleets.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from datum_compute.api.meta import Object
+from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
@@ -30,7 +30,7 @@ from datum_compute.runtime.watches.mapping import itself
 from datum_compute.runtime.watches.watch_source import Source, Watch
 from datum_compute.runtime.writes.own_writes import OwnWriteFilter
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MAX_UNENGAGED = 100_000
 """Requests kept aside for clusters that are not engaged; more are let go. A bound on what
@@ -294,18 +294,18 @@ class Intake:
         if key in self._reported or len(self._reported) >= MAX_REPORTED:
             return
         self._reported[key] = None
-        fields = {
-            "controller": self._name,
-            "cluster": cluster,
-            "resource": str(watch.resource),
-            "namespace": namespace,
-            "name": name,
-        }
-        logger.error("change could not be mapped", extra={"fields": fields}, exc_info=error)
+        logger.error(
+            "change could not be mapped",
+            exc_info=error,
+            controller=self._name,
+            cluster=cluster,
+            resource=str(watch.resource),
+            namespace=namespace,
+            name=name,
+        )
 
     def _log(self, message: str, request: Request) -> None:
-        fields = {"controller": self._name, "request": str(request)}
-        logger.debug(message, extra={"fields": fields})
+        logger.debug(message, controller=self._name, request=str(request))
 
 
 def _listed(requests: Iterable[Request]) -> list[Request]:

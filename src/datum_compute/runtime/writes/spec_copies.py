@@ -7,16 +7,16 @@ what it changes.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from datum_compute.api.meta import Object
+from datum_compute.log import get_logger
 from datum_compute.runtime.writes.patch import Values, difference, values
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class SpecCopies:
@@ -46,10 +46,12 @@ class SpecCopies:
         elif self._stuck.get(copy.metadata.uid) != left:
             self._stuck[copy.metadata.uid] = left
             if _is_missing_something(left):
-                fields = {"kind": copy.kind, "namespace": copy.namespace, "name": copy.name}
                 log.warning(
                     "SchemaSkew: the server did not keep part of a copied spec",
-                    extra={"fields": {**fields, "paths": sorted(left)}},
+                    kind=copy.kind,
+                    namespace=copy.namespace,
+                    name=copy.name,
+                    paths=sorted(left),
                 )
 
     def forget(self, uid: str) -> None:

@@ -12,7 +12,6 @@ claim is put back quietly. Errors are shown only on Instances that still wait at
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 
 from datum_compute.api import conditions
@@ -27,12 +26,13 @@ from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.connectivity import is_own_claim
 from datum_compute.decisions.quota import QuotaDecision
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.writes import patch
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
 
@@ -224,7 +224,8 @@ class ClaimManager:
         except (errors.ClientError, TimeoutError) as error:
             log.info(
                 "the claim of a granted Instance could not be put back",
-                extra={"fields": {"name": instance.name, "reason": str(error)}},
+                name=instance.name,
+                reason=str(error),
             )
             return RESTORE_SECONDS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import names
@@ -21,6 +20,7 @@ from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import HUB
 from datum_compute.decisions.quota import QuotaDecision, pending_requeue
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import Backoff
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
@@ -28,7 +28,7 @@ from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.writes import patch
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 HUB_RETRY = Backoff(base_seconds=2.0, cap_seconds=30.0)
 """When a hub that was not to be had is tried again. The cap is that of a watch: whoever is
@@ -91,7 +91,7 @@ class InstanceReconciler:
         except errors.Conflict:
             if requeue is None:
                 raise
-            log.info("conflict while quota is pending", extra={"fields": {"name": instance.name}})
+            log.info("conflict while quota is pending", name=instance.name)
             return after(requeue)
 
     def _safety_requeue(self, instance: Object, verdict: QuotaDecision) -> float | None:
@@ -190,7 +190,7 @@ class InstanceReconciler:
             return await self._write_back.ensure_copy(hub, instance)
         except errors.TransportFailure as error:
             self._signals.not_reported()
-            log.info("the hub is away", extra={"fields": {"reason": str(error)}})
+            log.info("the hub is away", reason=str(error))
             return False
 
     async def _end(self, cell: Cluster, instance: Object) -> Result:

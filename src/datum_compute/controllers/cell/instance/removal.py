@@ -10,7 +10,6 @@ own finalizer, and is asked again. What goes and what stays is decided in
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
@@ -30,10 +29,11 @@ from datum_compute.decisions.connectivity import (
     decide_release,
     is_claim_kept,
 )
+from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 FINALIZERS = (compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM)
 
@@ -81,7 +81,8 @@ class Removal:
             # Never stuck Terminating: better a claim too many than an Instance for ever.
             log.error(
                 "QuotaClaimOrphaned: the project of an Instance cannot be told",
-                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
+                namespace=instance.namespace,
+                name=instance.name,
             )
             await self._signals.claim_orphaned(cell, instance)
             return PlaneReachability.UNKNOWN
@@ -116,8 +117,12 @@ async def cleanup_outcome(call: Awaitable[PlaneReachability]) -> CleanupOutcome:
 
 def _tell_if_away(outcome: CleanupOutcome, name: str, plane: str) -> None:
     if outcome.contact is PlaneReachability.UNREACHABLE:
-        fields = {"name": name, "plane": plane, "reason": outcome.reason}
-        log.warning("an Instance is released although a plane is away", extra={"fields": fields})
+        log.warning(
+            "an Instance is released although a plane is away",
+            name=name,
+            plane=plane,
+            reason=outcome.reason,
+        )
 
 
 async def _release(cell: Cluster, instance: Object, finalizers: Sequence[str]) -> None:

@@ -8,8 +8,6 @@ touches only copies that carry its own name.
 
 from __future__ import annotations
 
-import logging
-
 from datum_compute.api import core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
@@ -17,13 +15,14 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.decisions.connectivity import PlaneReachability, is_own_copy
+from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.ownership import ensure_owner
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 COPIED_LABELS = (
     compute.LABEL_WORKLOAD_UID,
@@ -62,7 +61,8 @@ class WriteBack:
         if not deployment:
             log.warning(
                 "an Instance without its linking labels is not reported to the hub",
-                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
+                namespace=instance.namespace,
+                name=instance.name,
             )
             return True
         copy = self.copies_on(hub).get(instance.name, instance.namespace)
@@ -127,7 +127,8 @@ class WriteBack:
             # Not among ours: another cell's, or one of ours the cache has yet to see.
             log.warning(
                 "the hub holds an Instance of this name that is not this cell's",
-                extra={"fields": {"namespace": instance.namespace, "name": instance.name}},
+                namespace=instance.namespace,
+                name=instance.name,
             )
             return None
 

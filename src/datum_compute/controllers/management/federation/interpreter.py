@@ -7,16 +7,15 @@ it is looked for, and its absence is said.
 
 from __future__ import annotations
 
-import logging
-
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 DEPLOYMENT = (compute.WORKLOAD_DEPLOYMENTS.api_version, compute.WORKLOAD_DEPLOYMENTS.kind)
 
@@ -43,7 +42,8 @@ class InterpreterWatch:
         fix = "install a ResourceInterpreterCustomization with statusAggregation"
         log.error(
             "no status of a deployment will ever return: the hub does not aggregate it",
-            extra={"fields": {"kind": compute.WORKLOAD_DEPLOYMENTS.kind, "fix": fix}},
+            kind=compute.WORKLOAD_DEPLOYMENTS.kind,
+            fix=fix,
         )
 
 

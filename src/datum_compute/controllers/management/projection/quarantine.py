@@ -9,7 +9,6 @@ turning up, or by going away; nothing here keeps it from being looked at again.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,10 +16,11 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.planes import project_request
+from datum_compute.log import get_logger
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 NO_PROJECT, NO_DEPLOYMENT, OWNER_ABSENT = "no_project", "no_deployment", "owner_absent"
 
@@ -110,10 +110,10 @@ def _key(hub_instance: Object) -> Key:
 
 
 def _tell(hub_instance: Object, reason: str) -> None:
-    fields = {
-        "hub_namespace": hub_instance.namespace,
-        "hub_instance": hub_instance.name,
-        "uid": hub_instance.metadata.uid,
-        "reason": reason,
-    }
-    log.error("a hub Instance can be shown in no project", extra={"fields": fields})
+    log.error(
+        "a hub Instance can be shown in no project",
+        hub_namespace=hub_instance.namespace,
+        hub_instance=hub_instance.name,
+        uid=hub_instance.metadata.uid,
+        reason=reason,
+    )

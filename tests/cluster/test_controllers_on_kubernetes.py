@@ -24,7 +24,7 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import SystemEnvironment
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
@@ -181,7 +181,9 @@ async def standins(client: Client, *, networks: bool) -> AsyncIterator[None]:
     env = SystemEnvironment()
     fleet = SingleFleet("cell", "single", client, env)
     around = Manager("surroundings", env)
-    controllers: list[Controller] = simulated_provider(fleet, env, networking_enabled=networks)
+    controllers: list[Controller] = SimulatedProvider(
+        fleet, env, networking_enabled=networks
+    ).controllers()
     if networks:
         controllers += network_controllers(fleet, env)
     around.add(*controllers)

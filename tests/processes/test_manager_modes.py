@@ -26,9 +26,7 @@ from datum_compute.assembly.local.platform import LocalPlatform, ManagerFactory
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import kubeconfig
 from datum_compute.client.protocol import Client, merge
-from datum_compute.env import Environment, SystemEnvironment
-from datum_compute.providers.simulated import simulated_provider
-from datum_compute.runtime.manager import Manager
+from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
 from tests.processes.test_federated_managers import manager
 from tests.support.simulation.platform import workload
@@ -56,16 +54,8 @@ MODES = [Mode(quota, networks) for quota in (True, False) for networks in (True,
 class Surroundings(LocalPlatform):
     """A platform whose controllers run elsewhere, and whose provider is of the mode."""
 
-    networking = True
-
     def controllers(self) -> list[tuple[str, ManagerFactory]]:
         return []
-
-    def _provider(self, cell: str, env: Environment) -> Manager:
-        found = self._manager(f"provider-{cell}", env)
-        own = self._own_cell(cell, f"provider-{cell}", env)
-        found.add(*simulated_provider(own, env, networking_enabled=self.networking))
-        return found
 
 
 class Place:

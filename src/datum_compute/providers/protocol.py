@@ -13,13 +13,14 @@ done when it passes :mod:`.conformance`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN
+from datum_compute.runtime.controller import Controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,12 @@ class Provider(Protocol):
         ...
 
 
+class RunnableProvider(Provider, Protocol):
+    """A provider with the controllers that run it, as the registry builds it."""
+
+    def controllers(self) -> Sequence[Controller]: ...
+
+
 class LogLine(NamedTuple):
     """One line that an Instance printed."""
 
@@ -101,6 +108,7 @@ class LogLine(NamedTuple):
     """Without its end."""
 
 
+@runtime_checkable
 class LogSource(Protocol):
     """The part of the contract a provider may leave out."""
 

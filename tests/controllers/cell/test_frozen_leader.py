@@ -18,7 +18,7 @@ from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import stop_tasks
@@ -54,7 +54,7 @@ def provider(embedded: EmbeddedServer) -> Manager:
     env = SimulatedEnvironment(3)
     cell = SingleFleet("cell", "single", embedded.client("cell/dfw", "provider"), env)
     manager = Manager("provider", env)
-    manager.add(*simulated_provider(cell, env))
+    manager.add(*SimulatedProvider(cell, env).controllers())
     return manager
 
 

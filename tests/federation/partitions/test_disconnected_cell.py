@@ -29,7 +29,7 @@ from datum_compute.providers.protocol import (
     InstanceTarget,
     failed,
 )
-from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing import loop
 from datum_compute.testing.environment import START
@@ -289,7 +289,7 @@ async def _thirty_days() -> None:
         async with w.running(
             instance_controller(cell, w.env, **federated),
             workload_deployment_controller(cell, w.env, networking=False, **federated),
-            *simulated_provider(cell, w.env, networking_enabled=False),
+            *SimulatedProvider(cell, w.env, networking_enabled=False).controllers(),
         ):
             for ordinal in range(2):
                 await _granted(w, ordinal)

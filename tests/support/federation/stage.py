@@ -25,16 +25,12 @@ from datum_compute.assembly.local.platform import (
     in_process_transport,
 )
 from datum_compute.assembly.local.state import DEFAULT_GRANT, LocalSettings
+from datum_compute.assembly.process_groups import add_management
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
-from datum_compute.controllers.cell.instance import instance_controller
-from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.controllers.planes import SINGLE
 from datum_compute.env import Environment
-from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.providers.simulated import simulated_provider
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.calls import RecordingAuthorizer
@@ -198,42 +194,8 @@ class _Platform(LocalPlatform):
         manager = self._manager("single", env)
         client = self.client(f"cell/{cell}", rights.SINGLE, at=cell)
         projects = SingleFleet("projects", SINGLE, client, env)
-        manager.add(workload_controller(projects, env, metrics=manager.metrics))
-        self._add_cell(manager, cell, rights.SINGLE, env)
-        return manager
-
-    def _cell(self, cell: str, env: Environment) -> Manager:
-        manager = self._manager(f"cell-{cell}", env)
-        self._add_cell(manager, cell, f"compute-cell-{cell}", env)
-        return manager
-
-    def _add_cell(self, manager: Manager, cell: str, user: str, env: Environment) -> None:
-        own = self._own_cell(cell, user, env)
-        hub = None if self.mode.single else self._hub(user, env, at=cell)
-        tenants = CellProjectFleet(
-            "tenants",
-            own,
-            lambda project: self.client(f"project/{project}", user, at=cell),
-            env,
-            cluster_name=cell,
-        )
-        for build in (workload_deployment_controller, instance_controller):
-            manager.add(
-                build(
-                    own,
-                    env,
-                    networking=self.mode.networking,
-                    hub=hub,
-                    projects=tenants if self.mode.quota else None,
-                    cluster_name=cell,
-                    metrics=manager.metrics,
-                )
-            )
-
-    def _provider(self, cell: str, env: Environment) -> Manager:
-        manager = self._manager(f"provider-{cell}", env)
-        own = self._own_cell(cell, f"provider-{cell}", env)
-        manager.add(*simulated_provider(own, env, networking_enabled=self.mode.networking))
+        add_management(manager, env, projects=projects, hub=None)
+        self._add_cell(manager, cell, rights.SINGLE, env, hub=None)
         return manager
 
 
@@ -295,6 +257,7 @@ async def stage(
         )
         if isinstance(made.platform, _Platform):
             made.platform.mode = mode
+            made.platform.networking, made.platform.quota = mode.networking, mode.quota
         async with made.platform.run(admin_token="simulated-admin"):
             namespace = await made.project.get(core.NAMESPACES, NAMESPACE)
             made.hub_namespace = f"ns-{namespace.metadata.uid}"

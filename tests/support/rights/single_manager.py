@@ -27,7 +27,7 @@ from datum_compute.client.protocol import Client, merge
 from datum_compute.client.transport import Transport
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
-from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.providers.simulated.behaviour import FAIL
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.registry import MetricsRegistry
@@ -173,7 +173,7 @@ def _around(embedded: EmbeddedServer) -> Manager:
     client, env = embedded.client(PLANE), embedded.env
     manager = Manager("around", env)
     manager.add(*network_controllers(StaticFleet("cells", {"dfw": client}, env), env))
-    manager.add(*simulated_provider(SingleFleet("cell", "single", client, env), env))
+    manager.add(*SimulatedProvider(SingleFleet("cell", "single", client, env), env).controllers())
     return manager
 
 

@@ -6,11 +6,16 @@ So: both are off by default, and a manager with neither refuses to start and say
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from datum_compute.assembly.manager.groups import PlaneClients, build_manager
 from datum_compute.assembly.manager.main import main
-from datum_compute.assembly.manager.settings import SettingsError, parse
+from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
+from datum_compute.client import kubeconfig
 from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.testing.environment import SimulatedEnvironment
 
 MANAGEMENT = "--enable-management-controllers"
@@ -56,3 +61,20 @@ def test_lesson_23_the_program_ends_with_a_sentence_and_a_code(
 async def test_lesson_23_a_manager_that_was_given_nothing_to_run_says_so() -> None:
     with pytest.raises(RuntimeError, match="has no controllers and would do nothing"):
         await Manager("m", SimulatedEnvironment()).run()
+
+
+@pytest.mark.parametrize("provider", ["none", "simulated"])
+async def test_a_cell_runs_the_provider_of_its_settings(provider: str, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text(
+        kubeconfig.render(server="https://127.0.0.1:1", ca_pem=b"", token="x", name="a", user="b")
+    )
+    env, metrics = SimulatedEnvironment(), MetricsRegistry()
+    settings = ManagerSettings(management=False, cell=True, provider=provider, kubeconfig=str(own))
+    planes = PlaneClients(env, settings, metrics)
+
+    running = set(build_manager(env, settings, planes, metrics).statistics())
+    await planes.close()
+
+    controllers = {"workload-deployment", "instance"}
+    assert running == controllers | ({"provider-simulated"} if provider == "simulated" else set())

@@ -63,9 +63,14 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import asyncio",
         ),
         (
-            "Controllers are blind to the platform, the fleets and concrete providers",
+            "Controllers are blind to the platform, the fleets and the choice of provider",
             "controllers/planted.py",
             "import datum_compute.fleets",
+        ),
+        (
+            "Only the registry imports a provider, and providers do not know each other",
+            "assembly/planted.py",
+            "import datum_compute.providers.simulated",
         ),
         (
             "Management and cells meet only in the API",

@@ -31,21 +31,17 @@ from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.provider_logs import ProviderLogs
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.verbs import LocalVerbs
+from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
-from datum_compute.controllers.cell.instance import instance_controller
-from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.controllers.management.federation import federator, policy_cleanup_controller
-from datum_compute.controllers.management.projection import projector
-from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.env import Environment
-from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
-from datum_compute.providers.simulated import SimulatedProvider
+from datum_compute.providers.protocol import LogSource
+from datum_compute.providers.registry import providers_of
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.registry import MetricsRegistry, render_together
 from datum_compute.runtime.tasks import TaskGroup
@@ -57,7 +53,8 @@ from datum_compute.standins.milo_quota import quota_controllers
 from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
 
 ADMIN = "local-admin"
-
+[PROVIDER, *_] = providers_of("local")
+"""What runs the Instances of every cell."""
 
 STARTS_PER_TURN = 4
 """Reconciles that begin before the loop looks at the network again, where kubectl waits. While a
@@ -107,6 +104,10 @@ class LocalPlatform:
     ``async with platform.run():`` starts all of it and returns when it is ready; leaving
     the block stops everything in reverse order.
     """
+
+    networking = True
+    quota = True
+    """Whether cells run with these integrations; tests of the modes without them turn them off."""
 
     def __init__(
         self,
@@ -158,7 +159,11 @@ class LocalPlatform:
         store.listeners.extend(self._listeners)
         try:
             verbs = LocalVerbs(
-                self.env, self.settings, lambda: sorted(store.planes), self.partitions
+                self.env,
+                self.settings,
+                lambda: sorted(store.planes),
+                self.partitions,
+                runtime=PROVIDER.name,
             )
             self._server = ApiServer(
                 self.env,
@@ -246,6 +251,7 @@ class LocalPlatform:
     def processes(self) -> list[tuple[str, ManagerFactory]]:
         """Everything that runs beside the API server, in the order of its start; each is named
         as the user it acts as, but for the network stand-in, which is in two places."""
+        cells = self.settings.cells
         return [
             ("standin-projects", self._project_standin),
             ("standin-propagation", self._propagation_standin),
@@ -254,14 +260,14 @@ class LocalPlatform:
             ("standin-network", self._network_standin),
             (MIRROR, self._network_mirror),
             *self.controllers(),
-            *((f"provider-{cell}", partial(self._provider, cell)) for cell in self.settings.cells),
+            *((f"{rights.PROVIDER}-{cell}", partial(self._provider, cell)) for cell in cells),
         ]
 
     def controllers(self) -> list[tuple[str, ManagerFactory]]:
         cells = self.settings.cells
         return [
-            ("compute-management", self._management),
-            *((f"compute-cell-{cell}", partial(self._cell, cell)) for cell in cells),
+            (rights.MANAGEMENT, self._management),
+            *((f"{rights.CELL}-{cell}", partial(self._cell, cell)) for cell in cells),
         ]
 
     def _planes(self) -> list[tuple[str, str]]:
@@ -361,55 +367,39 @@ class LocalPlatform:
 
     def _management(self, env: Environment) -> Manager:
         manager = self._manager("management", env)
-        user = "compute-management"
-        projects, hub = self._projects(user, env), self._hub(user, env)
-        manager.add(
-            workload_controller(projects, env, metrics=manager.metrics),
-            federator(projects, hub, env, metrics=manager.metrics),
-            policy_cleanup_controller(hub),
-            projector(projects, hub, env, metrics=manager.metrics),
-        )
+        user = rights.MANAGEMENT
+        add_management(manager, env, projects=self._projects(user, env), hub=self._hub(user, env))
         return manager
 
     def _cell(self, cell: str, env: Environment) -> Manager:
-        user = f"compute-cell-{cell}"
+        user = f"{rights.CELL}-{cell}"
         manager = self._manager(f"cell-{cell}", env)
-        own, hub = self._own_cell(cell, user, env), self._hub(user, env, at=cell)
-        tenants = CellProjectFleet(
-            "tenants",
-            own,
-            lambda project: self.client(f"project/{project}", user, at=cell),
-            env,
-            cluster_name=cell,
-        )
-        manager.add(
-            workload_deployment_controller(
-                own,
-                env,
-                networking=True,
-                hub=hub,
-                projects=tenants,
-                cluster_name=cell,
-                metrics=manager.metrics,
-            ),
-            instance_controller(
-                own,
-                env,
-                hub=hub,
-                projects=tenants,
-                cluster_name=cell,
-                networking=True,
-                metrics=manager.metrics,
-            ),
-        )
+        self._add_cell(manager, cell, user, env, hub=self._hub(user, env, at=cell))
         return manager
 
+    def _add_cell(
+        self, manager: Manager, cell: str, user: str, env: Environment, *, hub: SingleFleet | None
+    ) -> None:
+        def project_client(project: str) -> Client:
+            return self.client(f"project/{project}", user, at=cell)
+
+        add_cell(
+            manager,
+            env,
+            cell=self._own_cell(cell, user, env),
+            cluster_name=cell,
+            networking=self.networking,
+            hub=hub,
+            project_client=project_client if self.quota else None,
+        )
+
     def _provider(self, cell: str, env: Environment) -> Manager:
-        manager = self._manager(f"provider-{cell}", env)
-        own = self._own_cell(cell, f"provider-{cell}", env)
-        provider = SimulatedProvider(own, env, networking_enabled=True)
-        self._lines.set_provider(cell, provider)
-        manager.add(*provider.controllers())
+        user = f"{rights.PROVIDER}-{cell}"
+        manager = self._manager(user, env)
+        own = self._own_cell(cell, user, env)
+        provider = add_provider(manager, env, PROVIDER.name, cell=own, networking=self.networking)
+        if isinstance(provider, LogSource):
+            self._lines.set_provider(cell, provider)
         return manager
 
 

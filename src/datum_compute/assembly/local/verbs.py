@@ -36,12 +36,16 @@ class LocalVerbs:
         env: Environment,
         settings: LocalSettings,
         planes: Callable[[], list[str]],
-        cuts: Partitions,
+        partitions: Partitions,
+        *,
+        runtime: str,
     ) -> None:
+        """``runtime`` is the name of the provider that runs Instances."""
         self._env = env
         self._settings = settings
-        self._cuts = cuts
+        self._partitions = partitions
         self._planes = planes
+        self._runtime = runtime
         self._started: datetime = env.now()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -59,16 +63,16 @@ class LocalVerbs:
             refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}
             return HttpResponse(404, JSON, msgspec.json.encode({**refusal, "message": message}))
         if verb == "disconnect":
-            self._cuts.disconnect(cell)
+            self._partitions.disconnect(cell)
         else:
-            self._cuts.connect(cell)
+            self._partitions.connect(cell)
         return HttpResponse(200, JSON, msgspec.json.encode(self._status()))
 
     def _status(self) -> dict[str, Any]:
         return {
-            "runtime": "simulated",
+            "runtime": self._runtime,
             "cities": list(self._settings.cities),
-            "disconnected": [cell.upper() for cell in self._cuts.cells],
+            "disconnected": [cell.upper() for cell in self._partitions.cells],
             "project": self._settings.project,
             "planes": self._planes(),
             "uptimeSeconds": int((self._env.now() - self._started).total_seconds()),

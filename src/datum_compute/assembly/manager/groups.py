@@ -15,20 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError
+from datum_compute.assembly.manager.settings import NO_PROVIDER, ManagerSettings, SettingsError
+from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
 from datum_compute.client import kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Transport
-from datum_compute.controllers.cell.instance import instance_controller
-from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.controllers.management.federation import federator, policy_cleanup_controller
-from datum_compute.controllers.management.projection import projector
-from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.controllers.planes import HUB, SINGLE
 from datum_compute.env import Environment
-from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.log import get_logger
@@ -118,11 +113,10 @@ def build_manager(
 ) -> Manager:
     leadership = _leadership(env, settings, planes)
     manager = Manager("compute-manager", env, metrics=metrics, leadership=leadership)
-    if settings.management and settings.cell:
-        _add_single_cluster(manager, env, settings, planes)
-    elif settings.management:
-        _add_management(manager, env, settings, planes)
-    else:
+    if settings.management:
+        hub = None if settings.cell else SingleFleet("hub", HUB, planes.hub(), env)
+        add_management(manager, env, projects=_projects(env, settings, planes), hub=hub)
+    if settings.cell:
         _add_cell(manager, env, settings, planes)
     return manager
 
@@ -154,19 +148,6 @@ def lease_namespace(
         ) from error
 
 
-def _add_management(
-    manager: Manager, env: Environment, settings: ManagerSettings, planes: PlaneClients
-) -> None:
-    projects = _projects(env, settings, planes)
-    hub = SingleFleet("hub", HUB, planes.hub(), env)
-    manager.add(
-        workload_controller(projects, env, metrics=manager.metrics),
-        federator(projects, hub, env, metrics=manager.metrics),
-        policy_cleanup_controller(hub),
-        projector(projects, hub, env, metrics=manager.metrics),
-    )
-
-
 def _projects(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Fleet:
     discovery = settings.discovery
     if discovery.mode == "single":
@@ -181,47 +162,16 @@ def _add_cell(
     cell = SingleFleet("cell", SINGLE, planes.own(), env)
     hub = SingleFleet("hub", HUB, planes.hub(), env) if settings.federation_kubeconfig else None
     quota_path = settings.quota_kubeconfig
-    cluster_name = settings.discovery.cluster_name or SINGLE
-    tenants = (
-        CellProjectFleet(
-            "tenants",
-            cell,
-            lambda name: planes.project(name, quota_path),
-            env,
-            cluster_name=cluster_name,
-        )
-        if quota_path
-        else None
-    )
-    if tenants is None:
+    if not quota_path:
         logger.warning("quota is not enforced: no quota kubeconfig is configured")
-    manager.add(
-        workload_deployment_controller(
-            cell,
-            env,
-            networking=settings.networking,
-            hub=hub,
-            projects=tenants,
-            cluster_name=cluster_name,
-            metrics=manager.metrics,
-        ),
-        instance_controller(
-            cell,
-            env,
-            hub=hub,
-            projects=tenants,
-            cluster_name=cluster_name,
-            networking=settings.networking,
-            metrics=manager.metrics,
-        ),
+    add_cell(
+        manager,
+        env,
+        cell=cell,
+        cluster_name=settings.discovery.cluster_name or SINGLE,
+        networking=settings.networking,
+        hub=hub,
+        project_client=(lambda name: planes.project(name, quota_path)) if quota_path else None,
     )
-
-
-def _add_single_cluster(
-    manager: Manager, env: Environment, settings: ManagerSettings, planes: PlaneClients
-) -> None:
-    """Workloads and their Instances on one plane: nothing is federated, so the cell
-    controllers act on the plane's own deployments."""
-    projects = SingleFleet("projects", SINGLE, planes.own(), env)
-    manager.add(workload_controller(projects, env, metrics=manager.metrics))
-    _add_cell(manager, env, settings, planes)
+    if settings.provider != NO_PROVIDER:
+        add_provider(manager, env, settings.provider, cell=cell, networking=settings.networking)

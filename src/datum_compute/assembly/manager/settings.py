@@ -23,6 +23,7 @@ from datum_compute.assembly.manager.config import (
 )
 from datum_compute.assembly.manager.http_server import TlsFiles
 from datum_compute.decisions.admission import name_rules
+from datum_compute.providers.registry import providers_of
 
 __all__ = ["Discovery", "ManagerSettings", "SettingsError", "load_config", "parse"]
 
@@ -36,7 +37,7 @@ NETWORKING_GATE = "NetworkingIntegration"
 LEASE = "e98b06c6.datumapis.com"
 """Of all managers of a kind; the group they run follows."""
 
-ProviderName = Literal["pod", "none"]
+NO_PROVIDER = "none"
 LogFormat = Literal["text", "json"]
 
 
@@ -53,8 +54,9 @@ class BindAddress:
 class ManagerSettings:
     management: bool
     cell: bool
-    provider: ProviderName = "none"
-    """What runs the Instances of this cell; ``none`` where something beside us does."""
+    provider: str = NO_PROVIDER
+    """The registered provider that runs the Instances of this cell; ``none`` where another
+    process does."""
     kubeconfig: str = ""
     """The manager's own cluster; empty inside a pod."""
     federation_kubeconfig: str = ""
@@ -133,7 +135,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--enable-management-controllers", **_FLAG, help="workloads and federation")
     add("--enable-cell-controllers", **_FLAG, help="instances of this cell")
-    add("--provider", default="none", choices=["pod", "none"], help="what runs instances here")
+    add(
+        "--provider",
+        default=NO_PROVIDER,
+        metavar="NAME",
+        help=f"what runs instances here: {', '.join(_provider_names())} (default: {NO_PROVIDER})",
+    )
     add("--server-config", default="", metavar="FILE", help="a WorkloadOperator in YAML")
     add("--kubeconfig", default="", metavar="FILE", help="own cluster (default: in-cluster)")
     add("--federation-kubeconfig", default="", metavar="FILE", help="the hub")
@@ -149,6 +156,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--log-format", default="text", choices=["text", "json"], help="how log lines look")
     return parser
+
+
+def _provider_names() -> list[str]:
+    return [NO_PROVIDER, *(record.name for record in providers_of("manager"))]
 
 
 def _truth(text: str) -> bool:
@@ -232,10 +243,13 @@ def _check(settings: ManagerSettings, where: str) -> None:
         raise SettingsError("management without cell controllers needs --federation-kubeconfig")
     if settings.federation_context and not settings.federation_kubeconfig:
         raise SettingsError("--federation-context names a context of --federation-kubeconfig")
-    if settings.provider != "none" and not settings.cell:
+    if settings.provider not in _provider_names():
+        raise SettingsError(
+            f"--provider {settings.provider}: not available in this version; available:"
+            f" {', '.join(_provider_names())}"
+        )
+    if settings.provider != NO_PROVIDER and not settings.cell:
         raise SettingsError("--provider runs instances: it needs --enable-cell-controllers")
-    if settings.provider == "pod":
-        raise SettingsError("--provider pod: this build has none; expected none")
     if settings.leader_elect_namespace and not settings.leader_elect:
         raise SettingsError("--leader-elect-namespace has no meaning without --leader-elect")
     if (namespace := settings.leader_elect_namespace) and not name_rules.is_dns_label(namespace):

@@ -4,6 +4,6 @@ An Instance is programmed and available at once, with the next free address of i
 Annotations on the template make it slow, broken or sleepy (:mod:`.behaviour`).
 """
 
-from datum_compute.providers.simulated.provider import SimulatedProvider, simulated_provider
+from datum_compute.providers.simulated.provider import SimulatedProvider
 
-__all__ = ["SimulatedProvider", "simulated_provider"]
+__all__ = ["SimulatedProvider"]

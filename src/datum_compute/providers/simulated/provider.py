@@ -28,17 +28,12 @@ from datum_compute.runtime.controller import Controller, Read
 from datum_compute.runtime.fleet import Fleet
 
 
-def simulated_provider(
-    cell: Fleet, env: Environment, *, networking_enabled: bool = True
-) -> list[Controller]:
-    """Without networking the cell has no networking kinds, and Instances no addresses."""
-    return SimulatedProvider(cell, env, networking_enabled=networking_enabled).controllers()
-
-
 class SimulatedProvider:
+    """Without networking the cell has no networking kinds, and Instances get no addresses."""
+
     name = "simulated"
 
-    def __init__(self, cell: Fleet, env: Environment, *, networking_enabled: bool) -> None:
+    def __init__(self, cell: Fleet, env: Environment, *, networking_enabled: bool = True) -> None:
         self._cell = cell
         self._env = env
         self._networking = networking_enabled

@@ -10,7 +10,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import merge
-from datum_compute.providers.simulated import simulated_provider
+from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.providers.simulated.behaviour import (
     CRASH_AFTER_SECONDS,
     SLEEP_AFTER_SECONDS,
@@ -81,7 +81,7 @@ async def cell() -> AsyncIterator[StandinPlatform]:
 async def provided() -> AsyncIterator[StandinPlatform]:
     async with (
         cell() as found,
-        running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)),
+        running(found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()),
     ):
         yield found
 
@@ -132,7 +132,9 @@ async def test_each_instance_gets_the_next_free_address_of_its_subnet() -> None:
 
 async def test_a_restarted_provider_assigns_no_address_twice() -> None:
     async with cell() as found:
-        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+        async with running(
+            found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()
+        ):
             for number in range(2):
                 await start(found, number)
                 kept = await available(found, number)
@@ -140,7 +142,9 @@ async def test_a_restarted_provider_assigns_no_address_twice() -> None:
             await until_gone(found.cells["dfw"], INSTANCES, "app-0", NS)
         for number in (2, 3):
             await start(found, number)
-        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+        async with running(
+            found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()
+        ):
             others = {address(await available(found, number)) for number in (2, 3)}
             again = await available(found, 1)
 
@@ -254,11 +258,15 @@ async def test_a_slow_start_is_reported_until_it_ends() -> None:
 
 async def test_a_crash_comes_at_its_time_also_when_the_provider_was_restarted() -> None:
     async with cell() as found:
-        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+        async with running(
+            found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()
+        ):
             await start(found, 0, {CRASH_AFTER_SECONDS: "60"})
             await available(found, 0)
             await asyncio.sleep(30)
-        async with running(found.env, simulated_provider(found.own_fleet("dfw"), found.env)):
+        async with running(
+            found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()
+        ):
             begun = asyncio.get_running_loop().time()
             crashed = await until(
                 found.cells["dfw"],

@@ -10,8 +10,9 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.target import local_state
+from datum_compute.providers.registry import providers_of
 
-RUNTIMES = ("auto", "simulated")
+RUNTIMES = ("auto", *(provider.name for provider in providers_of("local")))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runtime",
         type=_runtime,
         metavar="|".join(RUNTIMES),
-        help="what instances run as (default: auto, which is simulated here)",
+        help=f"what instances run as (default: auto, which is {RUNTIMES[1]} here)",
     )
     up.add_argument("--detach", action="store_true", help="return when it is ready")
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)

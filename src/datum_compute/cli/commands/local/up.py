@@ -19,6 +19,7 @@ from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.names import is_project
+from datum_compute.providers.registry import providers_of
 
 RESERVED = frozenset({"HUB"})
 _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
@@ -129,7 +130,8 @@ def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) 
     context.say("Starting the local platform")
     context.say(f"  state      {abbreviate_home(state.path, context.env)}")
     context.say(f"  cities     {'  '.join(settings.cities)}   one cell each")
-    context.say("  runtime    simulated   instances are simulated: no container runs")
+    [provider, *_] = providers_of("local")
+    context.say(f"  runtime    {provider.name}   {provider.summary}")
     quota = settings.grant["instances"]
     context.say(f"  project    {settings.project}   quota: {quota} instances")
 

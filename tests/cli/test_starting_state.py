@@ -10,8 +10,8 @@ import pytest
 
 from datum_compute.cli.explain import states
 from datum_compute.providers.simulated.behaviour import START_SECONDS
+from tests.support.cli.instances import GRANTED, instance
 from tests.support.cli.session import cli_session
-from tests.unit.cli.test_instance_states import GRANTED, instance
 
 DOCUMENT = """\
 apiVersion: compute.datumapis.com/v1alpha

@@ -23,11 +23,11 @@ from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
 from scripts.cluster_tools import ensure_tools
-from tests.cluster import test_controllers_on_kubernetes as alone
-from tests.cluster.test_roles import PATHS, applied, define_kinds, manager_token
-from tests.processes.test_federated_managers import manager
+from tests.support.cluster import namespaces as alone
 from tests.support.cluster.control_plane import Answer, ControlPlane
+from tests.support.cluster.roles import PATHS, applied, define_kinds, manager_token
 from tests.support.decisions.workloads import CONTAINER, with_changes
+from tests.support.processes.managers import manager
 from tests.support.rights.manifests import documents
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]

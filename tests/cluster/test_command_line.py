@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from scripts.cluster_tools import ensure_tools
-from tests.cluster.test_generated_crds import CRDS, established
 from tests.support.cluster.control_plane import ADMIN_USER, ControlPlane
+from tests.support.cluster.crds import CRDS, established
 
 pytestmark = pytest.mark.cluster
 

@@ -21,10 +21,10 @@ from datum_compute.client import kubeconfig
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
 from datum_compute.env import SystemEnvironment
 from scripts.cluster_tools import DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER, ensure_tools
-from tests.cluster.test_generated_crds import CRDS, established
-from tests.processes.test_federated_managers import ManagedPlatform, federation
 from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.crds import CRDS, established
 from tests.support.federation.lifecycle import Lifecycle
+from tests.support.processes.managers import ManagedPlatform, federation
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 

@@ -10,7 +10,6 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,34 +25,22 @@ from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
 from scripts.cluster_tools import ensure_tools
-from tests.cluster import test_controllers_on_kubernetes as alone
-from tests.cluster.test_generated_crds import CRDS, established
-from tests.processes.test_federated_managers import manager
+from tests.support.cluster import namespaces as alone
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.rights.manifests import BASE, documents
+from tests.support.cluster.roles import (
+    KNOWN_WITHIN,
+    NAMESPACE,
+    applied,
+    define_kinds,
+    manager_token,
+    manifests,
+)
+from tests.support.processes.managers import manager
+from tests.support.rights.manifests import BASE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
 FOLDERS = sorted(str(path.parent.relative_to(BASE)) for path in BASE.rglob("kustomization.yaml"))
-NAMESPACE = "compute-system"
-KNOWN_WITHIN = 30.0
-"""Seconds until the authorizer has heard of a role."""
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-PATHS = {
-    "ClusterRole": f"{RBAC}/clusterroles",
-    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
-    "Role": f"{RBAC}/namespaces/{NAMESPACE}/roles",
-    "RoleBinding": f"{RBAC}/namespaces/{NAMESPACE}/rolebindings",
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
-    "Service": f"/api/v1/namespaces/{NAMESPACE}/services",
-    "MutatingWebhookConfiguration": (
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-    ),
-    "ValidatingWebhookConfiguration": (
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    ),
-}
 Right = tuple[str, str, str]
 """Group, resource and verb."""
 
@@ -63,54 +50,6 @@ def cluster() -> Iterator[ControlPlane]:
     with ControlPlane(ensure_tools()) as running:
         define_kinds(running)
         yield running
-
-
-def define_kinds(cluster: ControlPlane) -> None:
-    """Those of one cluster that does everything. An established kind is not served at once:
-    its storage is being prepared, and until then requests are turned away."""
-    for group in ("compute.datumapis.com", "networking.datumapis.com"):
-        for file in sorted(CRDS.glob(f"{group}_*.yaml")):
-            crd = yaml.safe_load(file.read_text(encoding="utf-8"))
-            established(cluster, crd)
-            path = f"/apis/{group}/v1alpha/{crd['spec']['names']['plural']}"
-            deadline = time.monotonic() + KNOWN_WITHIN
-            while (answer := cluster.request("GET", path)).status != 200:
-                assert time.monotonic() < deadline, answer
-                time.sleep(0.1)
-
-
-def manifests(folder: str) -> list[dict[str, Any]]:
-    """Of a folder and of what it builds on, in the order in which they can be made."""
-    [kustomization] = yaml.safe_load_all((BASE / folder / "kustomization.yaml").read_text())
-    found = [
-        document
-        for path, document in documents(folder)
-        if path.parent == BASE / folder and document["kind"] in PATHS
-    ]
-    if "../host" in kustomization["resources"]:
-        found = manifests("host") + found
-    return sorted(found, key=lambda each: each["kind"] != "Namespace")
-
-
-@contextmanager
-def applied(cluster: ControlPlane, folder: str) -> Iterator[list[dict[str, Any]]]:
-    """What is about rights, until the end of the block. A webhook that nobody answers would
-    stop every write, so those are only tried."""
-    made: list[str] = []
-    found = manifests(folder)
-    try:
-        for body in found:
-            path, name = PATHS[body["kind"]], body["metadata"]["name"]
-            tried = "Webhook" in body["kind"]
-            query = "?fieldValidation=Strict" + ("&dryRun=All" if tried else "")
-            status, answer = cluster.request("POST", path + query, body)
-            assert status == 201 or answer["reason"] == "AlreadyExists", (name, answer["message"])
-            if "rbac" in path:
-                made.append(f"{path}/{name}")
-        yield found
-    finally:
-        for path in made:
-            cluster.request("DELETE", path)
 
 
 def rules_of(cluster: ControlPlane, headers: dict[str, str]) -> set[Right]:
@@ -255,14 +194,6 @@ async def test_a_manager_does_all_its_work_as_its_service_account(
     assert events, "events are written too"
     assert [each.name for each in leases] == ["e98b06c6.datumapis.com-all"]
     assert "forbidden" not in (tmp_path / "manager.log").read_text()
-
-
-def manager_token(cluster: ControlPlane) -> str:
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/compute-manager/token"
-    status, answer = cluster.request("POST", path, body)
-    assert status == 201, answer
-    return str(answer["status"]["token"])
 
 
 async def test_kubectl_tells_a_user_of_the_embedded_server_what_it_may(tmp_path: Path) -> None:

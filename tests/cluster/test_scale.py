@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.test_differential import DEFINITIONS, DifferentialRequest, ServerSide, outcome
 from tests.support.client_conformance.targets import PREFIX, https_server
 from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.differential import DEFINITIONS, DifferentialRequest, ServerSide, outcome
 
 pytestmark = pytest.mark.cluster
 

@@ -28,14 +28,14 @@ from datum_compute.env import SystemEnvironment
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
 from datum_compute.webhooks.workload import VALIDATE_PATH
-from tests.decisions.admission.test_samples import FILES, WARNINGS
-from tests.processes.test_federated_managers import (
+from tests.support.decisions.samples import FILES, WARNINGS
+from tests.support.decisions.workloads import CONTAINER, with_changes
+from tests.support.processes.managers import (
     SETTINGS,
     TOKEN,
     ManagerFiles,
     PlatformWithoutControllers,
 )
-from tests.support.decisions.workloads import CONTAINER, with_changes
 from tests.support.webhooks.server import request
 
 PATH = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.test_federated_managers import federation
 from tests.support.federation.lifecycle import Lifecycle
+from tests.support.processes.managers import federation
 from tests.support.simulation.commit_checker import CommitChecker
 from tests.support.simulation.platform import PlatformRun
 

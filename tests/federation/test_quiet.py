@@ -20,7 +20,7 @@ from datum_compute.providers.simulated.behaviour import (
     FAIL,
     SLEEP_AFTER_SECONDS,
 )
-from tests.federation import test_crashes
+from tests.support.federation import crash_scenarios
 from tests.support.federation.crashes import Scenario as Told
 from tests.support.federation.crashes import ScenarioRunner
 from tests.support.federation.stage import SETTLED_AFTER_SECONDS
@@ -214,7 +214,7 @@ async def test_nothing_is_written_in_any_steady_state(
 
 @pytest.mark.parametrize(
     "told",
-    [pytest.param(each, id=each.name, marks=LONG) for each in test_crashes.SCENARIOS],
+    [pytest.param(each, id=each.name, marks=LONG) for each in crash_scenarios.SCENARIOS],
 )
 def test_nothing_is_written_after_any_scenario(told: Told, tmp_path: Path) -> None:
     assert ScenarioRunner(told, tmp_path).written_at_rest(24 * HOUR) == []

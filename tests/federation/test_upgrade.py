@@ -16,7 +16,6 @@ from datum_compute.controllers.cell.workload_deployment import workload_deployme
 from datum_compute.decisions.copies import is_subset
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.decisions.instances import test_template_hash
 from tests.support.controllers.planes import (
     ControllerPlanes,
     controller_planes,
@@ -26,6 +25,7 @@ from tests.support.controllers.planes import (
     report_serving,
     settle,
 )
+from tests.support.decisions import template_hashes
 from tests.support.federation.stage import stage
 from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
 from tests.support.simulation.platform import (
@@ -36,7 +36,7 @@ from tests.support.simulation.platform import (
     workload,
 )
 
-GOLDEN: list[dict[str, Any]] = test_template_hash.GOLDEN
+GOLDEN: list[dict[str, Any]] = template_hashes.GOLDEN
 
 
 def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:

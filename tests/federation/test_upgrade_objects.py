@@ -22,7 +22,7 @@ from datum_compute.apiserver.storage.table import StoreEvent, Table
 from datum_compute.client.protocol import json_patch, merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.federation.test_crashes import difference
+from tests.support.federation.crash_scenarios import difference
 from tests.support.federation.crashes import snapshot
 from tests.support.federation.stage import Stage, stage
 from tests.support.simulation.platform import (

@@ -18,7 +18,7 @@ from datum_compute.api import core
 from datum_compute.apiserver.http.listener import serve
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
-from tests.processes.test_federated_managers import (
+from tests.support.processes.managers import (
     SETTINGS,
     TOKEN,
     ManagedPlatform,

@@ -28,7 +28,7 @@ from datum_compute.client import kubeconfig
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
-from tests.processes.test_federated_managers import manager
+from tests.support.processes.managers import manager
 from tests.support.simulation.platform import workload
 
 pytestmark = [pytest.mark.long, pytest.mark.realtime]

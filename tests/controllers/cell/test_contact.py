@@ -5,20 +5,17 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from tests.controllers.cell.workload_deployment import test_workload_deployment as deployments
+from tests.support.controllers import cell_deployments as deployments
 from tests.support.controllers.cell_instances import (
     CLAIM,
     NAME,
-    answer_claim,
     controller,
-    create,
     create_prerequisites,
-    scale,
-    until_hub_copy_shows,
+    finalizers,
+    granted,
 )
 from tests.support.controllers.planes import (
     NAMESPACE,
-    ControllerPlanes,
     condition,
     controller_planes,
     find,
@@ -30,19 +27,6 @@ from tests.support.controllers.planes import (
     until_gone,
     until_names,
 )
-
-
-async def finalizers(w: ControllerPlanes) -> list[str]:
-    found = await w.cell.get(compute.INSTANCES, NAME, w.hub_namespace)
-    return list(found.metadata.finalizers)
-
-
-async def granted(w: ControllerPlanes) -> None:
-    """An Instance that has its copy and its claim, and that nobody wants any more."""
-    await create(w)
-    await answer_claim(w)
-    await until_hub_copy_shows(w, ("QuotaGranted", "True", "QuotaAvailable"))
-    await scale(w, 0)
 
 
 async def test_a_hub_that_refuses_keeps_its_finalizer_and_is_retried() -> None:

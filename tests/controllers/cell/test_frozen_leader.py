@@ -26,13 +26,14 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 from tests.support.controllers.planes import deployment, template
-from tests.support.runtime.frozen_process import HandledRequest, run_with_freeze
-from tests.unit.runtime.leadership.test_frozen_leader import (
+from tests.support.runtime.frozen_process import (
     FROZEN_SECONDS,
+    HandledRequest,
     Process,
-    _ended,
     check,
+    run_with_freeze,
     steps_of,
+    stop_managers,
 )
 
 NAMESPACE = "ns-a"
@@ -80,7 +81,7 @@ async def a_cell_rolls() -> list[HandledRequest]:
         found = await admin.get(compute.WORKLOAD_DEPLOYMENTS, NAME, NAMESPACE)
         status = values(found.status)
         assert (status["readyReplicas"], status["updatedReplicas"]) == (2, 2), status
-        await _ended(tasks)
+        await stop_managers(tasks)
         await stop_tasks([around])
     return log
 

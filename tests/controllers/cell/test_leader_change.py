@@ -16,13 +16,14 @@ from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.runtime.leadership import LEASE_SECONDS, Leadership, LeaseName
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import stop_tasks
-from tests.controllers.cell.instance.test_release import left_behind, until_nothing_left
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     NAME,
     answer_claim,
     create_prerequisites,
+    left_behind,
     until_instance_shows,
+    until_nothing_left,
 )
 from tests.support.controllers.planes import (
     BreakableTransport,

@@ -10,14 +10,6 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.storage.store import PlaneStore
 from datum_compute.apiserver.storage.table import StoreEvent, Table
-from tests.controllers.management.test_projection import (
-    DEPLOYMENT,
-    NAME,
-    controller,
-    given_hub_instance,
-    given_owner,
-    projection,
-)
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
@@ -26,6 +18,14 @@ from tests.support.controllers.planes import (
     given_namespace,
     settle,
     until_gone,
+)
+from tests.support.controllers.projections import (
+    DEPLOYMENT,
+    NAME,
+    controller,
+    given_hub_instance,
+    given_owner,
+    projection,
 )
 
 

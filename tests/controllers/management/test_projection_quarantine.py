@@ -11,7 +11,6 @@ from datum_compute.client.protocol import merge
 from datum_compute.controllers.management.projection import projector
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.metrics.registry import MetricsRegistry
-from tests.controllers.management.test_projection import NAME, given_owner, hub_instance
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
@@ -20,6 +19,7 @@ from tests.support.controllers.planes import (
     settle,
     until,
 )
+from tests.support.controllers.projections import NAME, given_owner, hub_instance
 
 SAID = "a hub Instance can be shown in no project"
 

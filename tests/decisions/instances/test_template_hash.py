@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.decisions.instances.revisions import template_hash
+from tests.support.decisions.template_hashes import GOLDEN
 from tests.support.paths import ROOT
 
 CRDS = ROOT / "deploy" / "crds"
-GOLDEN = json.loads((Path(__file__).parent / "template_hashes.json").read_text())
 
 
 def container(**more: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datum_compute.decisions.placement import PlacementPlan, UnservedCity
 from datum_compute.decisions.rollout import Phase, decide_rollout
 from datum_compute.decisions.rollup.workload import decide_workload_status
-from tests.decisions.rollout.test_rollout import FULL, blocked, wire_deployment, wire_workload
 from tests.support.decisions.builders import NOW, workload
+from tests.support.decisions.rollouts import FULL, blocked, wire_deployment, wire_workload
 
 
 def test_what_the_workload_says_of_a_city_without_a_location_is_understood() -> None:

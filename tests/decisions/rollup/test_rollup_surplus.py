@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.decisions.rollup.test_rollup import condition_values, decide, unready
 from tests.support.decisions.builders import condition, instance
+from tests.support.decisions.rollups import condition_values, decide, unready
 
 READY = condition("Ready", "True")
 

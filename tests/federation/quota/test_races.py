@@ -13,7 +13,7 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.assembly.local import bootstrap
 from datum_compute.client.transport import HttpRequest
 from datum_compute.testing.expectations import eventually
-from tests.federation import test_crashes
+from tests.support.federation import crash_scenarios
 from tests.support.federation.budgets import HOUR, SIZE, check_claims_match_buckets, deploy, ready
 from tests.support.federation.crashes import UNDISTURBED, Crash, ProcessKiller
 from tests.support.federation.stage import NAMESPACE, Stage, stage
@@ -170,7 +170,7 @@ async def test_two_projects_race_in_three_cells_and_each_for_its_own(seed: int) 
     """Whoever crashes meanwhile, but for seed 0, where nobody does."""
     mine, theirs = Race(12, 4, CITIES), Race(15, 10, CITIES)
     async with stage(cities=CITIES, grant={"instances": mine.slots}, seed=seed) as every:
-        await test_crashes.create_project(every)
+        await crash_scenarios.create_project(every)
         demo, acme = await every.of_project("demo"), await every.of_project("acme")
         await bootstrap.ensure_project(acme.project, acme.env, acme.settings)
         await set_first_grant(acme, theirs.slots)

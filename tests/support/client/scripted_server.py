@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from datum_compute.cli.quick.reader import Reader
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.transport import HttpRequest, HttpResponse
+from tests.support.client.socket_server import (
+    RequestHead,
+    ServedConnection,
+    serve_script,
+)
+
+T = TypeVar("T")
+Answers = Callable[[RequestHead], tuple[Any, ...]]
 
 WIDGET = {
     "apiVersion": "toys.example.com/v1",
@@ -85,3 +95,32 @@ class ScriptedStream:
 
     async def aclose(self) -> None:
         self.closed = True
+
+
+class ScriptedHttp:
+    """Answers each request on a real connection by its head, and keeps the heads."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self.heads: list[RequestHead] = []
+
+    async def __call__(self, connection: ServedConnection) -> None:
+        while head := await connection.request():
+            self.heads.append(head)
+            body, *rest = self._answers(head)
+            await connection.answer(body if isinstance(body, bytes) else encode(body), *rest)
+
+
+async def ask(toy: Any, call: Callable[[Reader], T], **options: Any) -> T:
+    """Run a blocking call in its own thread."""
+
+    def run(port: int) -> T:
+        given = {"cluster": "toy", "token": "secret", **options}
+        reader = Reader(f"http://127.0.0.1:{port}", **given)
+        try:
+            return call(reader)
+        finally:
+            reader.close()
+
+    async with serve_script(toy) as port:
+        return await asyncio.to_thread(run, port)

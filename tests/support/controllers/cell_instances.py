@@ -17,10 +17,12 @@ from tests.support.controllers.planes import (
     ControllerPlanes,
     condition,
     deployment,
+    find,
     given_namespace,
     set_condition,
     template,
     until,
+    until_gone,
 )
 
 NAME = "web-main-dfw-0"
@@ -158,3 +160,29 @@ async def set_available(w: ControllerPlanes, bucket: Object, available: int) -> 
 async def scale(w: ControllerPlanes, replicas: int) -> None:
     body = {"spec": {"scaleSettings": {"minReplicas": replicas}}}
     await w.cell.patch(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, merge(body), w.hub_namespace)
+
+
+async def left_behind(w: ControllerPlanes) -> list[str]:
+    """What is there of the Instance outside the cell, by the finalizer that stands for it."""
+    copy = await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+    claim = await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+    found = {compute.FINALIZER_INSTANCE: copy, compute.FINALIZER_QUOTA_CLAIM: claim}
+    return [name for name, obj in found.items() if obj is not None]
+
+
+async def until_nothing_left(w: ControllerPlanes) -> None:
+    await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
+    await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
+
+
+async def finalizers(w: ControllerPlanes) -> list[str]:
+    found = await w.cell.get(compute.INSTANCES, NAME, w.hub_namespace)
+    return list(found.metadata.finalizers)
+
+
+async def granted(w: ControllerPlanes) -> None:
+    """An Instance that has its copy and its claim, and that is not wanted any more."""
+    await create(w)
+    await answer_claim(w)
+    await until_hub_copy_shows(w, ("QuotaGranted", "True", "QuotaAvailable"))
+    await scale(w, 0)

@@ -20,8 +20,8 @@ from datum_compute.api.scheme import Resource
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from tests.federation import test_crashes
 from tests.support.controllers.planes import condition
+from tests.support.federation import crash_scenarios
 from tests.support.federation.budgets import CELL, PROJECT, RefusedKinds
 from tests.support.federation.stage import (
     FEDERATED,
@@ -125,7 +125,7 @@ async def seen_without_networks(on: Stage) -> None:
 
 
 async def all_on_one_cluster(on: Stage) -> None:
-    await test_crashes.deployed_alone(on)
+    await crash_scenarios.deployed_alone(on)
 
 
 async def seen_alone(on: Stage) -> None:
@@ -134,7 +134,7 @@ async def seen_alone(on: Stage) -> None:
 
 
 async def denied_on_one_cluster(on: Stage) -> None:
-    await test_crashes.deployed_alone(on)
+    await crash_scenarios.deployed_alone(on)
 
 
 async def seen_denied_alone(on: Stage) -> None:
@@ -156,7 +156,7 @@ async def seen_without_project(on: Stage) -> None:
 
 
 async def approval_pending(on: Stage) -> None:
-    await test_crashes.create_project(on)
+    await crash_scenarios.create_project(on)
 
 
 async def seen_pending(on: Stage) -> None:

@@ -13,17 +13,34 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from datum_compute.apiserver.request import routes
+from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.leadership import (
+    FencedTransport,
+    Leadership,
+    LeadershipLost,
+    LeaseName,
+)
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.tasks import stop_tasks
+from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
+from datum_compute.testing.server import EmbeddedServer
 
 T = TypeVar("T")
 
 _process: ContextVar[str] = ContextVar("process", default="")
+
+FROZEN_SECONDS = 40.0
 
 
 def process_context(name: str) -> Context:
@@ -145,3 +162,76 @@ class ServerTaskTransport:
         # The server decides before it first awaits, so the order is that of arrival.
         self._log.insert(place, HandledRequest(self._process, at, request, response.status))
         return response
+
+
+class Process:
+    """A manager with its own lease and clients, as in a process."""
+
+    def __init__(
+        self,
+        name: str,
+        embedded: EmbeddedServer,
+        log: list[HandledRequest],
+        *,
+        seed: int,
+        fenced: bool = True,
+    ) -> None:
+        self.name = name
+        self._fenced = fenced
+        self.env = SimulatedEnvironment(seed)
+        self._embedded = embedded
+        self._log = log
+        lease = LeaseName("default", "e98b06c6.datumapis.com-cell")
+        self.leadership = Leadership(self._client("cell/dfw", fenced=False), lease, name, self.env)
+
+    def client(self, plane: str) -> Client:
+        return self._client(plane, fenced=self._fenced)
+
+    def _client(self, plane: str, *, fenced: bool) -> Client:
+        carried = ServerTaskTransport(self.name, self._embedded.server.handle, self._log)
+        transport: Any = carried
+        if fenced:
+            transport = FencedTransport(carried, lambda: self.leadership.held())
+        return ApiClient(
+            transport,
+            cluster="cell",
+            prefix=routes.plane_prefix(plane),
+            token=self._embedded.token(self.name),
+        )
+
+    def start(self, *controllers: Controller) -> asyncio.Task[Any]:
+        manager = Manager(self.name, self.env, leadership=self.leadership)
+        manager.add(*controllers)
+        loop = asyncio.get_running_loop()
+        return loop.create_task(manager.run(), name=self.name, context=process_context(self.name))
+
+
+async def stop_managers(tasks: list[asyncio.Task[Any]]) -> None:
+    await stop_tasks(tasks)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            assert isinstance(error, LeadershipLost), error
+
+
+def check(log: list[HandledRequest]) -> None:
+    """No write by a deposed leader, and none twice."""
+    leader = ""
+    for arrival in log:
+        if arrival.request.method == "GET":
+            continue
+        if "/leases" in arrival.request.path:
+            if arrival.stored:
+                leader = arrival.process
+        elif arrival.process:
+            assert arrival.process == leader, f"{arrival}, while {leader} leads"
+    effects = Counter((a.request.method, a.request.path, a.request.body) for a in log if a.stored)
+    twice = [key for key, count in effects.items() if count > 1 and "/leases" not in key[1]]
+    assert not twice, twice
+
+
+def steps_of(main: Any) -> int:
+    """How many steps the first manager makes when nothing freezes."""
+    log, loop = run_with_freeze(main, victim="one", step=-1, seconds=0)
+    check(log)
+    assert {arrival.process for arrival in log if arrival.stored} == {"one"}
+    return loop.steps

@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.explain import states
-
-
-def instance(**conditions: tuple[str, str]) -> dict[str, Any]:
-    found = [
-        {"type": kind, "status": status, "reason": reason}
-        for kind, (status, reason) in conditions.items()
-    ]
-    return {"metadata": {"name": "api-default-dfw-3"}, "status": {"conditions": found}}
-
-
-GRANTED = ("True", "QuotaAvailable")
+from tests.support.cli.instances import GRANTED, instance
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,14 @@ from datum_compute.client.transport import HttpRequest, HttpResponse, ServerGone
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.client.scripted_server import (
     WIDGET,
+    ScriptedHttp,
     ScriptedServer,
     ScriptedStream,
     answer,
+    ask,
     refusal,
 )
 from tests.support.client.socket_server import ServedConnection
-from tests.unit.cli.quick.test_reader import Toy, ask
 
 REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 READ = HttpRequest("GET", "/x")
@@ -349,7 +350,7 @@ async def test_the_reader_tries_again_too() -> None:
     waits: list[float] = []
 
     found = await ask(
-        Toy(lambda head: next(answers)),
+        ScriptedHttp(lambda head: next(answers)),
         lambda reader: reader.get(WIDGETS, "one", "default"),
         retries=build_retry_policy(SimulatedEnvironment()),
         pause=waits.append,
@@ -366,7 +367,7 @@ async def test_the_reader_survives_a_broken_connection() -> None:
 
     async def script(connection: ServedConnection) -> None:
         nonlocal broken
-        toy = Toy(lambda head: (WIDGET,))
+        toy = ScriptedHttp(lambda head: (WIDGET,))
         if broken:
             broken = False
             await connection.request()
@@ -384,7 +385,7 @@ async def test_the_reader_survives_a_broken_connection() -> None:
 
 @pytest.mark.realtime
 async def test_the_reader_gives_up_with_the_last_trouble() -> None:
-    toy = Toy(lambda head: (b"busy", "503 Unavailable"))
+    toy = ScriptedHttp(lambda head: (b"busy", "503 Unavailable"))
 
     with pytest.raises(errors.Unavailable):
         await ask(
@@ -399,7 +400,7 @@ async def test_the_reader_gives_up_with_the_last_trouble() -> None:
 
 @pytest.mark.realtime
 async def test_without_a_policy_the_reader_tries_once() -> None:
-    toy = Toy(lambda head: (b"busy", "503 Unavailable"))
+    toy = ScriptedHttp(lambda head: (b"busy", "503 Unavailable"))
 
     with pytest.raises(errors.Unavailable):
         await ask(toy, lambda reader: reader.get(WIDGETS, "one", "default"))

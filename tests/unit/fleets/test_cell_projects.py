@@ -17,7 +17,7 @@ from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.support.runtime.fleets import has, names, running
+from tests.support.runtime.fleets import create_deployment, create_namespace, has, names, running
 
 
 def _tenants(embedded: EmbeddedServer) -> CellProjectFleet:
@@ -36,41 +36,14 @@ async def _following() -> AsyncIterator[tuple[Client, CellProjectFleet]]:
             yield embedded.client("cell/dfw"), tenants
 
 
-async def _namespace(cell_client: Client, name: str, project: str) -> None:
-    labels = {LABEL_UPSTREAM_CLUSTER_NAME: f"cluster-{project}"}
-    await cell_client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-
-
-async def _deployment(cell_client: Client, namespace: str, name: str) -> None:
-    body = {"metadata": {"name": name}, "spec": SPEC}
-    await cell_client.create(WORKLOAD_DEPLOYMENTS, body, namespace)
-
-
-SPEC = {
-    "workloadRef": {"name": "web", "uid": "5b2c3e0e-8f0a-4f6e-9c0b-1d7f0b8a4d11"},
-    "placementName": "default",
-    "cityCode": "DFW",
-    "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"},
-    "template": {
-        "spec": {
-            "runtime": {
-                "resources": {"instanceType": "datumcloud/d1-standard-2"},
-                "sandbox": {"containers": [{"name": "web", "image": "nginx"}]},
-            },
-            "networkInterfaces": [{"network": {"name": "default"}}],
-        }
-    },
-}
-
-
 async def test_a_namespace_counts_while_it_holds_a_deployment() -> None:
     async with _following() as (cell_client, tenants):
-        await _namespace(cell_client, "ns-1", "a")
+        await create_namespace(cell_client, "ns-1", "a")
         await asyncio.sleep(5)
         assert names(tenants) == []
 
-        await _deployment(cell_client, "ns-1", "web-default-dfw")
-        await _deployment(cell_client, "ns-1", "api-default-dfw")
+        await create_deployment(cell_client, "ns-1", "web-default-dfw")
+        await create_deployment(cell_client, "ns-1", "api-default-dfw")
         await has(tenants, "a")
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
@@ -84,8 +57,8 @@ async def test_a_namespace_counts_while_it_holds_a_deployment() -> None:
 async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
     async with _following() as (cell_client, tenants):
         for namespace, project in (("ns-1", "a"), ("ns-2", "a"), ("ns-3", "b")):
-            await _namespace(cell_client, namespace, project)
-            await _deployment(cell_client, namespace, "web-default-dfw")
+            await create_namespace(cell_client, namespace, project)
+            await create_deployment(cell_client, namespace, "web-default-dfw")
         await has(tenants, "a", "b")
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
@@ -96,8 +69,8 @@ async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
 
 async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() -> None:
     async with _following() as (cell_client, tenants):
-        await _namespace(cell_client, "ns-1", "a")
-        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await create_namespace(cell_client, "ns-1", "a")
+        await create_deployment(cell_client, "ns-1", "web-default-dfw")
         await has(tenants, "a")
         engaged = tenants.get("a")
 
@@ -105,7 +78,7 @@ async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() 
         await asyncio.sleep(DRAIN_SECONDS - 1)
         assert tenants.get("a") is engaged
 
-        await _deployment(cell_client, "ns-1", "web-default-dfw")
+        await create_deployment(cell_client, "ns-1", "web-default-dfw")
         await asyncio.sleep(DRAIN_SECONDS + 1)
         assert tenants.get("a") is engaged
 
@@ -116,7 +89,7 @@ async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() 
 
 async def test_a_namespace_without_a_project_is_ignored() -> None:
     async with _following() as (cell_client, tenants):
-        await _deployment(cell_client, "default", "web-default-dfw")
+        await create_deployment(cell_client, "default", "web-default-dfw")
         await asyncio.sleep(5)
         assert names(tenants) == []
 

@@ -21,8 +21,7 @@ from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.draining_projects import DRAIN_SECONDS, REFUSED
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.support.runtime.fleets import has, names, running
-from tests.unit.fleets.test_cell_projects import _deployment, _namespace
+from tests.support.runtime.fleets import create_deployment, create_namespace, has, names, running
 
 HOUR = 3600.0
 CELL = "cell/dfw"
@@ -96,7 +95,7 @@ async def _cell(*projects: str) -> AsyncIterator[tuple[Lines, CellProjectFleet, 
         )
         client = embedded.client(CELL)
         for project in projects:
-            await _namespace(client, f"ns-{project}", project)
+            await create_namespace(client, f"ns-{project}", project)
         yield lines, tenants, client
 
 
@@ -221,7 +220,7 @@ async def test_a_deleted_project_has_nothing_to_release() -> None:
             return embedded.client("project/of-no-such-name")
 
         tenants = CellProjectFleet("tenants", cell, client_for, embedded.env, cluster_name="dfw")
-        await _namespace(embedded.client(CELL), "ns-gone", "gone")
+        await create_namespace(embedded.client(CELL), "ns-gone", "gone")
         async with running(*tenants.sources, tenants):
             await asyncio.sleep(HOUR)
             assert names(tenants) == []
@@ -257,7 +256,7 @@ async def test_a_deployment_that_arrives_meanwhile_ends_the_draining(
             lines.trouble = trouble
         async with running(*tenants.sources, tenants):
             await asyncio.sleep(20)
-            await _deployment(cell_client, "ns-a", "web-default-dfw")
+            await create_deployment(cell_client, "ns-a", "web-default-dfw")
             await has(tenants, "a")
             engaged, before = tenants.get("a"), lines.asked["a"]
             await asyncio.sleep(HOUR)
@@ -271,7 +270,7 @@ async def test_a_deployment_that_comes_while_the_project_is_asked_makes_the_answ
         async with running(*tenants.sources, tenants):
             await asyncio.sleep(DRAIN_SECONDS + 4)
             assert lines.asked == {"a": 2}, "it is being asked for the second time"
-            await _deployment(cell_client, "ns-a", "web-default-dfw")
+            await create_deployment(cell_client, "ns-a", "web-default-dfw")
             await has(tenants, "a")
             engaged = tenants.get("a")
             await asyncio.sleep(HOUR)
@@ -283,7 +282,7 @@ async def test_a_deployment_that_comes_while_the_project_is_asked_makes_the_answ
 
 async def test_an_unreachable_project_is_disengaged_once_it_has_answered() -> None:
     async with _cell("a") as (lines, tenants, cell_client):
-        await _deployment(cell_client, "ns-a", "web-default-dfw")
+        await create_deployment(cell_client, "ns-a", "web-default-dfw")
         async with running(*tenants.sources, tenants):
             await has(tenants, "a")
             lines.trouble = away

@@ -18,19 +18,20 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.client.transport import HttpResponse
-from tests.controllers.cell.test_contact import finalizers, granted
 from tests.support.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
     NAME,
     controller,
     create_prerequisites,
+    finalizers,
+    granted,
+    left_behind,
+    until_nothing_left,
 )
 from tests.support.controllers.planes import (
     NAMESPACE,
-    ControllerPlanes,
     controller_planes,
-    find,
     settle,
     until_gone,
 )
@@ -143,19 +144,6 @@ async def test_an_error_response_is_not_taken_for_silence(plane: str, trouble: T
             link.trouble = None
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             assert await left_behind(w) == []
-
-
-async def left_behind(w: ControllerPlanes) -> list[str]:
-    """What is there of the Instance outside the cell, by the finalizer that stands for it."""
-    copy = await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
-    claim = await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
-    found = {compute.FINALIZER_INSTANCE: copy, compute.FINALIZER_QUOTA_CLAIM: claim}
-    return [name for name, obj in found.items() if obj is not None]
-
-
-async def until_nothing_left(w: ControllerPlanes) -> None:
-    await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
-    await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
 
 
 @pytest.mark.parametrize("first", [HUB, PROJECT])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from tests.controllers.cell.workload_deployment.test_workload_deployment import (
+from tests.support.controllers.cell_deployments import (
     ONE,
     ZERO,
     controller,

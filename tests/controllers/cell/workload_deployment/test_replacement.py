@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from tests.controllers.cell.workload_deployment.test_workload_deployment import (
+from tests.support.controllers.cell_deployments import (
     ONE,
     TWO,
     ZERO,

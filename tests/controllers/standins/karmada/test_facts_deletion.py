@@ -10,25 +10,23 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
-from tests.controllers.standins.karmada.test_status_and_deletion import (
-    BINDING,
-    NAME,
-    NS,
-    WDS,
-    propagated,
-    until_ready,
-    work_of,
-)
 from tests.support.standins.karmada import (
+    BINDING,
     BINDINGS,
     CLUSTERS,
+    NAME,
     NO_FIT,
+    NS,
     POLICIES,
+    WDS,
     WORKS,
     bound,
     change,
+    propagated,
     propagation,
     taints,
+    until_ready,
+    work_of,
 )
 from tests.support.standins.platform import (
     CITY,

@@ -12,26 +12,24 @@ from datum_compute.api import karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from tests.controllers.standins.karmada.test_status_and_deletion import (
-    BINDING,
-    NAME,
-    NS,
-    WDS,
-    propagated,
-    until_ready,
-    work_of,
-)
 from tests.support.standins.karmada import (
+    BINDING,
     BINDINGS,
     CLUSTERS,
     CRDS,
     HUB_KINDS,
+    NAME,
     NO_FIT,
+    NS,
     POLICIES,
+    WDS,
     WORKS,
     bound,
     change,
+    propagated,
     propagation,
+    until_ready,
+    work_of,
 )
 from tests.support.standins.platform import (
     CITY,

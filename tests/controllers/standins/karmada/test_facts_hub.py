@@ -13,8 +13,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client import errors
 from datum_compute.client.protocol import EventType, merge
-from tests.controllers.standins.karmada.test_status_and_deletion import NAME, NS, WDS
-from tests.support.standins.karmada import HUB_KINDS
+from tests.support.standins.karmada import HUB_KINDS, NAME, NS, WDS
 from tests.support.standins.platform import (
     CITY,
     build,

@@ -13,16 +13,19 @@ from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
-from tests.controllers.standins.karmada.test_status_and_deletion import (
+from tests.support.standins.karmada import (
     BINDING,
+    BINDINGS,
     NAME,
     NS,
+    POLICIES,
     WDS,
+    WORKS,
     propagated,
+    propagation,
     until_ready,
     work_of,
 )
-from tests.support.standins.karmada import BINDINGS, POLICIES, WORKS, propagation
 from tests.support.standins.platform import (
     CITY,
     create_cluster,

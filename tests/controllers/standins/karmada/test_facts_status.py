@@ -16,23 +16,21 @@ from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
-from tests.controllers.standins.karmada.test_status_and_deletion import (
-    BINDING,
-    NAME,
-    NS,
-    WDS,
-    propagated,
-    report,
-    until_ready,
-    work_of,
-)
 from tests.support.standins.karmada import (
+    BINDING,
     BINDINGS,
     CLUSTERS,
     HUB_KINDS,
+    NAME,
+    NS,
     POLICIES,
+    WDS,
     change,
+    propagated,
     propagation,
+    report,
+    until_ready,
+    work_of,
 )
 from tests.support.standins.platform import (
     condition,

@@ -3,76 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 from datum_compute.api import karmada
-from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
-from datum_compute.api.meta import Object
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from datum_compute.standins.karmada import karmada_controllers
+from tests.support.standins.karmada import (
+    BINDING,
+    NAME,
+    NS,
+    WDS,
+    propagated,
+    report,
+    until_ready,
+    work_of,
+)
 from tests.support.standins.platform import (
     StandinPlatform,
     condition,
-    create_cluster,
     create_interpreter,
-    create_namespace,
-    create_policy,
     deployment,
     exists,
-    running,
     settle,
-    standin_platform,
     until,
     until_gone,
-    upstream_labels,
 )
-
-NS = "ns-1"
-NAME = "app-web-dfw"
-BINDING = "app-web-dfw-workloaddeployment"
-WDS = compute.WORKLOAD_DEPLOYMENTS
-
-
-@asynccontextmanager
-async def propagated(*, interpreter: bool = True) -> AsyncIterator[StandinPlatform]:
-    """One deployment that has arrived in dfw."""
-    async with standin_platform() as found:
-        await create_cluster(found.hub, "dfw", "DFW")
-        await create_namespace(found.hub, NS, upstream_labels())
-        await create_policy(found.hub, NS, "DFW")
-        if interpreter:
-            await create_interpreter(found.hub)
-        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
-        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
-        async with running(found.env, controllers):
-            await until(found.cells["dfw"], WDS, NAME, NS, lambda _: True)
-            yield found
-
-
-async def report(found: StandinPlatform, **status: Any) -> None:
-    """What the cell's controllers would say."""
-    body = {"status": {"replicas": 0, "currentReplicas": 0, "desiredReplicas": 1, **status}}
-    await found.cells["dfw"].patch(WDS, NAME, merge(body), NS, subresource="status")
-
-
-async def work_of(found: StandinPlatform) -> Object:
-    works = (await found.hub.list(karmada.WORKS, "karmada-es-dfw")).items
-    return next(work for work in works if work.name.startswith(f"{NAME}-"))
-
-
-async def until_ready(found: StandinPlatform, ready: str, *, within: float = 60.0) -> Object:
-    return await until(
-        found.hub,
-        karmada.CLUSTERS,
-        "dfw",
-        "",
-        lambda one: condition(one, "Ready")[0] == ready,
-        within=within,
-    )
 
 
 async def test_the_members_status_becomes_the_templates_status_whole() -> None:

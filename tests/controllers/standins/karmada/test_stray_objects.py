@@ -13,7 +13,7 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
 from datum_compute.standins.karmada.detector import _Detector
 from datum_compute.testing.cache_history import CacheHistory, RecordedEvent
-from tests.controllers.standins.karmada.test_status_and_deletion import (
+from tests.support.standins.karmada import (
     NAME,
     NS,
     propagated,

@@ -19,7 +19,6 @@ from datum_compute.apiserver.request.admission import Admission
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.testing.server import embedded_server
-from tests.controllers.standins.milo_projects.test_projects import PROJECTS, projects
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
@@ -31,6 +30,7 @@ from tests.support.standins.platform import (
     until,
     until_gone,
 )
+from tests.support.standins.projects import PROJECTS, projects
 
 CLEANUP = "ResourceCleanup"
 HELD: dict[str, Any] = {"metadata": {"finalizers": ["example.com/hold"]}}

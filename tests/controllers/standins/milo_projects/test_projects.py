@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import merge
-from datum_compute.standins.milo_projects import project_controllers
 from tests.support.standins.platform import (
-    StandinPlatform,
     build,
     condition,
     deployment,
     exists,
     grant,
-    running,
     settle,
-    standin_platform,
     until,
     until_gone,
 )
-
-PROJECTS = resourcemanager.PROJECTS
-
-
-@asynccontextmanager
-async def projects() -> AsyncIterator[StandinPlatform]:
-    async with standin_platform() as found:
-        controllers = project_controllers(
-            found.root_fleet(),
-            lambda name: found.embedded.client(f"project/{name}"),
-            found.env,
-        )
-        async with running(found.env, controllers):
-            yield found
+from tests.support.standins.projects import PROJECTS, projects
 
 
 async def test_a_project_becomes_ready_with_its_namespaces() -> None:

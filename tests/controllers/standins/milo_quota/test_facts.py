@@ -21,18 +21,6 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values, values
 from datum_compute.standins.milo_quota.expressions import ExpressionError, evaluate, holds, render
-from tests.controllers.standins.milo_quota.test_quota import (
-    AVAILABLE,
-    EXCEEDED,
-    INSTANCES,
-    MEMORY,
-    answer,
-    ask,
-    bucket,
-    controllers,
-    give,
-    project,
-)
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
@@ -47,6 +35,18 @@ from tests.support.standins.platform import (
     standin_platform,
     until,
     until_gone,
+)
+from tests.support.standins.quota import (
+    AVAILABLE,
+    EXCEEDED,
+    INSTANCES,
+    MEMORY,
+    answer,
+    ask,
+    bucket,
+    controllers,
+    give,
+    project,
 )
 
 CLAIMS, GRANTS, BUCKETS = quota.RESOURCE_CLAIMS, quota.RESOURCE_GRANTS, quota.ALLOWANCE_BUCKETS

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from datum_compute.api.meta import Object
@@ -12,14 +10,11 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.apiserver.storage.store import PlaneStore
 from datum_compute.apiserver.storage.table import StoreEvent, Table
 from datum_compute.client.protocol import merge
-from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.writes.patch import values
-from datum_compute.standins.milo_quota import quota_controllers
 from datum_compute.standins.milo_quota.allocation import USAGE_SECONDS
 from datum_compute.standins.milo_quota.budget import Consumer
 from tests.support.standins.platform import (
     StandinPlatform,
-    claim,
     condition,
     grant,
     register,
@@ -29,66 +24,20 @@ from tests.support.standins.platform import (
     standin_platform,
     until,
 )
+from tests.support.standins.quota import (
+    AVAILABLE,
+    EXCEEDED,
+    INSTANCES,
+    MEMORY,
+    answer,
+    ask,
+    bucket,
+    controllers,
+    give,
+    project,
+)
 
-INSTANCES = "compute.datumapis.com/instances"
 VCPUS = "compute.datumapis.com/vcpus"
-MEMORY = "compute.datumapis.com/memory"
-AVAILABLE = ("True", quota.REASON_QUOTA_AVAILABLE)
-EXCEEDED = ("False", quota.REASON_QUOTA_EXCEEDED)
-
-
-def controllers(found: StandinPlatform) -> list[Controller]:
-    return quota_controllers(found.project_fleet(), found.root_fleet(), found.env)
-
-
-@asynccontextmanager
-async def project(**granted: int) -> AsyncIterator[StandinPlatform]:
-    async with standin_platform() as found:
-        await found.set_project_ready()
-        await register(found.root)
-        async with running(found.env, controllers(found)):
-            if granted:
-                await give(found, "given", **granted)
-            yield found
-
-
-async def give(found: StandinPlatform, name: str, **granted: int) -> Object:
-    amounts = {f"compute.datumapis.com/{kind}": amount for kind, amount in granted.items()}
-    await found.project.create(quota.RESOURCE_GRANTS, grant(name, amounts), "milo-system")
-    return await until(
-        found.project,
-        quota.RESOURCE_GRANTS,
-        name,
-        "milo-system",
-        lambda one: condition(one, "Active") == ("True", quota.REASON_GRANT_ACTIVE),
-    )
-
-
-async def ask(found: StandinPlatform, name: str, **asked: int) -> None:
-    amounts = {f"compute.datumapis.com/{kind}": amount for kind, amount in asked.items()}
-    await found.project.create(quota.RESOURCE_CLAIMS, claim(name, amounts), "default")
-
-
-async def answer(found: StandinPlatform, name: str) -> Object:
-    return await until(
-        found.project,
-        quota.RESOURCE_CLAIMS,
-        name,
-        "default",
-        lambda one: condition(one, "Granted")[1] != quota.REASON_PENDING_EVALUATION,
-    )
-
-
-async def bucket(found: StandinPlatform, kind: str, **expected: int) -> dict[str, Any]:
-    name = Consumer("Project", "demo").bucket_name(kind)
-    obj = await until(
-        found.project,
-        quota.ALLOWANCE_BUCKETS,
-        name,
-        "milo-system",
-        lambda one: expected.items() <= values(one.status).items(),
-    )
-    return values(obj.status)
 
 
 async def test_an_active_grant_makes_its_buckets() -> None:

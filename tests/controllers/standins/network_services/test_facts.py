@@ -22,7 +22,7 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values, values
 from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
-from tests.controllers.standins.network_services.test_network import (
+from tests.support.standins.networks import (
     BINDINGS,
     CLAIMS,
     CONTEXTS,

@@ -20,7 +20,7 @@ from datum_compute.standins.network_services import network_controllers
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Direction, SimulatedNetwork
 from datum_compute.testing.network_faults import NO_FAULTS, NetworkFaults
-from tests.controllers.standins.network_services.test_network import (
+from tests.support.standins.networks import (
     CLAIMS,
     CONTEXTS,
     NETWORKS,

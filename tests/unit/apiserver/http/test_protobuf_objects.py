@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from datum_compute.apiserver.builtin import object_bodies
 from datum_compute.apiserver.errors import ApiError
 from datum_compute.apiserver.request import protobuf
+from tests.support.apiserver.protobuf import field, number
 from tests.support.apiserver.widgets import widget_server
-from tests.unit.apiserver.http.test_protobuf_reviews import field, number
 
 FORM = {"content-type": protobuf.MEDIA_TYPE, "accept": f"{protobuf.MEDIA_TYPE},application/json"}
 

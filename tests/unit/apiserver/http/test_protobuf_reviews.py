@@ -11,23 +11,11 @@ from hypothesis import strategies as st
 from datum_compute.apiserver.builtin import review_bodies
 from datum_compute.apiserver.errors import ApiError
 from datum_compute.apiserver.request import protobuf
+from tests.support.apiserver.protobuf import field
 from tests.support.apiserver.widgets import Caller, widget_server
 
 REVIEWS = "/apis/authorization.k8s.io/v1"
 FORM = {"content-type": protobuf.MEDIA_TYPE}
-
-
-def number(value: int) -> bytes:
-    parts = []
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def field(at: int, content: bytes | str) -> bytes:
-    content = content.encode() if isinstance(content, str) else content
-    return number(at << 3 | 2) + number(len(content)) + content
 
 
 def envelope(review: bytes) -> bytes:

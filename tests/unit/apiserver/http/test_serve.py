@@ -26,11 +26,10 @@ from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import ServerAddress
+from tests.support.apiserver.connections import Connection, connected
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget, widget_server
 
 pytestmark = pytest.mark.realtime
-
-PREFIX = "/clusters/dfw"
 
 
 @asynccontextmanager
@@ -40,52 +39,6 @@ async def served() -> AsyncIterator[tuple[Caller, ServerAddress]]:
         caller.embedded.serve_https() as address,
     ):
         yield caller, address
-
-
-class Connection:
-    """One connection, spoken to in plain HTTP/1.1."""
-
-    def __init__(
-        self, address: ServerAddress, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
-    ):
-        self._address = address
-        self.reader, self.writer = streams
-
-    def ask(self, method: str, path: str, body: bytes = b"", *headers: str) -> None:
-        lines = [
-            f"{method} {PREFIX}{path} HTTP/1.1",
-            "Host: localhost",
-            f"Authorization: Bearer {self._address.token}",
-            f"Content-Length: {len(body)}",
-            *headers,
-        ]
-        self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-
-    async def head(self) -> tuple[int, str]:
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
-        return int(head.split(" ", 2)[1]), head
-
-    async def answer(self) -> tuple[int, bytes]:
-        code, head = await self.head()
-        length = int(head.partition("content-length: ")[2].split("\r\n")[0])
-        return code, await self.reader.readexactly(length)
-
-    async def chunk(self) -> bytes:
-        size = int(await self.reader.readline(), 16)
-        content = await self.reader.readexactly(size)
-        await self.reader.readexactly(2)
-        return content
-
-
-@asynccontextmanager
-async def connected(address: ServerAddress) -> AsyncIterator[Connection]:
-    context = ssl.create_default_context(cadata=address.ca_pem.decode())
-    url = urlsplit(address.base_url)
-    streams = await asyncio.open_connection(url.hostname, url.port, ssl=context)
-    try:
-        yield Connection(address, streams)
-    finally:
-        streams[1].close()
 
 
 async def test_objects_go_in_and_out_over_tls() -> None:

@@ -18,8 +18,8 @@ from datum_compute.client.transport import HttpResponse, close_stream
 from datum_compute.env import Environment, SystemEnvironment
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from datum_compute.testing.server import embedded_server
+from tests.support.apiserver.connections import connected
 from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, Caller
-from tests.unit.apiserver.http.test_serve import connected
 
 ONE = f"{WIDGETS_PATH}/one/log"
 LINES = [(datetime(2026, 1, 1, 0, 0, second, 120, UTC), f"line {second}") for second in (1, 2)]

@@ -6,8 +6,7 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
@@ -19,15 +18,13 @@ from datum_compute.cli.quick import reader
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.http.tls import client_context
-from tests.support.client.scripted_server import WIDGET, encode, refusal
+from tests.support.client.scripted_server import WIDGET, ScriptedHttp, ask, encode, refusal
 from tests.support.client.socket_server import (
     RequestHead,
     ServedConnection,
     self_signed,
     serve_script,
 )
-
-T = TypeVar("T")
 
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 COLLECTION = "/apis/toys.example.com/v1/namespaces/default/widgets"
@@ -61,7 +58,7 @@ def test_paths_and_queries_are_escaped_as_the_standard_library_does(text: str) -
 @pytest.mark.realtime
 @pytest.mark.parametrize("token", ["a\nb", "a\r\nX: y", "\N{GREEK SMALL LETTER ALPHA}", "a\0"])
 async def test_a_token_that_cannot_be_sent_is_never_sent(token: str) -> None:
-    toy = Toy(lambda head: (WIDGET,))
+    toy = ScriptedHttp(lambda head: (WIDGET,))
 
     with pytest.raises(
         errors.CredentialFailed, match=r"get widgets.*default/one on toy: the token"
@@ -98,39 +95,9 @@ async def test_a_proxy_is_told_the_server_with_its_port(server: str, beyond: str
     assert "p@ss" not in str(failure.value)
 
 
-Answers = Callable[[RequestHead], tuple[Any, ...]]
-
-
-class Toy:
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self.heads: list[RequestHead] = []
-
-    async def __call__(self, connection: ServedConnection) -> None:
-        while head := await connection.request():
-            self.heads.append(head)
-            body, *rest = self._answers(head)
-            await connection.answer(body if isinstance(body, bytes) else encode(body), *rest)
-
-
-async def ask(toy: Any, call: Callable[[Reader], T], **options: Any) -> T:
-    """Run a call in a thread of its own, since it blocks."""
-
-    def run(port: int) -> T:
-        given = {"cluster": "toy", "token": "secret", **options}
-        reader = Reader(f"http://127.0.0.1:{port}", **given)
-        try:
-            return call(reader)
-        finally:
-            reader.close()
-
-    async with serve_script(toy) as port:
-        return await asyncio.to_thread(run, port)
-
-
 @pytest.mark.realtime
 async def test_a_get_names_the_object_and_the_caller() -> None:
-    toy = Toy(lambda head: (WIDGET,))
+    toy = ScriptedHttp(lambda head: (WIDGET,))
 
     widget = await ask(
         toy, lambda reader: reader.get(WIDGETS, "one", "default"), prefix="/clusters/hub"
@@ -157,7 +124,7 @@ def paged(head: RequestHead) -> tuple[Any, ...]:
 @pytest.mark.realtime
 async def test_a_list_fetches_all_pages_over_one_connection() -> None:
     connections = 0
-    toy = Toy(paged)
+    toy = ScriptedHttp(paged)
 
     async def counted(connection: ServedConnection) -> None:
         nonlocal connections
@@ -187,14 +154,16 @@ async def test_a_list_whose_snapshot_is_dropped_begins_again_without_pages() -> 
             return refusal(410, "Expired"), "410 Gone"
         return paged(head)
 
-    items = await ask(Toy(dropping), lambda reader: reader.list(WIDGETS, "default"), page_size=2)
+    items = await ask(
+        ScriptedHttp(dropping), lambda reader: reader.list(WIDGETS, "default"), page_size=2
+    )
 
     assert [item["metadata"]["name"] for item in items] == ["w0", "w1", "w2", "w3", "w4"]
 
 
 @pytest.mark.realtime
 async def test_a_raw_path_keeps_its_query() -> None:
-    toy = Toy(lambda head: (b"text",))
+    toy = ScriptedHttp(lambda head: (b"text",))
 
     assert await ask(toy, lambda reader: reader.raw("/logs/x?tailLines=5&a=b%20c")) == b"text"
 
@@ -220,7 +189,7 @@ async def test_a_raw_path_keeps_its_query() -> None:
 async def test_the_errors_are_those_of_the_client(
     status: str, body: Any, expected: type[Exception]
 ) -> None:
-    toy = Toy(lambda head: (body, status))
+    toy = ScriptedHttp(lambda head: (body, status))
 
     with pytest.raises(expected, match=r"get widgets\.toys\.example\.com default/one on toy"):
         await ask(toy, lambda reader: reader.get(WIDGETS, "one", "default"))
@@ -228,7 +197,7 @@ async def test_the_errors_are_those_of_the_client(
 
 @pytest.mark.realtime
 async def test_a_refusal_says_when_to_come_back() -> None:
-    toy = Toy(lambda head: (refusal(429, "TooManyRequests"), "429 Slow", "Retry-After: 4"))
+    toy = ScriptedHttp(lambda head: (refusal(429, "TooManyRequests"), "429 Slow", "Retry-After: 4"))
 
     with pytest.raises(errors.Throttled) as caught:
         await ask(toy, lambda reader: reader.get(WIDGETS, "one", "default"))
@@ -260,7 +229,7 @@ async def test_a_bad_object_hides_no_other() -> None:
         {"metadata": {"name": 7}},
         {"metadata": {"name": "b"}},
     ]
-    toy = Toy(lambda head: ({"kind": "WidgetList", "apiVersion": "v1", "items": items},))
+    toy = ScriptedHttp(lambda head: ({"kind": "WidgetList", "apiVersion": "v1", "items": items},))
 
     found = await ask(
         toy, lambda reader: reader.list(WIDGETS, "default"), on_unreadable=skipped.append
@@ -280,9 +249,14 @@ async def test_a_bad_object_hides_no_other() -> None:
 )
 async def test_nothing_but_a_list_is_an_empty_list(body: Any) -> None:
     with pytest.raises(errors.Malformed):
-        await ask(Toy(lambda head: (body,)), lambda reader: reader.list(WIDGETS, "default"))
+        await ask(
+            ScriptedHttp(lambda head: (body,)), lambda reader: reader.list(WIDGETS, "default")
+        )
     with pytest.raises(errors.Malformed):
-        await ask(Toy(lambda head: (body,)), lambda reader: reader.get(WIDGETS, "a", "default"))
+        await ask(
+            ScriptedHttp(lambda head: (body,)),
+            lambda reader: reader.get(WIDGETS, "a", "default"),
+        )
 
 
 @pytest.mark.realtime
@@ -335,7 +309,7 @@ def test_a_name_that_would_address_something_else_is_never_sent(name: str) -> No
 @pytest.mark.realtime
 async def test_tls_is_checked() -> None:
     identity = self_signed("api.example.com")
-    toy = Toy(lambda head: (WIDGET,))
+    toy = ScriptedHttp(lambda head: (WIDGET,))
 
     def get(port: int, **options: Any) -> dict[str, Any]:
         reader = Reader(f"https://127.0.0.1:{port}", cluster="toy", **options)
@@ -385,7 +359,7 @@ async def test_after_a_401_the_credential_is_asked_again() -> None:
             return (WIDGET,)
         return refusal(401, "Unauthorized"), "401 Unauthorized"
 
-    toy = Toy(answers)
+    toy = ScriptedHttp(answers)
     found = await ask(
         toy, lambda reader: reader.get(WIDGETS, "one", "default"), token=lambda: next(tokens)
     )

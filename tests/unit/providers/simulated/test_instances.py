@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from datum_compute.api.compute import v1alpha as compute
@@ -17,64 +17,17 @@ from datum_compute.providers.simulated.behaviour import (
     START_SECONDS,
 )
 from datum_compute.runtime.writes.patch import values
-from datum_compute.standins.network_services import network_controllers
+from tests.support.providers.simulated import INSTANCES, NS, available, cell, start
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
     condition,
-    create_namespace,
     instance_spec,
-    location,
     running,
     settle,
-    standin_platform,
     until,
     until_gone,
-    upstream_labels,
 )
-
-NS = "ns-1"
-INSTANCES = compute.INSTANCES
-
-
-@asynccontextmanager
-async def cell() -> AsyncIterator[StandinPlatform]:
-    """DFW with a network, a deployment's binding and subnet on it, and no provider yet."""
-    async with standin_platform() as found:
-        dfw = found.cells["dfw"]
-        await dfw.create(networking.LOCATIONS, location("DFW"))
-        await create_namespace(dfw, NS, upstream_labels())
-        where = {"name": "dfw", "namespace": ""}
-        network = build(networking.NETWORKS, "default", NS, spec={"ipam": {"mode": "Auto"}})
-        await dfw.create(networking.NETWORKS, network, NS)
-        binding = build(
-            networking.NETWORK_BINDINGS,
-            "app-net-0",
-            NS,
-            spec={"network": {"name": "default"}, "location": where},
-        )
-        await dfw.create(networking.NETWORK_BINDINGS, binding, NS)
-        claim = build(
-            networking.SUBNET_CLAIMS,
-            "default-dfw-0",
-            NS,
-            spec={
-                "subnetClass": "private",
-                "ipFamily": "IPv4",
-                "networkContext": {"name": "default-dfw"},
-                "location": where,
-            },
-        )
-        await dfw.create(networking.SUBNET_CLAIMS, claim, NS)
-        async with running(found.env, network_controllers(found.cell_fleet(), found.env)):
-            await until(
-                dfw,
-                networking.SUBNET_CLAIMS,
-                "default-dfw-0",
-                NS,
-                lambda one: condition(one, "Ready")[0] == "True",
-            )
-        yield found
 
 
 @asynccontextmanager
@@ -84,33 +37,6 @@ async def provided() -> AsyncIterator[StandinPlatform]:
         running(found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()),
     ):
         yield found
-
-
-async def start(
-    found: StandinPlatform, number: int, annotations: Mapping[str, str] | None = None
-) -> Object:
-    body = build(
-        INSTANCES,
-        f"app-{number}",
-        NS,
-        metadata={
-            "labels": {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "app"},
-            "annotations": dict(annotations or {}),
-        },
-        spec={**instance_spec(), "controller": {"templateHash": "h", "schedulingGates": []}},
-    )
-    return await found.cells["dfw"].create(INSTANCES, body, NS)
-
-
-async def available(found: StandinPlatform, number: int, *, within: float = 60.0) -> Object:
-    return await until(
-        found.cells["dfw"],
-        INSTANCES,
-        f"app-{number}",
-        NS,
-        lambda one: condition(one, "Available")[0] == "True",
-        within=within,
-    )
 
 
 def address(obj: Object) -> str:

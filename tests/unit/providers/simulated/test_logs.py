@@ -20,8 +20,8 @@ from datum_compute.providers.simulated.behaviour import (
 )
 from datum_compute.providers.simulated.logs import FOUND_AGAIN, KEPT, STOPPED, InstanceLogs
 from datum_compute.testing.environment import START, SimulatedEnvironment
+from tests.support.providers.simulated import NS, available, cell, start
 from tests.support.standins.platform import StandinPlatform, running, settle, until_gone
-from tests.unit.providers.simulated.test_instances import NS, available, cell, start
 
 STARTED = "simulated: started registry.example/app:1 (no container runs)"
 

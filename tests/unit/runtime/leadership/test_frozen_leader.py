@@ -7,86 +7,34 @@ it does when it wakes, nothing of it may reach the server once the other leads.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from functools import cache, partial
 from typing import Any
 
 import pytest
 
 from datum_compute.api import core, crds
-from datum_compute.apiserver.request import routes
 from datum_compute.client import errors
-from datum_compute.client.client import ApiClient
-from datum_compute.client.protocol import Client, merge
+from datum_compute.client.protocol import merge
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.runtime.controller import Controller, Watch
-from datum_compute.runtime.leadership import (
-    FencedTransport,
-    Leadership,
-    LeadershipLost,
-    LeaseName,
-)
-from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.tasks import stop_tasks
 from datum_compute.runtime.watches.mapping import itself
-from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.server import EmbeddedServer, embedded_server
+from datum_compute.testing.server import embedded_server
 from tests.support.runtime.frozen_process import (
+    FROZEN_SECONDS,
     HandledRequest,
-    ServerTaskTransport,
-    process_context,
+    Process,
+    check,
     run_with_freeze,
+    steps_of,
+    stop_managers,
 )
 
-FROZEN_SECONDS = 40.0
 JOBS = 4
 SHARES = 4
 """Tests that all steps are divided among, so that they may run at once."""
 
 definitions = cache(crds.crds_for)  # a hundred servers are made of the same
-
-
-class Process:
-    """A manager with a lease and clients of its own, as a process would have them."""
-
-    def __init__(
-        self,
-        name: str,
-        embedded: EmbeddedServer,
-        log: list[HandledRequest],
-        *,
-        seed: int,
-        fenced: bool = True,
-    ) -> None:
-        self.name = name
-        self._fenced = fenced
-        self.env = SimulatedEnvironment(seed)
-        self._embedded = embedded
-        self._log = log
-        lease = LeaseName("default", "e98b06c6.datumapis.com-cell")
-        self.leadership = Leadership(self._client("cell/dfw", fenced=False), lease, name, self.env)
-
-    def client(self, plane: str) -> Client:
-        return self._client(plane, fenced=self._fenced)
-
-    def _client(self, plane: str, *, fenced: bool) -> Client:
-        carried = ServerTaskTransport(self.name, self._embedded.server.handle, self._log)
-        transport: Any = carried
-        if fenced:
-            transport = FencedTransport(carried, lambda: self.leadership.held())
-        return ApiClient(
-            transport,
-            cluster="cell",
-            prefix=routes.plane_prefix(plane),
-            token=self._embedded.token(self.name),
-        )
-
-    def start(self, *controllers: Controller) -> asyncio.Task[Any]:
-        manager = Manager(self.name, self.env, leadership=self.leadership)
-        manager.add(*controllers)
-        loop = asyncio.get_running_loop()
-        return loop.create_task(manager.run(), name=self.name, context=process_context(self.name))
 
 
 def toy(process: Process) -> Controller:
@@ -128,39 +76,8 @@ async def two_toys(*, fenced: bool = True) -> list[HandledRequest]:
             job = await admin.get(core.CONFIG_MAPS, f"job-{number}", "default")
             assert job.metadata.annotations == {"done": "yes"}
             await admin.get(core.CONFIG_MAPS, f"receipt-job-{number}", "default")
-        await _ended(tasks)
+        await stop_managers(tasks)
     return log
-
-
-async def _ended(tasks: list[asyncio.Task[Any]]) -> None:
-    await stop_tasks(tasks)
-    for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            assert isinstance(error, LeadershipLost), error
-
-
-def check(log: list[HandledRequest]) -> None:
-    """Nothing by the deposed, and nothing twice."""
-    leader = ""
-    for arrival in log:
-        if arrival.request.method == "GET":
-            continue
-        if "/leases" in arrival.request.path:
-            if arrival.stored:
-                leader = arrival.process
-        elif arrival.process:
-            assert arrival.process == leader, f"{arrival}, while {leader} leads"
-    effects = Counter((a.request.method, a.request.path, a.request.body) for a in log if a.stored)
-    twice = [key for key, count in effects.items() if count > 1 and "/leases" not in key[1]]
-    assert not twice, twice
-
-
-def steps_of(main: Any) -> int:
-    """How many steps the first manager makes when nothing freezes."""
-    log, loop = run_with_freeze(main, victim="one", step=-1, seconds=0)
-    check(log)
-    assert {arrival.process for arrival in log if arrival.stored} == {"one"}
-    return loop.steps
 
 
 def freeze_at(main: Any, step: int) -> None:

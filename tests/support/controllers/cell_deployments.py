@@ -1,0 +1,71 @@
+"""A WorkloadDeployment in a cell, its controller and its Instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
+from datum_compute.client.protocol import merge
+from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from datum_compute.runtime.controller import Controller
+from tests.support.controllers.planes import (
+    ControllerPlanes,
+    counters,
+    deployment,
+    given_namespace,
+    remove_finalizers,
+    report_serving,
+    until,
+    until_names,
+)
+
+DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
+NAME = "web-main-dfw"
+ZERO, ONE, TWO = (f"{NAME}-{ordinal}" for ordinal in range(3))
+
+
+def controller(w: ControllerPlanes, *, with_networks: bool = False) -> Controller:
+    return workload_deployment_controller(w.cell_fleet(), w.env, networking=with_networks)
+
+
+async def given(w: ControllerPlanes, replicas: int, **more: Any) -> Object:
+    await given_namespace(w.cell, w.hub_namespace)
+    body = deployment(NAME, replicas=replicas, **more)
+    return await w.cell.create(DEPLOYMENTS, body, w.hub_namespace)
+
+
+async def change(w: ControllerPlanes, **spec: Any) -> None:
+    await w.cell.patch(DEPLOYMENTS, NAME, merge({"spec": spec}), w.hub_namespace)
+
+
+async def all_run(w: ControllerPlanes, *expected: str) -> None:
+    """Instances appear one by one, each after its predecessor serves."""
+    for count in range(1, len(expected) + 1):
+        await until_names(w.cell, compute.INSTANCES, *expected[:count])
+        await report_serving(w, expected[count - 1])
+
+
+async def status(w: ControllerPlanes, expected: tuple[int, int, int, int]) -> Object:
+    return await until(
+        w.cell, DEPLOYMENTS, NAME, w.hub_namespace, lambda obj: counters(obj) == expected
+    )
+
+
+async def deleting(w: ControllerPlanes, name: str) -> Object:
+    return await until(
+        w.cell, compute.INSTANCES, name, w.hub_namespace, lambda obj: obj.metadata.deleting
+    )
+
+
+async def replaced(w: ControllerPlanes, name: str, predecessor: Object) -> None:
+    """The provider stops the old one; its slot is filled again, and the new one serves."""
+    await remove_finalizers(w.cell, compute.INSTANCES, name, w.hub_namespace)
+    await until(
+        w.cell,
+        compute.INSTANCES,
+        name,
+        w.hub_namespace,
+        lambda obj: obj.metadata.uid != predecessor.metadata.uid,
+    )
+    await report_serving(w, name)

@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster check bench generate plugin clean
+.PHONY: help up down test test-long test-cluster check bench generate record-rights plugin clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -67,6 +67,10 @@ bench: $(VENV)/.bench ## Measure against the budgets; ONLY=1,9 selects some
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 generate: $(VENV)/.development ## Write the generated files: CRDs, roles, references
+	$(BIN)/python scripts/generate.py
+
+record-rights: $(VENV)/.development ## Record which rights each process needs, then write the roles
+	$(BIN)/python scripts/record_rights.py
 	$(BIN)/python scripts/generate.py
 
 plugin: $(VENV)/.product ## Build the single-file datumctl plugin into dist/

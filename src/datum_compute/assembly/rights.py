@@ -1,18 +1,19 @@
 """Which process needs which rights, on which type of plane.
 
-The rights were recorded: :mod:`datum_compute.assembly.recorded_rights` holds every call that
-any process makes in any scenario, and a test records them anew and compares. From there the
-roles in ``deploy/base`` are written, and a local platform grants exactly the same to the users
+``rights.toml`` holds every call that any process makes in any recorded scenario;
+``make record-rights`` writes it, and a test records again and compares. The roles in
+``deploy/base`` are generated from it, and a local platform grants exactly the same to the users
 its processes act as.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 
 from datum_compute.apiserver.request.access import PolicyRule
-from datum_compute.assembly.recorded_rights import RECORDED
 
 MANAGEMENT = "compute-management"
 CELL = "compute-cell"
@@ -25,7 +26,7 @@ IN_CELLS = (CELL, PROVIDER)
 """They run once in each cell, as a user of that cell's name, and act on no other cell."""
 
 CORE = "core"
-"""How a line names the group without a name."""
+"""The name of the core group in the file, where the API has an empty one."""
 
 Rights = Mapping[str, tuple[PolicyRule, ...]]
 """By type of plane."""
@@ -34,22 +35,23 @@ Rights = Mapping[str, tuple[PolicyRule, ...]]
 @cache
 def recorded() -> Mapping[str, Rights]:
     """The rights of each process."""
-    found: dict[str, dict[str, tuple[PolicyRule, ...]]] = {}
-    for section in RECORDED.strip().split("\n\n"):
-        head, *rest = section.splitlines()
-        process, plane = head.split()
-        found.setdefault(process, {})[plane] = tuple(_rule(line) for line in rest)
-    return found
+    text = resources.files(__package__).joinpath("rights.toml").read_text(encoding="utf-8")
+    return {
+        process: {
+            plane: tuple(_rule(resource, verbs) for resource, verbs in rules.items())
+            for plane, rules in planes.items()
+        }
+        for process, planes in tomllib.loads(text).items()
+    }
 
 
-def _rule(line: str) -> PolicyRule:
-    what, verbs = line.split()
-    group, _, resource = what.partition("/")
-    return PolicyRule("" if group == CORE else group, resource, tuple(verbs.split(",")))
+def _rule(name: str, verbs: list[str]) -> PolicyRule:
+    group, _, resource = name.partition("/")
+    return PolicyRule("" if group == CORE else group, resource, tuple(verbs))
 
 
 def of_user(user: str) -> Rights:
-    """By plane, or type of plane: nothing for somebody who is no process of ours."""
+    """By plane, or type of plane; empty for a user that is no process of the platform."""
     for process in IN_CELLS:
         cell = user.removeprefix(f"{process}-")
         if cell != user:

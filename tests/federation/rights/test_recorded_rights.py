@@ -11,9 +11,9 @@ import pytest
 
 from datum_compute.api.core import EVENTS
 from datum_compute.apiserver.request.access import PolicyRule
-from datum_compute.apiserver.request.roles import Roles
 from datum_compute.assembly import rights
 from datum_compute.testing.calls import RecordedCall, RecordingAuthorizer
+from scripts import record_rights
 from tests.support.rights import single_manager
 from tests.support.rights.manifests import allowed, documents
 from tests.support.rights.recorder import lines, record
@@ -106,9 +106,11 @@ def test_a_cells_user_has_rights_in_its_own_cell_only() -> None:
     assert rights.of_user("ana") == {}
 
 
-def test_lines_of_the_table_are_read_as_they_are_written() -> None:
-    assert (
-        PolicyRule("", "namespaces", ("get", "list", "watch"))
-        in rights.recorded()[rights.MANAGEMENT]["project"]
-    )
-    assert isinstance(single_manager.granted(), Roles)
+def test_the_file_is_what_the_recording_script_writes() -> None:
+    assert record_rights.rendered(_table()) == record_rights.RIGHTS.read_text(encoding="utf-8")
+
+
+def test_the_core_group_has_no_name_in_a_rule() -> None:
+    rule = PolicyRule("", "namespaces", ("get", "list", "watch"))
+
+    assert rule in rights.recorded()[rights.MANAGEMENT]["project"]

@@ -1,4 +1,4 @@
-"""From the calls of all scenarios to the lines of ``recorded_rights``."""
+"""The calls of all scenarios, by process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_of_purge(call: RecordedCall) -> bool:
 
 
 def lines(calls: Iterable[RecordedCall]) -> list[str]:
-    """As they stand in the table: a process, a plane, a resource, its verbs."""
+    """One for each process, plane and resource, with its verbs."""
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for call in calls:
         what = f"{call.group or rights.CORE}/{call.resource}"
@@ -60,12 +60,3 @@ def lines(calls: Iterable[RecordedCall]) -> list[str]:
         f"{' '.join(key)} {','.join(sorted(found, key=VERBS.index))}"
         for key, found in sorted(verbs.items())
     ]
-
-
-def sections(table: Iterable[str]) -> str:
-    """The table as it is kept: process and plane once, then what they need there."""
-    found: dict[str, list[str]] = {}
-    for line in table:
-        process, plane, rest = line.split(" ", 2)
-        found.setdefault(f"{process} {plane}", []).append(rest)
-    return "\n\n".join("\n".join([head, *rest]) for head, rest in found.items())

@@ -23,6 +23,7 @@ from bench.memory import resident_bytes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.planes import CELL
 from datum_compute.api.scheme import Resource
 from datum_compute.assembly.local.process import GC_THRESHOLDS
 from datum_compute.client.client import ApiClient
@@ -143,7 +144,7 @@ async def cached(told: dict[str, Any]) -> dict[str, float]:
 
 async def idle(told: dict[str, Any]) -> dict[str, float]:
     env = SystemEnvironment()
-    clients = {cell: client_of(told, f"/clusters/{cell}") for cell in told["cells"]}
+    clients = {cell: client_of(told, CELL.path.format(cell)) for cell in told["cells"]}
     clusters = StaticFleet("clusters", clients, env)
     manager = Manager("idle", env)
     watches = [Watch(clusters, kind, itself) for kind in IDLE_KINDS]

@@ -94,7 +94,7 @@ def _contents() -> Lines:
 def _kind(kind: Kind, page: _Page) -> Lines:
     resource = kind.resource
     scope = "namespaced" if resource.namespaced else "cluster-scoped"
-    planes = ", ".join(kind.planes)
+    planes = ", ".join(plane_type.name for plane_type in kind.planes)
     yield from (f"### {resource.kind}", "", (kind.view.__doc__ or "").strip(), "")
     yield f"Served as `{resource.plural}`, {scope}, on these planes: {planes}."
     if kind.context:

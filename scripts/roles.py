@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.assembly import rights
@@ -36,13 +37,13 @@ def manifests() -> dict[Path, list[Manifest]]:
         BASE / "host/compute-election.yaml": _election(),
         BASE / "cell/account.yaml": [_account(PROVIDER_ACCOUNT)],
     }
-    for process, planes in rights.recorded().items():
-        for plane, rules in planes.items():
+    for process, by_plane in rights.recorded().items():
+        for plane, rules in by_plane.items():
             if process != rights.ELECTION:
                 found[_folder(process, plane) / f"{process}.yaml"] = _cluster_wide(
                     process, plane, rules
                 )
-    for plane in ("project", "single"):
+    for plane in (planes.PROJECT.name, "single"):
         found[BASE / plane / "webhooks.yaml"] = webhooks()
     found[BASE / "host/webhook-service.yaml"] = [_service()]
     return found | _kustomizations(found)
@@ -72,7 +73,7 @@ def _cluster_wide(process: str, plane: str, rules: Iterable[PolicyRule]) -> list
 
 def subject_of(process: str, plane: str) -> Manifest:
     """Who has the role: in its own cluster a process is a service account, elsewhere a user."""
-    if plane == "single" or (process, plane) == (rights.CELL, "cell"):
+    if plane == "single" or (process, plane) == (rights.CELL, planes.CELL.name):
         return _service_account(ACCOUNT)
     if process == rights.PROVIDER:
         return _service_account(PROVIDER_ACCOUNT)
@@ -175,7 +176,7 @@ def _webhook(kind: str, path: str) -> Manifest:
     }
 
 
-HOMES = ("cell", "single")
+HOMES = (planes.CELL.name, "single")
 """Planes on which a manager also lives."""
 
 
@@ -213,10 +214,10 @@ def reference() -> str:
         " [operate/rights.md](../operate/rights.md) says how to use them.",
         "This page is generated.",
     ]
-    for process, planes in rights.recorded().items():
+    for process, by_plane in rights.recorded().items():
         lines += ["", f"## {process}", ""]
         lines += [_SECTIONS.get(process, "A stand-in of the local platform.")]
-        for plane, rules in planes.items():
+        for plane, rules in by_plane.items():
             lines += [
                 "",
                 f"On the {plane} plane:",

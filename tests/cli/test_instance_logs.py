@@ -6,8 +6,8 @@ import json
 
 import msgspec
 
+from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.apiserver.request import routes
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from tests.support.cli.read_screens import manifest
 from tests.support.cli.session import TOKEN, CliSession, cli_session
@@ -27,7 +27,7 @@ def ask(
     path = f"/apis/compute.datumapis.com/v1alpha/namespaces/{namespace}/instances/{name}/log"
     request = HttpRequest(
         "GET",
-        routes.plane_prefix(plane) + path,
+        planes.plane_prefix(plane) + path,
         tuple(query.items()),
         {"authorization": f"Bearer {TOKEN}"},
     )

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from datum_compute.apiserver.request import routes
+from datum_compute.api import planes
 from datum_compute.assembly.local.platform import in_process_transport
 from datum_compute.client import kubeconfig
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
@@ -50,7 +50,7 @@ class Diverted:
         self._token = token
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        path = request.path.removeprefix(routes.plane_prefix(REAL))
+        path = request.path.removeprefix(planes.plane_prefix(REAL))
         headers = {**request.headers, "authorization": f"Bearer {self._token}"}
         diverted = msgspec.structs.replace(request, path=path, headers=headers)
         return await self._inner.send(diverted, timeout=timeout)

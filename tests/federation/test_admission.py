@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
+from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.apiserver.http.certificates import ensure_certificates
 from datum_compute.apiserver.http.listener import serve
-from datum_compute.apiserver.request import routes
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
@@ -51,7 +51,7 @@ async def local_platform() -> AsyncIterator[LocalPlatform]:
 
 async def post(platform: LocalPlatform, workload: Any) -> HttpResponse:
     """A create as kubectl sends it."""
-    prefix = routes.plane_prefix("project/demo")
+    prefix = planes.plane_prefix("project/demo")
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     query = (("fieldValidation", "Strict"),)
     body = json.dumps(workload).encode()

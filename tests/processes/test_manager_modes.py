@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from datum_compute.api import conditions, core
+from datum_compute.api import conditions, core, planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.apiserver.http.listener import serve
-from datum_compute.apiserver.request import routes
 from datum_compute.assembly.local.platform import LocalPlatform, ManagerFactory
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import kubeconfig
@@ -79,7 +78,7 @@ class Place:
     def kubeconfig(self, plane: str) -> str:
         path = self._directory / f"{plane.replace('/', '-')}.kubeconfig"
         text = kubeconfig.render(
-            server=self._origin + routes.plane_prefix(plane),
+            server=self._origin + planes.plane_prefix(plane),
             ca_pem=(self._directory / "ca.crt").read_bytes(),
             token=TOKEN,
             name="test",

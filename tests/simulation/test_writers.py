@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datum_compute.api import core
+from datum_compute.api import core, planes
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.apiserver.request import routes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
@@ -19,7 +18,7 @@ def client_of(embedded: EmbeddedServer, process: str) -> ApiClient:
     return ApiClient(
         SignedTransport(InProcessTransport(embedded.server.handle), process),
         cluster="dfw",
-        prefix=routes.plane_prefix(PLANE),
+        prefix=planes.plane_prefix(PLANE),
         token=embedded.token(),
     )
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.api.kinds import KINDS, Kind, PlaneType
+from datum_compute.api.kinds import KINDS, Kind
+from datum_compute.api.planes import PlaneType
 from datum_compute.api.printer_columns import COLUMNS
 from datum_compute.api.structural_schema import schema_of
-
-__all__ = ["PARENT_CONTEXTS", "PlaneType", "all_crds", "crds_for"]
 
 PARENT_CONTEXTS = "discovery.miloapis.com/parent-contexts"
 """In which contexts Milo shows a kind."""

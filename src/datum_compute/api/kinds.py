@@ -7,7 +7,7 @@ platform serves all of them from here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -15,12 +15,11 @@ from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.planes import CELL, HUB, PROJECT, ROOT, PlaneType
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
 from datum_compute.api.services import v1alpha1 as services
-
-PlaneType = Literal["root", "project", "hub", "cell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Kind:
     """Conditions that parts of the status have: where, and which."""
 
 
-_COMPUTE: tuple[PlaneType, ...] = ("project", "hub", "cell")
+_COMPUTE: tuple[PlaneType, ...] = (PROJECT, HUB, CELL)
 _PROJECT = "Project"
 _PLATFORM = "Platform"
 
@@ -73,7 +72,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.NETWORKS,
         networking.Network,
-        ("project", "cell"),
+        (PROJECT, CELL),
         networking.NETWORK_CONDITIONS,
         _PROJECT,
         networking.default_network_status(),
@@ -81,40 +80,40 @@ NETWORKING_KINDS = (
     Kind(
         networking.NETWORK_CONTEXTS,
         networking.NetworkContext,
-        ("cell",),
+        (CELL,),
         networking.NETWORK_CONTEXT_CONDITIONS,
     ),
     Kind(
         networking.NETWORK_BINDINGS,
         networking.NetworkBinding,
-        ("cell",),
+        (CELL,),
         networking.NETWORK_BINDING_CONDITIONS,
     ),
     Kind(
         networking.SUBNET_CLAIMS,
         networking.SubnetClaim,
-        ("cell",),
+        (CELL,),
         networking.SUBNET_CLAIM_CONDITIONS,
         default_status=networking.default_subnet_status(),
     ),
     Kind(
         networking.SUBNETS,
         networking.Subnet,
-        ("cell",),
+        (CELL,),
         networking.SUBNET_CONDITIONS,
         default_status=networking.default_subnet_status(),
     ),
     Kind(
         networking.LOCATIONS,
         networking.Location,
-        ("project", "cell"),
+        (PROJECT, CELL),
         networking.LOCATION_CONDITIONS,
         _PROJECT,
     ),
     Kind(
         networking.LOCATION_BINDINGS,
         networking.LocationBinding,
-        ("project", "cell"),
+        (PROJECT, CELL),
         networking.LOCATION_BINDING_CONDITIONS,
         _PROJECT,
     ),
@@ -124,48 +123,48 @@ MILO_KINDS = (
     Kind(
         resourcemanager.ORGANIZATIONS,
         resourcemanager.Organization,
-        ("root",),
+        (ROOT,),
         resourcemanager.ORGANIZATION_CONDITIONS,
         _PLATFORM,
     ),
     Kind(
         resourcemanager.PROJECTS,
         resourcemanager.Project,
-        ("root",),
+        (ROOT,),
         resourcemanager.PROJECT_CONDITIONS,
         "Organization",
     ),
     Kind(
         quota.RESOURCE_REGISTRATIONS,
         quota.ResourceRegistration,
-        ("root",),
+        (ROOT,),
         quota.RESOURCE_REGISTRATION_CONDITIONS,
         _PLATFORM,
     ),
     Kind(
         quota.GRANT_CREATION_POLICIES,
         quota.GrantCreationPolicy,
-        ("root",),
+        (ROOT,),
         quota.GRANT_CREATION_POLICY_CONDITIONS,
         _PLATFORM,
     ),
     Kind(
         quota.RESOURCE_GRANTS,
         quota.ResourceGrant,
-        ("project",),
+        (PROJECT,),
         quota.RESOURCE_GRANT_CONDITIONS,
         "Organization,Project",
     ),
     Kind(
         quota.ALLOWANCE_BUCKETS,
         quota.AllowanceBucket,
-        ("project",),
+        (PROJECT,),
         context="Organization,Project",
     ),
     Kind(
         quota.RESOURCE_CLAIMS,
         quota.ResourceClaim,
-        ("project",),
+        (PROJECT,),
         quota.RESOURCE_CLAIM_CONDITIONS,
         "Organization,Project",
         quota.default_claim_status(),
@@ -173,21 +172,21 @@ MILO_KINDS = (
     Kind(
         services.SERVICES,
         services.Service,
-        ("root",),
+        (ROOT,),
         services.SERVICE_CONDITIONS,
         _PLATFORM,
     ),
     Kind(
         services.SERVICE_CONFIGURATIONS,
         services.ServiceConfiguration,
-        ("root",),
+        (ROOT,),
         services.SERVICE_CONFIGURATION_CONDITIONS,
         _PLATFORM,
     ),
     Kind(
         services.SERVICE_ENTITLEMENTS,
         services.ServiceEntitlement,
-        ("project",),
+        (PROJECT,),
         services.SERVICE_ENTITLEMENT_CONDITIONS,
         _PROJECT,
     ),
@@ -195,16 +194,16 @@ MILO_KINDS = (
 
 KARMADA_KINDS = (
     # Karmada itself serves Cluster from an aggregated server; the local hub from this.
-    Kind(karmada.CLUSTERS, karmada.Cluster, ("hub",), karmada.CLUSTER_CONDITIONS),
-    Kind(karmada.PROPAGATION_POLICIES, karmada.PropagationPolicy, ("hub",)),
+    Kind(karmada.CLUSTERS, karmada.Cluster, (HUB,), karmada.CLUSTER_CONDITIONS),
+    Kind(karmada.PROPAGATION_POLICIES, karmada.PropagationPolicy, (HUB,)),
     Kind(
         karmada.RESOURCE_BINDINGS,
         karmada.ResourceBinding,
-        ("hub",),
+        (HUB,),
         karmada.RESOURCE_BINDING_CONDITIONS,
     ),
-    Kind(karmada.WORKS, karmada.Work, ("hub",), karmada.WORK_CONDITIONS),
-    Kind(karmada.INTERPRETER_CUSTOMIZATIONS, karmada.InterpreterCustomization, ("hub",)),
+    Kind(karmada.WORKS, karmada.Work, (HUB,), karmada.WORK_CONDITIONS),
+    Kind(karmada.INTERPRETER_CUSTOMIZATIONS, karmada.InterpreterCustomization, (HUB,)),
 )
 
 KINDS: tuple[Kind, ...] = COMPUTE_KINDS + NETWORKING_KINDS + MILO_KINDS + KARMADA_KINDS

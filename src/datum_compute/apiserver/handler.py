@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
 from datum_compute.apiserver.planes import Plane, PlaneRegistry
@@ -116,7 +117,7 @@ class RequestHandler:
         user = access.authenticate(request.headers, self._store.users)
         if not request.path.startswith("/"):
             raise errors.PathNotFound
-        plane_name, path = routes.split_plane(request.path)
+        plane_name, path = planes.split_plane(request.path)
         target = routes.parse_resource_path(path)
         review = reviews.respond(path, request, user, plane_name, self._authorizer)
         if review is not None:
@@ -155,7 +156,7 @@ class RequestHandler:
         plane = self._plane(plane_name)
         if request.method != "GET":
             raise errors.PathNotFound
-        if path == METRICS_PATH and plane_name == routes.ROOT and self._metrics is not None:
+        if path == METRICS_PATH and plane_name == planes.ROOT.name and self._metrics is not None:
             return HttpResponse(200, METRICS_TYPE, self._metrics().encode())
         return endpoints.respond(plane, path, request)
 

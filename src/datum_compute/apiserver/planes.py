@@ -1,38 +1,32 @@
 """The planes of one server: what each serves, and which path leads to it.
 
-A plane's *type* fixes the definitions and namespaces it is made with; afterwards it is on
-its own, and definitions written through the API change only that plane. Project planes
-follow the Project objects of the root plane: made in the same transaction as the object,
-dropped in the same transaction as its removal.
+A plane's type gives it its first definitions and namespaces; definitions written through the
+API change only that plane. Project planes follow the Project objects of the root plane: each
+is created and dropped in the transaction that creates and removes its Project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from datum_compute.api import planes
+from datum_compute.api.planes import PLANE_TYPES, PROJECT, ROOT, PlaneType
+from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
 from datum_compute.apiserver.builtin import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
 from datum_compute.apiserver.objects.lifecycle import Writer
 from datum_compute.apiserver.objects.patches import json_equal
-from datum_compute.apiserver.request import routes
 from datum_compute.apiserver.schema.kinds import ServedKind, builtin_kinds
 from datum_compute.apiserver.schema.registry import KindRegistry
 from datum_compute.apiserver.storage.store import PlaneStore, Store
 from datum_compute.apiserver.storage.table import StoreEvent, Table
 from datum_compute.env import Environment
 
-PROJECTS = "projects.resourcemanager.miloapis.com"
-PROJECT = "project"
+CrdsFor = Callable[[PlaneType], Sequence[Mapping[str, Any]]]
+"""The definitions that planes of a type serve."""
 
-
-@dataclass(frozen=True, slots=True)
-class PlaneTemplate:
-    """What a plane of this type has from its first moment."""
-
-    crds: Sequence[Mapping[str, Any]] = ()
-    namespaces: Sequence[str] = ("default",)
+_PROJECTS = PROJECTS.group_resource
 
 
 class Plane:
@@ -40,7 +34,9 @@ class Plane:
 
     def __init__(self, env: Environment, store: PlaneStore, builtins: list[ServedKind]) -> None:
         self.name = store.name
-        self.prefix = routes.plane_prefix(store.name)
+        self.type = planes.plane_type(store.name)
+        """None for a plane that another release stored: it is served as it is."""
+        self.prefix = planes.plane_prefix(store.name)
         self.store = store
         self.registry = KindRegistry(builtins)
         self.writer = Writer(env, store)
@@ -59,12 +55,10 @@ class Plane:
 class PlaneRegistry:
     """All planes on one store."""
 
-    def __init__(
-        self, env: Environment, store: Store, plane_types: Mapping[str, PlaneTemplate]
-    ) -> None:
+    def __init__(self, env: Environment, store: Store, crds_for: CrdsFor) -> None:
         self._env = env
         self._store = store
-        self._types = plane_types
+        self._definitions = {each: tuple(crds_for(each)) for each in PLANE_TYPES}
         self._builtins = builtin_kinds()
         self._planes: dict[str, Plane] = {}
         for stored in store.planes.values():
@@ -79,31 +73,35 @@ class PlaneRegistry:
     def all(self) -> list[Plane]:
         return list(self._planes.values())
 
-    def ensure(self, name: str, plane_type: str) -> Plane:
-        """Make the plane, or bring it up to its type's definitions. Not durable yet."""
-        kept = self._types[plane_type]
+    def ensure(self, name: str) -> Plane:
+        """Create the plane, or bring it up to its type's definitions. Not durable yet. Raises
+        ValueError for a name that no type of plane has."""
+        plane_type = planes.plane_type(name)
+        if plane_type is None:
+            raise ValueError(f"no plane is named {name!r}")
         plane = self._planes.get(name)
         if plane is None:
-            plane = self._adopt(self._store.open_plane(name, plane_type))
-        for namespace in kept.namespaces:
+            plane = self._adopt(self._store.open_plane(name, plane_type.name))
+        for namespace in plane_type.namespaces:
             self._ensure_namespace(plane, namespace)
-        for definition in kept.crds:
+        for definition in self._definitions[plane_type]:
             self._ensure_definition(plane, definition)
         return plane
 
     def refresh(self) -> None:
         """After opening a store: planes get what their type has gained, projects their plane."""
         for plane in self.all():
-            if plane.store.type in self._types:
-                self.ensure(plane.name, plane.store.type)
-        root = self._planes.get(routes.ROOT)
-        if root is None or PROJECT not in self._types:
+            if plane.type is not None:
+                self.ensure(plane.name)
+        root = self._planes.get(ROOT.plane())
+        if root is None:
             return
-        wanted = {f"{PROJECT}/{row.name}" for row in root.store.table(PROJECTS).in_order(None)}
-        for name in sorted(wanted - self._planes.keys()):
-            self.ensure(name, PROJECT)
+        projects = root.store.table(_PROJECTS).in_order(None)
+        expected = {PROJECT.plane(project.name) for project in projects}
+        for name in sorted(expected - self._planes.keys()):
+            self.ensure(name)
         for plane in self.all():
-            if plane.store.type == PROJECT and plane.name not in wanted:
+            if plane.type is PROJECT and plane.name not in expected:
                 self._drop(plane.name)
 
     def _adopt(self, stored: PlaneStore) -> Plane:
@@ -149,9 +147,9 @@ class PlaneRegistry:
                     sink.end()
             else:
                 plane.registry.define(decode_json(event.after.raw))
-        elif table.resource == PROJECTS and stored.name == routes.ROOT:
-            name = f"{PROJECT}/{event.after.name}"
+        elif table.resource == _PROJECTS and stored.name == ROOT.plane():
+            name = PROJECT.plane(event.after.name)
             if event.deleted and name in self._planes:
                 self._drop(name)
-            elif event.before is None and PROJECT in self._types:
-                self.ensure(name, PROJECT)
+            elif event.before is None:
+                self.ensure(name)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from datum_compute.api import crds
 from datum_compute.apiserver.handler import RequestHandler
 from datum_compute.apiserver.objects.expiry import EventExpiry
 from datum_compute.apiserver.objects.gc import GarbageCollector
-from datum_compute.apiserver.planes import PROJECT, PlaneRegistry, PlaneTemplate
+from datum_compute.apiserver.planes import CrdsFor, PlaneRegistry
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
@@ -22,8 +20,6 @@ from datum_compute.env import Environment
 
 COMPACTION_SECONDS = 10.0
 """How often old history is given up. A guess: often enough that each time is short."""
-
-PLANE_TYPES: tuple[crds.PlaneType, ...] = ("root", "project", "hub", "cell")
 
 
 class ApiServer:
@@ -38,7 +34,7 @@ class ApiServer:
         env: Environment,
         store: Store,
         *,
-        crds_for: Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]],
+        crds_for: CrdsFor,
         authorizer: Authorizer | None = None,
         local: Handler | None = None,
         admission: Admission | Sequence[Admission] | None = None,
@@ -46,10 +42,7 @@ class ApiServer:
         logs: LogSubresource | None = None,
     ) -> None:
         self._store = store
-        types: dict[str, PlaneTemplate] = {
-            name: _plane_type(name, crds_for(name)) for name in PLANE_TYPES
-        }
-        self._planes = PlaneRegistry(env, store, types)
+        self._planes = PlaneRegistry(env, store, crds_for)
         self._collector = GarbageCollector(store, self._planes)
         self._expiry = EventExpiry(env, store, self._planes)
         admissions = (admission,) if isinstance(admission, Admission) else admission or ()
@@ -61,10 +54,10 @@ class ApiServer:
         """The server's side of both transports."""
         return await self._handler.handle(request)
 
-    def ensure_plane(self, name: str, plane_type: str) -> None:
-        """Make the plane, or bring it up to date. Served at once, durable with the next
-        answer to anybody."""
-        self._planes.ensure(name, plane_type)
+    def ensure_plane(self, name: str) -> None:
+        """Create the plane, or bring it up to date. Served at once, durable with the next
+        response to any client."""
+        self._planes.ensure(name)
 
     def add_user(self, name: str, groups: Sequence[str], token: str) -> None:
         """Let the bearer of this token in. Replaces a user of this name. Durable on return."""
@@ -103,8 +96,3 @@ class ApiServer:
         while more:
             more = self._store.compact_step()
             await asyncio.sleep(0)  # requests go first
-
-
-def _plane_type(name: str, definitions: Sequence[Mapping[str, Any]]) -> PlaneTemplate:
-    namespaces = ("default", "milo-system") if name == PROJECT else ("default",)
-    return PlaneTemplate(tuple(definitions), namespaces)

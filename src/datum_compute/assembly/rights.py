@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+from datum_compute.api import planes
 from datum_compute.apiserver.request.access import PolicyRule
 
 MANAGEMENT = "compute-management"
@@ -29,7 +30,8 @@ CORE = "core"
 """The name of the core group in the file, where the API has an empty one."""
 
 Rights = Mapping[str, tuple[PolicyRule, ...]]
-"""By type of plane."""
+"""By type of plane, or by one of two other places: ``single``, a cluster that is all planes in
+one, and ``host``, the cluster a manager runs in."""
 
 
 @cache
@@ -56,5 +58,8 @@ def of_user(user: str) -> Rights:
         cell = user.removeprefix(f"{process}-")
         if cell != user:
             rights = dict(recorded().get(process, {}))
-            return {f"cell/{cell}" if on == "cell" else on: rules for on, rules in rights.items()}
+            return {
+                planes.CELL.plane(cell) if on == planes.CELL.name else on: rules
+                for on, rules in rights.items()
+            }
     return recorded().get(user, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
+from datum_compute.api.planes import PROJECT
 from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from datum_compute.cli.quick.reader import Reader
     from datum_compute.client.client import ApiClient
 
-PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
 USER_AGENT = "datumctl-compute"
 
 
@@ -42,7 +42,7 @@ class ProjectTarget(NamedTuple):
 
     def root(self) -> Reader | None:
         """For the plane that knows the projects; None where nothing leads there."""
-        prefix = PROJECT_PATH.format(self.project)
+        prefix = PROJECT.path.format(self.project)
         if not self.connection.prefix.endswith(prefix):
             return None
         above = self.connection._replace(prefix=self.connection.prefix.removesuffix(prefix))
@@ -98,7 +98,7 @@ def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Pro
     connection = Connection(
         name=project,
         origin=origin,
-        prefix=PROJECT_PATH.format(project),
+        prefix=PROJECT.path.format(project),
         ca_pem=ca_pem,
         token=token,
     )
@@ -112,7 +112,7 @@ def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error
     if args.project and not connection.prefix:
-        connection = connection._replace(prefix=PROJECT_PATH.format(args.project))
+        connection = connection._replace(prefix=PROJECT.path.format(args.project))
     return ProjectTarget(args.project or connection.name, connection)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from datum_compute.api import planes
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 
-HUB = "hub"
+HUB = planes.HUB.name
 """What a fleet of the hub calls its only cluster."""
 
 SINGLE = "single"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from datum_compute.api.planes import type_name
 from datum_compute.apiserver.request.access import (
     MASTERS,
     Attributes,
@@ -47,7 +48,7 @@ class RecordingAuthorizer:
         resource = attributes.path or attributes.resource
         if attributes.subresource:
             resource = f"{resource}/{attributes.subresource}"
-        plane = attributes.plane.partition("/")[0]
+        plane = type_name(attributes.plane)
         call = RecordedCall(user.name, plane, attributes.group, resource, attributes.verb)
         if attributes.on_resource:
             self.calls.add(call)

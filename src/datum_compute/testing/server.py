@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from datum_compute.api import crds
+from datum_compute.api import crds, planes
+from datum_compute.api.planes import CELL, HUB, ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.apiserver.http.listener import serve
-from datum_compute.apiserver.request import access, routes
+from datum_compute.apiserver.planes import CrdsFor
+from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage.store import Store
@@ -35,8 +36,6 @@ from datum_compute.testing.environment import SimulatedEnvironment
 ADMIN = "admin"
 PROJECT = "demo"
 CELLS = ("dfw", "lhr")
-
-CrdsFor = Callable[[crds.PlaneType], Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class EmbeddedServer:
         Users other than the administrator are made on first use, and may do everything too."""
         return ApiClient(
             InProcessTransport(self.server.handle),
-            cluster=plane.rpartition("/")[2],
-            prefix=routes.plane_prefix(plane),
+            cluster=planes.cluster_name(plane),
+            prefix=planes.plane_prefix(plane),
             token=self.token(user),
             user_agent=user,
         )
@@ -79,7 +78,7 @@ class EmbeddedServer:
     async def create_project(self, name: str) -> None:
         """Make a Project, and with it its plane."""
         owner = {"kind": "Organization", "name": "local"}
-        await self.client("root").create(
+        await self.client(ROOT.plane()).create(
             resourcemanager.PROJECTS, {"metadata": {"name": name}, "spec": {"ownerRef": owner}}
         )
 
@@ -114,16 +113,12 @@ async def embedded_server(
         env, store, crds_for=crds_for, authorizer=authorizer, admission=admission, logs=logs
     )
     embedded = EmbeddedServer(server, store, env)
-    for plane, plane_type in [
-        ("root", "root"),
-        ("hub", "hub"),
-        *((f"cell/{cell}", "cell") for cell in cells),
-    ]:
-        server.ensure_plane(plane, plane_type)
+    for plane in (ROOT.plane(), HUB.plane(), *map(CELL.plane, cells)):
+        server.ensure_plane(plane)
     work = asyncio.create_task(server.run(), name="apiserver")
     try:
         for project in projects:
-            if store.planes.get(f"project/{project}") is None:
+            if store.planes.get(planes.PROJECT.plane(project)) is None:
                 await embedded.create_project(project)
         yield embedded
     finally:

@@ -17,6 +17,7 @@ from datum_compute.api import crds
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.planes import PlaneType
 from datum_compute.api.scheme import Resource
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
@@ -127,7 +128,7 @@ async def test_lesson_22_a_kind_that_is_withdrawn_and_comes_back_is_followed_aga
             await eventually(lambda: requests == ["ball"], lambda: requests)
 
 
-def _without_networking(plane_type: crds.PlaneType) -> Sequence[Mapping[str, Any]]:
+def _without_networking(plane_type: PlaneType) -> Sequence[Mapping[str, Any]]:
     return [
         definition
         for definition in crds.crds_for(plane_type)

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from datum_compute.api import planes
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.request import routes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
@@ -67,7 +67,7 @@ class Caller:
     def __init__(self, embedded: EmbeddedServer, plane: str, user: str = "admin") -> None:
         self.embedded = embedded
         self.client: ApiClient = embedded.client(plane, user)
-        self._prefix = routes.plane_prefix(plane)
+        self._prefix = planes.plane_prefix(plane)
         self._token = embedded.token(user)
 
     async def send(

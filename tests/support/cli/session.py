@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import yaml
 
-from datum_compute.apiserver.request import routes
+from datum_compute.api import planes
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.context import Destination, Reach, Streams
@@ -91,7 +91,7 @@ class SessionDestination:
         reader = SessionReader(
             "http://desk",
             cluster=self.project,
-            prefix=routes.plane_prefix(f"project/{self.project}"),
+            prefix=planes.plane_prefix(f"project/{self.project}"),
             token=self.token,
         )
         reader.desk = self.desk
@@ -106,7 +106,7 @@ class SessionDestination:
         return ApiClient(
             InProcessTransport(self.desk.platform.server.handle),
             cluster=self.project,
-            prefix=routes.plane_prefix(f"project/{self.project}"),
+            prefix=planes.plane_prefix(f"project/{self.project}"),
             token=self.token,
             user_agent=PROGRAM,
             field_manager=PROGRAM,

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from datum_compute.apiserver.request import routes
+from datum_compute.api import planes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.transport import HttpRequest, HttpResponse
@@ -41,7 +41,7 @@ def client_over(line: InterceptedTransport, embedded: EmbeddedServer, plane: str
     return ApiClient(
         line,
         cluster=plane.rpartition("/")[2],
-        prefix=routes.plane_prefix(plane),
+        prefix=planes.plane_prefix(plane),
         token=embedded.token(),
         user_agent="test",
     )

@@ -13,12 +13,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api import conditions, core
+from datum_compute.api import conditions, core, planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.request import routes
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -81,7 +80,7 @@ class ControllerPlanes:
         client = ApiClient(
             link,
             cluster=plane.rpartition("/")[2],
-            prefix=routes.plane_prefix(plane),
+            prefix=planes.plane_prefix(plane),
             token=self.embedded.token(),
             user_agent="test",
         )

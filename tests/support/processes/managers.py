@@ -8,8 +8,8 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from datum_compute.api import planes
 from datum_compute.apiserver.http.listener import serve
-from datum_compute.apiserver.request import routes
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.assembly.local.platform import (
     LocalPlatform,
@@ -85,7 +85,7 @@ class ManagerFiles:
         path = self._directory / f"{user}-{plane.replace('/', '-')}.kubeconfig"
         path.write_text(
             kubeconfig.render(
-                server=self._origin + routes.plane_prefix(plane),
+                server=self._origin + planes.plane_prefix(plane),
                 ca_pem=(self._directory / "ca.crt").read_bytes(),
                 token=self._platform.token(user),
                 name="test",

@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from datum_compute.api import core, crds
+from datum_compute.api import core, crds, planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.apiserver.request import routes
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
@@ -77,7 +76,7 @@ def client_of(
     return ApiClient(
         network.transport(user, PLANE, inner) if network else inner,
         cluster="single",
-        prefix=routes.plane_prefix(PLANE),
+        prefix=planes.plane_prefix(PLANE),
         token=embedded.token(user, ()),
         user_agent=user,
     )

@@ -19,7 +19,7 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from datum_compute.apiserver.request import routes
+from datum_compute.api import planes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
@@ -195,7 +195,7 @@ class Process:
         return ApiClient(
             transport,
             cluster="cell",
-            prefix=routes.plane_prefix(plane),
+            prefix=planes.plane_prefix(plane),
             token=self._embedded.token(self.name),
         )
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from datum_compute.api import crds
-from datum_compute.apiserver.request import routes
+from datum_compute.api import crds, planes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client, merge
@@ -52,12 +51,12 @@ QUIET_FOR = 3600.0
 
 
 @cache  # made from types, which takes longer than a whole run
-def toy_crds(plane_type: crds.PlaneType) -> Sequence[Mapping[str, Any]]:
-    if plane_type == "project":
+def toy_crds(plane_type: planes.PlaneType) -> Sequence[Mapping[str, Any]]:
+    if plane_type is planes.PROJECT:
         return [crd(ORDERS)]
-    if plane_type == "hub":
+    if plane_type is planes.HUB:
         return [crd(COPIES)]
-    return crds.crds_for(plane_type) if plane_type == "root" else []
+    return crds.crds_for(plane_type) if plane_type is planes.ROOT else []
 
 
 @dataclass
@@ -108,7 +107,7 @@ class ToyRun:
             return ApiClient(
                 network.transport(process, plane, inner),
                 cluster=plane.rpartition("/")[2],
-                prefix=routes.plane_prefix(plane),
+                prefix=planes.plane_prefix(plane),
                 token=embedded.token(process),
             )
 

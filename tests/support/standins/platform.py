@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any
 
-from datum_compute.api import conditions, karmada
+from datum_compute.api import conditions, karmada, planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
@@ -15,7 +15,6 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.request import routes
 from datum_compute.assembly.local.admission import build_claim_admission
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -92,7 +91,7 @@ class StandinPlatform:
             name: ApiClient(
                 way,
                 cluster=name,
-                prefix=routes.plane_prefix(f"cell/{name}"),
+                prefix=planes.plane_prefix(f"cell/{name}"),
                 token=self.embedded.token(),
             )
             for name, way in self.ways.items()

@@ -26,7 +26,7 @@ async def test_a_whole_object_is_kept_as_it_is_on_every_plane_of_its_kind(kind: 
 
     async with embedded_server(cells=("dfw",), projects=("demo",)) as embedded:
         for plane_type in kind.planes:
-            client = embedded.client(PLANES[plane_type])
+            client = embedded.client(PLANES[plane_type.name])
             body = {"metadata": {"name": "whole"}, "spec": complete_object(found[".spec"])}
             created = await client.create(kind.resource, body, namespace)
             assert content(created, "spec") == complete_object(found[".spec"])

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
+from datum_compute.api import planes
 from datum_compute.api.crds import all_crds, crds_for
 from datum_compute.api.structural_schema import described, schema_of
 from tests.support.api.definitions import paths, root_schema
@@ -48,7 +49,7 @@ def test_each_plane_serves_its_kinds() -> None:
 
     compute = {"Workload", "WorkloadDeployment", "Instance"}
     quota = {"ResourceGrant", "AllowanceBucket", "ResourceClaim"}
-    assert kinds(crds_for("root")) == {
+    assert kinds(crds_for(planes.ROOT)) == {
         "Organization",
         "Project",
         "Service",
@@ -56,20 +57,20 @@ def test_each_plane_serves_its_kinds() -> None:
         "ResourceRegistration",
         "GrantCreationPolicy",
     }
-    assert kinds(crds_for("project")) == compute | quota | {
+    assert kinds(crds_for(planes.PROJECT)) == compute | quota | {
         "Network",
         "Location",
         "LocationBinding",
         "ServiceEntitlement",
     }
-    assert kinds(crds_for("hub")) == compute | {
+    assert kinds(crds_for(planes.HUB)) == compute | {
         "Cluster",
         "PropagationPolicy",
         "ResourceBinding",
         "Work",
         "ResourceInterpreterCustomization",
     }
-    assert kinds(crds_for("cell")) == compute | {
+    assert kinds(crds_for(planes.CELL)) == compute | {
         "Network",
         "NetworkContext",
         "NetworkBinding",
@@ -81,10 +82,10 @@ def test_each_plane_serves_its_kinds() -> None:
 
 
 def test_a_caller_may_change_what_it_gets() -> None:
-    for crd in all_crds() + crds_for("cell"):
+    for crd in all_crds() + crds_for(planes.CELL):
         crd["spec"].clear()
 
-    assert all(crd["spec"] for crd in all_crds() + crds_for("cell"))
+    assert all(crd["spec"] for crd in all_crds() + crds_for(planes.CELL))
 
 
 def test_a_field_without_a_description_is_a_fault() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import ObjectList
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.request import routes
 from datum_compute.cli.errors import Exit
 from datum_compute.cli.rollout.wait import MAX_LIST_FAILURES
 from datum_compute.client import errors
@@ -278,7 +278,7 @@ def broken(on: RolloutPlane) -> Broken:
     return Broken(
         InProcessTransport(on.embedded.server.handle),
         cluster="demo",
-        prefix=routes.plane_prefix("project/demo"),
+        prefix=planes.plane_prefix("project/demo"),
         token=on.embedded.token(),
     )
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from datum_compute.api import planes
 from datum_compute.api.compute.v1alpha import LABEL_SOURCE_CLUSTER, WORKLOAD_DEPLOYMENTS
 from datum_compute.api.quota.v1alpha1 import RESOURCE_CLAIMS
-from datum_compute.apiserver.request import routes
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -44,7 +44,7 @@ class Lines:
         return ApiClient(
             _Line(self, project, InProcessTransport(self.embedded.server.handle)),
             cluster=project,
-            prefix=routes.plane_prefix(plane),
+            prefix=planes.plane_prefix(plane),
             token=self.embedded.token(),
             user_agent="test",
         )

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from datum_compute.api import planes
 from datum_compute.api.kinds import KINDS
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.services import v1alpha1 as services
-from datum_compute.apiserver.request import routes
 from datum_compute.assembly.local import bootstrap
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.manager.config import KIND, SettingsError, load_config
@@ -68,11 +68,11 @@ async def test_lesson_33_shipped_objects_are_taken_strictly_by_the_planes_they_a
                 kind = kinds.get((document["apiVersion"], document["kind"]))
                 if kind is None:
                     continue
-                plane = PLANES[next(iter(kind.planes))]
+                plane = PLANES[kind.planes[0].name]
                 client = ApiClient(
                     InProcessTransport(embedded.server.handle),
                     cluster=plane,
-                    prefix=routes.plane_prefix(plane),
+                    prefix=planes.plane_prefix(plane),
                     token=embedded.token(),
                     user_agent="test",
                     field_validation="Strict",

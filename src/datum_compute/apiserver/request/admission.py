@@ -20,10 +20,11 @@ from typing import Any
 
 import msgspec
 
+from datum_compute.api import planes
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import decode_json
 from datum_compute.apiserver.objects import patches
-from datum_compute.apiserver.planes import PROJECT, Plane
+from datum_compute.apiserver.planes import Plane
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.access import RequestUser
 from datum_compute.apiserver.request.context import RequestContext
@@ -61,7 +62,7 @@ class Admission:
             verb in self.verbs
             and call.kind.resource.group_resource in self.resources
             and not call.target.subresource
-            and call.plane.name.startswith(f"{PROJECT}/")
+            and call.plane.type is planes.PROJECT
         )
 
 
@@ -175,7 +176,7 @@ def _user_info(user: RequestUser, plane: str) -> dict[str, Any]:
         "extra": {
             "iam.miloapis.com/parent-api-group": ["resourcemanager.miloapis.com"],
             "iam.miloapis.com/parent-type": ["Project"],
-            "iam.miloapis.com/parent-name": [plane.partition("/")[2]],
+            "iam.miloapis.com/parent-name": [planes.cluster_name(plane)],
         },
     }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from datum_compute.api.planes import type_name
 from datum_compute.apiserver.request.access import (
     AUTHENTICATED,
     MASTERS,
@@ -68,7 +69,7 @@ class Roles:
         planes = self._rights.get(user.name, _NOWHERE)
         rights = planes.get(attributes.plane)
         if rights is None:
-            rights = planes.get(attributes.plane.partition("/")[0], _NOTHING)
+            rights = planes.get(type_name(attributes.plane), _NOTHING)
         return (
             asked in rights
             or (asked in _QUESTIONS and AUTHENTICATED in user.groups)
@@ -80,7 +81,7 @@ class Roles:
             return (EVERYTHING,)
         found = self._rules.get((user.name, plane))
         if found is None:
-            found = self._rules.get((user.name, plane.partition("/")[0]), ())
+            found = self._rules.get((user.name, type_name(plane)), ())
         return (*found, *QUESTIONS) if AUTHENTICATED in user.groups else found
 
     def paths(self, user: RequestUser) -> tuple[str, ...]:

@@ -1,19 +1,11 @@
-"""From a path to what it addresses.
+"""From a path within a plane to the resource it addresses.
 
-A path is first cut into the plane's prefix and the rest, then the rest into group,
-version, namespace, resource, name and subresource. Both cuts are pure; whether the plane
-exists and serves the resource is found out later.
+Parsing is pure: whether the plane serves the resource is decided later.
 """
 
 from __future__ import annotations
 
 import msgspec
-
-PROJECTS_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/"
-CONTROL_PLANE = "control-plane"
-CLUSTERS_PATH = "/clusters/"
-
-ROOT = "root"
 
 
 class ResourcePath(msgspec.Struct, frozen=True, gc=False):
@@ -25,30 +17,6 @@ class ResourcePath(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-
-
-def split_plane(path: str) -> tuple[str, str]:
-    """The plane a path belongs to, and the path within it (``/`` for its root)."""
-    if path.startswith(CLUSTERS_PATH):
-        cluster, slash, rest = path[len(CLUSTERS_PATH) :].partition("/")
-        plane = "hub" if cluster == "hub" else f"cell/{cluster}"
-        return plane, slash + rest or "/"
-    if path.startswith(PROJECTS_PATH):
-        project, _, rest = path[len(PROJECTS_PATH) :].partition("/")
-        head, slash, rest = rest.partition("/")
-        if head == CONTROL_PLANE:
-            return f"project/{project}", slash + rest or "/"
-    return ROOT, path
-
-
-def plane_prefix(plane: str) -> str:
-    """The path a plane is served under; empty for the root plane."""
-    kind, _, name = plane.partition("/")
-    if kind == "project":
-        return f"{PROJECTS_PATH}{name}/{CONTROL_PLANE}"
-    if kind == "cell":
-        return CLUSTERS_PATH + name
-    return "" if plane == ROOT else CLUSTERS_PATH + plane
 
 
 def parse_resource_path(path: str) -> ResourcePath | None:

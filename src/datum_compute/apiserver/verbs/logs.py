@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from datum_compute.api.planes import PlaneType
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.planes import Plane
 from datum_compute.apiserver.request.context import RequestContext
@@ -60,13 +61,11 @@ class LogSubresource:
 
     resource: str
     """Plural and group: ``instances.compute.datumapis.com``."""
-    plane_types: frozenset[str]
+    plane_types: frozenset[PlaneType]
     read: ReadLines
 
     def matches(self, plane: Plane, kind: ServedKind) -> bool:
-        return (
-            kind.resource.group_resource == self.resource and plane.store.type in self.plane_types
-        )
+        return kind.resource.group_resource == self.resource and plane.type in self.plane_types
 
 
 async def get(logs: LogSubresource, call: RequestContext, env: Environment) -> HttpResponse:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.api import conditions, karmada
+from datum_compute.api import conditions, karmada, planes
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
@@ -205,7 +205,7 @@ async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
     )
     await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
     for city, cell in zip(settings.cities, settings.cells, strict=True):
-        spec = {"syncMode": "Push", "apiEndpoint": f"/clusters/{cell}"}
+        spec = {"syncMode": "Push", "apiEndpoint": planes.CELL.path.format(cell)}
         body = _object(karmada.CLUSTERS, cell, spec, labels={CITY_TOPOLOGY: city})
         await ensure(hub_client, karmada.CLUSTERS, body)
 
@@ -287,10 +287,12 @@ async def _ensure_grant(project_client: Client, settings: LocalSettings) -> None
         ],
     }
     body = _object(quota.RESOURCE_GRANTS, "local-default", spec, annotations=annotations)
-    grant = await ensure(project_client, quota.RESOURCE_GRANTS, body, "milo-system")
+    grant = await ensure(project_client, quota.RESOURCE_GRANTS, body, quota.NAMESPACE_MILO_SYSTEM)
     if grant.metadata.annotations.get(GRANT_TOLD) != told:
         patch = merge({"metadata": {"annotations": annotations}, "spec": spec})
-        await project_client.patch(quota.RESOURCE_GRANTS, grant.name, patch, "milo-system")
+        await project_client.patch(
+            quota.RESOURCE_GRANTS, grant.name, patch, quota.NAMESPACE_MILO_SYSTEM
+        )
 
 
 async def _ensure_location_binding(project_client: Client, env: Environment, city: str) -> None:

@@ -17,10 +17,11 @@ from typing import Protocol
 
 import msgspec
 
-from datum_compute.api import conditions, crds, karmada
+from datum_compute.api import conditions, crds, karmada, planes
+from datum_compute.api.planes import CELL, HUB, PROJECT, ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.request import access, routes
+from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.server import ApiServer
@@ -180,8 +181,8 @@ class LocalPlatform:
             )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
-            for plane, kind in self._planes():
-                self._server.ensure_plane(plane, kind)
+            for plane in self._planes():
+                self._server.ensure_plane(plane)
             async with TaskGroup("local platform") as tasks:
                 server = tasks.start(self._server.run(), name="apiserver")
                 await self._bootstrap_planes()
@@ -215,25 +216,25 @@ class LocalPlatform:
             transport = self.partitions.transport(transport, crossed)
         return ApiClient(
             transport,
-            cluster=plane.rpartition("/")[2],
-            prefix=routes.plane_prefix(plane),
+            cluster=planes.cluster_name(plane),
+            prefix=planes.plane_prefix(plane),
             token=self.token(user),
             user_agent=user,
             field_manager=user,
         )
 
     def _workload_reviewer(self, project: str) -> Client:
-        return self._reviewer(f"project/{project}", rights.WEBHOOKS)
+        return self._reviewer(PROJECT.plane(project), rights.WEBHOOKS)
 
     def _claim_reviewer(self) -> Client:
-        return self._reviewer("root", "standin-quota")
+        return self._reviewer(ROOT.plane(), "standin-quota")
 
     def _reviewer(self, plane: str, user: str) -> Client:
         """For the API server's own admission: part of it, so no network lies between."""
         return ApiClient(
             InProcessTransport(self.server.handle),
-            cluster=plane.rpartition("/")[2],
-            prefix=routes.plane_prefix(plane),
+            cluster=planes.cluster_name(plane),
+            prefix=planes.plane_prefix(plane),
             token=self.token(user),
             user_agent=user,
         )
@@ -270,23 +271,22 @@ class LocalPlatform:
             *((f"{rights.CELL}-{cell}", partial(self._cell, cell)) for cell in cells),
         ]
 
-    def _planes(self) -> list[tuple[str, str]]:
-        cells = [(f"cell/{cell}", "cell") for cell in self.settings.cells]
-        return [("root", "root"), ("hub", "hub"), *cells]
+    def _planes(self) -> list[str]:
+        return [ROOT.plane(), HUB.plane(), *map(CELL.plane, self.settings.cells)]
 
     async def _bootstrap_planes(self) -> None:
-        await bootstrap.ensure_root(self.client("root", ADMIN), self.settings)
-        await bootstrap.ensure_hub(self.client("hub", ADMIN), self.settings)
+        await bootstrap.ensure_root(self.client(ROOT.plane(), ADMIN), self.settings)
+        await bootstrap.ensure_hub(self.client(HUB.plane(), ADMIN), self.settings)
         for city, cell in zip(self.settings.cities, self.settings.cells, strict=True):
-            await bootstrap.ensure_location(self.client(f"cell/{cell}", ADMIN), city)
+            await bootstrap.ensure_location(self.client(CELL.plane(cell), ADMIN), city)
 
     async def _bootstrap_project(self) -> None:
-        project = f"project/{self.settings.project}"
+        project = PROJECT.plane(self.settings.project)
         await bootstrap.ensure_project(self.client(project, ADMIN), self.env, self.settings)
 
     async def _wait_usable(self) -> None:
         """Until the project's plane is ready and every cell answers the hub."""
-        root_client, hub_client = self.client("root", ADMIN), self.client("hub", ADMIN)
+        root_client, hub_client = self.client(ROOT.plane(), ADMIN), self.client(HUB.plane(), ADMIN)
         await _wait_ready(root_client, resourcemanager.PROJECTS, {self.settings.project})
         reachable = set(self.settings.cells) - set(self.partitions.cells)
         await _wait_ready(hub_client, karmada.CLUSTERS, reachable)
@@ -294,23 +294,24 @@ class LocalPlatform:
     def _projects(self, user: str, env: Environment, process: str = "") -> ProjectFleet:
         return ProjectFleet(
             "projects",
-            self.client("root", user, process=process),
-            lambda project: self.client(f"project/{project}", user, process=process),
+            self.client(ROOT.plane(), user, process=process),
+            lambda project: self.client(PROJECT.plane(project), user, process=process),
             env,
         )
 
     def _hub(self, user: str, env: Environment, *, at: str = CENTRE) -> SingleFleet:
-        return SingleFleet("hub", "hub", self.client("hub", user, at=at), env)
+        return SingleFleet("hub", HUB.name, self.client(HUB.plane(), user, at=at), env)
 
     def _cells(self, user: str, env: Environment, process: str = "") -> StaticFleet:
         """The cells as the centre reaches them."""
         clients = {
-            cell: self.client(f"cell/{cell}", user, process=process) for cell in self.settings.cells
+            cell: self.client(CELL.plane(cell), user, process=process)
+            for cell in self.settings.cells
         }
         return StaticFleet("cells", clients, env)
 
     def _own_cell(self, cell: str, user: str, env: Environment) -> SingleFleet:
-        return SingleFleet("cell", "single", self.client(f"cell/{cell}", user, at=cell), env)
+        return SingleFleet("cell", "single", self.client(CELL.plane(cell), user, at=cell), env)
 
     def _manager(self, name: str, env: Environment) -> Manager:
         """A manager that counts apart from the others, as a process would."""
@@ -323,8 +324,8 @@ class LocalPlatform:
     def _project_standin(self, env: Environment) -> Manager:
         user = "standin-projects"
         manager = self._manager(user, env)
-        root = SingleFleet("root", "root", self.client("root", user), env)
-        manager.add(*project_controllers(root, lambda p: self.client(f"project/{p}", user), env))
+        root = SingleFleet("root", "root", self.client(ROOT.plane(), user), env)
+        manager.add(*project_controllers(root, lambda p: self.client(PROJECT.plane(p), user), env))
         return manager
 
     def _propagation_standin(self, env: Environment) -> Manager:
@@ -336,14 +337,14 @@ class LocalPlatform:
     def _quota_standin(self, env: Environment) -> Manager:
         user = "standin-quota"
         manager = self._manager(user, env)
-        root = SingleFleet("root", "root", self.client("root", user), env)
+        root = SingleFleet("root", "root", self.client(ROOT.plane(), user), env)
         manager.add(*quota_controllers(self._projects(user, env), root, env))
         return manager
 
     def _entitlement_standin(self, env: Environment) -> Manager:
         user = "standin-entitlements"
         manager = self._manager(user, env)
-        root = SingleFleet("root", "root", self.client("root", user), env)
+        root = SingleFleet("root", "root", self.client(ROOT.plane(), user), env)
         approval = Approval(self.settings.approval_by_hand, self.settings.activation_seconds)
         manager.add(*entitlement_controllers(self._projects(user, env), root, env, approval))
         return manager
@@ -353,7 +354,9 @@ class LocalPlatform:
         it is at home in each of them."""
         user = "standin-network"
         manager = self._manager(user, env)
-        clients = {cell: self.client(f"cell/{cell}", user, at=cell) for cell in self.settings.cells}
+        clients = {
+            cell: self.client(CELL.plane(cell), user, at=cell) for cell in self.settings.cells
+        }
         manager.add(*network_controllers(StaticFleet("cells", clients, env), env))
         return manager
 
@@ -361,7 +364,7 @@ class LocalPlatform:
         user = "standin-network"
         manager = self._manager(MIRROR, env)
         projects, cells = self._projects(user, env, MIRROR), self._cells(user, env, MIRROR)
-        root = SingleFleet("root", "root", self.client("root", user, process=MIRROR), env)
+        root = SingleFleet("root", "root", self.client(ROOT.plane(), user, process=MIRROR), env)
         manager.add(*network_mirror_controllers(projects, cells, root, env))
         return manager
 
@@ -381,7 +384,7 @@ class LocalPlatform:
         self, manager: Manager, cell: str, user: str, env: Environment, *, hub: SingleFleet | None
     ) -> None:
         def project_client(project: str) -> Client:
-            return self.client(f"project/{project}", user, at=cell)
+            return self.client(PROJECT.plane(project), user, at=cell)
 
         add_cell(
             manager,
@@ -405,6 +408,5 @@ class LocalPlatform:
 
 def _cell_crossed(plane: str, at: str) -> str:
     """The cell whose border a call from there to this plane crosses, if any."""
-    plane_type, _, name = plane.partition("/")
-    beyond = name if plane_type == "cell" else CENTRE
+    beyond = planes.cluster_name(plane) if planes.plane_type(plane) is CELL else CENTRE
     return "" if beyond == at else at or beyond

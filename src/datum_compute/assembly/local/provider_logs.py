@@ -12,13 +12,15 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.planes import CELL, PROJECT
 from datum_compute.apiserver.verbs.logs import LogSubresource, LogsUnavailable
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.client import errors
 from datum_compute.providers.protocol import LogLine, LogSource
 
-PLANE_TYPES = frozenset({"project", "cell"})
+PLANE_TYPES = frozenset({PROJECT, CELL})
 
 
 class ProviderLogs:
@@ -44,10 +46,10 @@ class ProviderLogs:
         since: datetime | None,
         follow: bool,
     ) -> AsyncIterator[LogLine]:
-        plane_type, _, cell = plane.partition("/")
+        plane_type, cell = planes.plane_type(plane), planes.cluster_name(plane)
         metadata = obj["metadata"]
         uid = metadata["uid"]
-        if plane_type == "project":
+        if plane_type is PROJECT:
             cell = metadata.get("labels", {}).get(compute.LABEL_SOURCE_CLUSTER, "")
             uid = metadata.get("annotations", {}).get(compute.ANNOTATION_INSTANCE_UID, "")
             if self._cuts.is_cut(cell):
@@ -61,7 +63,7 @@ class ProviderLogs:
                 f' in its label {compute.LABEL_SOURCE_CLUSTER}: found "{cell}"'
             )
         lines = provider.lines(uid, tail=tail, since=since, follow=follow)
-        return lines if plane_type == "cell" else _until_cut(self._cuts, cell, lines)
+        return lines if plane_type is CELL else _until_cut(self._cuts, cell, lines)
 
 
 async def _until_cut(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from datum_compute.api.planes import PROJECT
 from datum_compute.assembly.manager.settings import NO_PROVIDER, ManagerSettings, SettingsError
 from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
 from datum_compute.client import kubeconfig
@@ -35,7 +36,6 @@ from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 logger = get_logger(__name__)
 
-PROJECT_PATH = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
 USER_AGENT = "compute-manager"
 
 
@@ -76,7 +76,7 @@ class PlaneClients:
 
     def project(self, name: str, path: str, *, fenced: bool = True) -> Client:
         """A project's plane below the server of this kubeconfig."""
-        connection = self._connection(path)._replace(prefix=PROJECT_PATH.format(name))
+        connection = self._connection(path)._replace(prefix=PROJECT.path.format(name))
         return self._client(connection, name, fenced=fenced)
 
     def _own_connection(self) -> Connection:

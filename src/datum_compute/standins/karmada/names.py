@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datum_compute.api import karmada
+from datum_compute.api import karmada, planes
 
-HUB = "hub"
+HUB = planes.HUB.name
 """The name under which the hub's fleet knows the hub."""
 
 ANNOTATION_CONFLICT_RESOLUTION = "work.karmada.io/conflict-resolution"

@@ -13,7 +13,7 @@ from datum_compute.api import conditions
 from datum_compute.api.conditions import FALSE, TRUE
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
-from datum_compute.api.quota.v1alpha1 import NAMESPACE_MILO_SYSTEM
+from datum_compute.api.planes import PROJECT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
@@ -26,8 +26,6 @@ from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.watches.mapping import itself
 from datum_compute.runtime.writes import patch
 from datum_compute.standins.milo_projects.purge import purge
-
-PLANE_NAMESPACES = ("default", NAMESPACE_MILO_SYSTEM)
 
 PURGE_SECONDS = 5.0
 """As the real system: what is left is looked for, and asked to go, this often."""
@@ -67,7 +65,7 @@ class _Projects:
             finalizer=resourcemanager.FINALIZER_PROJECT,
         )
         project_client = self._client_for(project.name)
-        for namespace in PLANE_NAMESPACES:
+        for namespace in PROJECT.namespaces:
             await _ensure_namespace(project_client, namespace)
         ready = resourcemanager.REASON_READY
         await self._report(root, project, resourcemanager.CONDITION_READY, TRUE, ready, "Ready")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from datum_compute.apiserver.request import routes
+from datum_compute.api import planes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
@@ -145,7 +145,7 @@ async def test_a_member_is_asked_for_readyz_and_where_that_is_missing_for_health
         old = ApiClient(
             transport,
             cluster="dfw",
-            prefix=routes.plane_prefix("cell/dfw"),
+            prefix=planes.plane_prefix("cell/dfw"),
             token=found.embedded.token(),
         )
         members = StaticFleet("members", {"dfw": old}, found.env)
@@ -178,7 +178,7 @@ async def test_kinds_that_could_not_be_listed_stay_as_they_were_known() -> None:
         moody = ApiClient(
             transport,
             cluster="dfw",
-            prefix=routes.plane_prefix("cell/dfw"),
+            prefix=planes.plane_prefix("cell/dfw"),
             token=found.embedded.token(),
         )
         members = StaticFleet("members", {"dfw": moody}, found.env)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS, NAMESPACES
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.apiserver.request import routes
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
@@ -46,11 +46,11 @@ async def ready(found: StandinPlatform, name: str = "demo") -> Object:
 def test_a_project_is_a_control_plane_below_its_own_path() -> None:
     base = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/demo/control-plane"
 
-    assert routes.split_plane(f"{base}/api/v1/namespaces") == (
+    assert planes.split_plane(f"{base}/api/v1/namespaces") == (
         "project/demo",
         "/api/v1/namespaces",
     )
-    assert routes.split_plane("/api/v1/namespaces")[0] == "root"
+    assert planes.split_plane("/api/v1/namespaces")[0] == "root"
 
 
 async def test_project_planes_are_isolated_from_each_other() -> None:

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from datum_compute.api import planes
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.request import routes
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.fleets.static import StaticFleet
@@ -63,7 +63,7 @@ def _client(found: StandinPlatform, between: SimulatedNetwork, cell: str) -> Api
     return ApiClient(
         between.transport(ME, plane, inner),
         cluster=cell,
-        prefix=routes.plane_prefix(plane),
+        prefix=planes.plane_prefix(plane),
         token=found.embedded.token(ME),
     )
 

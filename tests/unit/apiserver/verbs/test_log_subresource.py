@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from datum_compute.api.planes import CELL
 from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.verbs.logs import LogSubresource, LogsUnavailable
@@ -65,7 +66,7 @@ async def logging_server(
     roles: Roles | None = None, env: Environment | None = None
 ) -> AsyncIterator[tuple[Caller, Source]]:
     source = Source()
-    logs = LogSubresource("widgets.example.com", frozenset({"cell"}), source.read)
+    logs = LogSubresource("widgets.example.com", frozenset({CELL}), source.read)
     async with embedded_server(
         env or SimulatedEnvironment(),
         crds_for=lambda _: [WIDGET_CRD],

@@ -10,6 +10,7 @@ import msgspec
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
 from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.planes import MILO_SYSTEM_NAMESPACE
 from datum_compute.api.scheme import Resource
 from datum_compute.api.structural_schema import described
 
@@ -51,7 +52,7 @@ RESOURCE_REGISTRATIONS = Resource(
 RESOURCE_GRANTS = Resource(GROUP, "v1alpha1", "resourcegrants", "ResourceGrant")
 ALLOWANCE_BUCKETS = Resource(GROUP, "v1alpha1", "allowancebuckets", "AllowanceBucket")
 
-NAMESPACE_MILO_SYSTEM = "milo-system"
+NAMESPACE_MILO_SYSTEM = MILO_SYSTEM_NAMESPACE
 """Where the grants and buckets of a project lie."""
 
 CONDITION_ACTIVE = "Active"

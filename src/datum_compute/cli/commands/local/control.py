@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from datum_compute.api import planes
+from datum_compute.api.planes import CELL, PROJECT
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.names import is_project
 from datum_compute.cli.quick.connect import reader_for
 from datum_compute.cli.render.output import duration, show
-from datum_compute.cli.target import PROJECT_PATH
 from datum_compute.client import errors, kubeconfig
 
 
@@ -94,7 +95,7 @@ def _connection(state: StateDirectory, running: RunningPlatform) -> kubeconfig.C
 
 def print_kubeconfig(context: Context, state: StateDirectory) -> int:
     running, settings = _running(state)
-    plane = context.args.plane or f"project/{context.args.project or settings.project}"
+    plane = context.args.plane or PROJECT.plane(context.args.project or settings.project)
     connection = _connection(state, running)
     text = kubeconfig.render(
         server=running.address + _plane_path(plane, settings),
@@ -108,14 +109,14 @@ def print_kubeconfig(context: Context, state: StateDirectory) -> int:
 
 
 def _plane_path(plane: str, settings: LocalSettings) -> str:
-    kind, _, name = plane.partition("/")
-    if plane == "root":
-        return ""
-    if plane == "hub":
-        return "/clusters/hub"
-    if kind == "project" and is_project(name):
-        return PROJECT_PATH.format(name)
-    if kind == "cell" and name.lower() in settings.cells:
-        return f"/clusters/{name.lower()}"
-    cells = ", ".join(f"cell/{cell}" for cell in settings.cells)
+    plane_type, name = planes.plane_type(plane), planes.cluster_name(plane)
+    if plane_type is CELL:
+        name = name.lower()
+    if (
+        (plane_type is not None and plane_type.is_singleton)
+        or (plane_type is PROJECT and is_project(name))
+        or (plane_type is CELL and name in settings.cells)
+    ):
+        return plane_type.path.format(name)
+    cells = ", ".join(map(CELL.plane, settings.cells))
     raise usage(f'--plane "{plane}": expected root, hub, project/NAME or one of {cells}')

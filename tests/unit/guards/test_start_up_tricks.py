@@ -23,9 +23,10 @@ def tricks(source: str, *, in_cli: bool) -> Iterator[str]:
             for target in node.targets:
                 if isinstance(target, ast.Name) and target.id in STAND_INS:
                     yield f"{node.lineno}: {target.id} is replaced"
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if in_cli and (node.value.id, node.attr) in CALLS:
-                yield f"{node.lineno}: {node.value.id}.{node.attr}"
+        elif in_cli and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            name = (node.value.id, node.attr)
+            if name in CALLS:
+                yield f"{node.lineno}: {'.'.join(name)}"
 
 
 def test_start_up_tricks_stay_in_cli_quick() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -12,8 +11,9 @@ from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
 from datum_compute.cli.commands.rollout.undo import restore_spec
 from datum_compute.cli.history import entries as histories
-from datum_compute.cli.history.config_map import NAME_PREFIX, ConfigMapHistory
+from datum_compute.cli.history.config_map import ConfigMapHistory
 from datum_compute.cli.history.entries import (
+    NAME_PREFIX,
     Entry,
     Revisions,
     append_entries,
@@ -201,7 +201,7 @@ async def test_the_history_of_an_earlier_workload_of_the_name_is_not_taken_over(
         told = new_entry(earlier["spec"], now=env.now(), changes="created", actor="ana")
         body = {
             "metadata": {"name": NAME, "ownerReferences": [owner]},
-            "data": {"7": replace(told, rev=7).to_json()},
+            "data": {"7": told._replace(rev=7).to_json()},
         }
         await client.create(CONFIG_MAPS, body, "default")
         history = ConfigMapHistory(client, env)

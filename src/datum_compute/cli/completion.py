@@ -187,12 +187,12 @@ class _Source:
         return [(full.partition("/")[2], full) for full in INSTANCE_TYPES]
 
     def revisions(self) -> Candidates:
-        from datum_compute.cli.queries import HISTORY_PREFIX
+        from datum_compute.cli.history.entries import NAME_PREFIX
 
         found: Candidates = []
         for item in self._list(CONFIG_MAPS, NAMESPACE):
-            if _name(item).startswith(HISTORY_PREFIX):
-                workload = _name(item).removeprefix(HISTORY_PREFIX)
+            if _name(item).startswith(NAME_PREFIX):
+                workload = _name(item).removeprefix(NAME_PREFIX)
                 found += [(number, workload) for number in item.get("data") or {}]
         return sorted(found, key=lambda each: each[0].zfill(9), reverse=True)
 

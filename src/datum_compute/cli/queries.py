@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, not_found
@@ -25,10 +25,10 @@ from datum_compute.cli.tables import (
 )
 from datum_compute.client import errors
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from datum_compute.cli.history.entries import Revisions
 
-HISTORY_PREFIX = "compute.datumapis.com-revision-history."
-CURRENT_REVISION = states.API_PREFIX + "current-revision"
+Json = dict[str, Any]
 
 
 def workload(context: Context, name: str) -> Json:
@@ -88,7 +88,7 @@ def location_bindings(context: Context) -> list[Json]:
 class ActiveRevision(NamedTuple):
     """The entry of a workload's history that is active."""
 
-    number: str
+    number: int
     when: str
     actor: str
     drifted: bool = False
@@ -97,7 +97,7 @@ class ActiveRevision(NamedTuple):
     @property
     def value(self) -> int | None:
         """For programs: the revision the workload is at, if it is at one."""
-        return int(self.number) if self.number.isdecimal() and not self.drifted else None
+        return None if self.drifted else self.number
 
     def describe(self, now: datetime) -> str:
         if self.drifted:
@@ -108,29 +108,25 @@ class ActiveRevision(NamedTuple):
 
 def active_revision(context: Context, workload: Mapping[str, Any]) -> ActiveRevision | None:
     """None where no history was kept, or none that can be read."""
-    import json
-
-    metadata = workload["metadata"]
     try:
-        found = context.reader.get(CONFIG_MAPS, HISTORY_PREFIX + metadata["name"], NAMESPACE)
+        active = revisions(context, workload).active
     except errors.StatusError:
         return None
-    owners = found["metadata"].get("ownerReferences") or []
-    if metadata["uid"] not in [owner["uid"] for owner in owners]:
-        return None  # of an earlier workload of the name
-    number = str((found["metadata"].get("annotations") or {}).get(CURRENT_REVISION, ""))
-    try:
-        entry = json.loads((found.get("data") or {})[number])
-        when, actor = str(entry.get("timestamp", "")), str(entry.get("actor", ""))
-        return ActiveRevision(number, when, actor, _differs(entry.get("spec"), workload["spec"]))
-    except (KeyError, ValueError, AttributeError):
+    if active is None:
         return None
+    drifted = active.spec is not None and not active.matches_spec(workload["spec"])
+    return ActiveRevision(active.rev, active.timestamp, active.actor, drifted)
 
 
-def _differs(recorded: Any, spec: Mapping[str, Any]) -> bool:
-    from datum_compute.cli.render.spec_diff import diff_specs
+def revisions(context: Context, workload: Mapping[str, Any]) -> Revisions:
+    """The workload's history; empty where none was kept. Raises if it may not be read."""
+    from datum_compute.cli.history.entries import Revisions, history_name, revisions_of
 
-    return isinstance(recorded, dict) and bool(diff_specs(recorded, spec))
+    try:
+        found = context.reader.get(CONFIG_MAPS, history_name(workload), NAMESPACE)
+    except errors.NotFound:
+        return Revisions()
+    return revisions_of(found, workload)
 
 
 def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:

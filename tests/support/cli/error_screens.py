@@ -28,7 +28,7 @@ from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Destination, Reach, Streams
-from datum_compute.cli.history.config_map import NAME_PREFIX
+from datum_compute.cli.history.entries import NAME_PREFIX
 from datum_compute.cli.main import main
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors

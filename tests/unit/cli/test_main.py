@@ -14,7 +14,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
-from datum_compute.cli import queries, tables
+from datum_compute.cli import tables
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
 from datum_compute.decisions.quota import INSTANCE_SIZES
@@ -118,7 +118,6 @@ def test_plain_reads_name_the_same_resources_as_the_api() -> None:
     assert tables.PROJECTS == resourcemanager.PROJECTS
     assert tables.EVENTS == core.EVENTS
     assert tables.CITY_TOPOLOGY == compute.LABEL_TOPOLOGY_CITY_CODE
-    assert queries.CURRENT_REVISION == compute.ANNOTATION_CURRENT_REVISION
 
 
 def test_the_types_that_are_listed_are_those_quota_knows_the_size_of() -> None:

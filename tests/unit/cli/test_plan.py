@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
-from datum_compute.cli.history.json_patch import changes, patch_operations
+from datum_compute.cli.history.spec_patch import patch_operations
+from datum_compute.cli.render.spec_diff import diff_specs
 
 BASE = new_workload("api", Flags(image="a:1", cities=("DFW",), env=("LOG=info",), ports=("80",)))
 
 
 def plan_of(flags: Flags) -> list[tuple[str, str]]:
     changed = changed_workload(BASE, flags)
-    return [(c.field, str(c)) for c in changes(BASE["spec"], changed["spec"])]
+    return [(c.label, str(c)) for c in diff_specs(BASE["spec"], changed["spec"])]
 
 
 def test_changes_are_described() -> None:

@@ -17,8 +17,10 @@ from datum_compute.cli.history.entries import (
     Entry,
     Revisions,
     append_entries,
+    history_name,
+    is_history_of,
     missing_entry,
-    parse_entry,
+    revisions_of,
 )
 from datum_compute.cli.rollout.wait import to_dict
 from datum_compute.cli.tables import NAMESPACE
@@ -28,24 +30,30 @@ from datum_compute.env import Environment
 
 Json = Mapping[str, Any]
 
-NAME_PREFIX = "compute.datumapis.com-revision-history."
 TRIES = 20
 """How often a write that another overtook is made again. A guess: each try is one writer
 further, and people are few."""
 
 
 class ConfigMapHistory:
+    """The histories of one project."""
+
     def __init__(self, client: Client, env: Environment) -> None:
         self._client = client
         self._env = env
 
     async def read(self, workload: Json) -> Revisions:
+        """The entries of this workload, and not of an earlier one of its name."""
         found = await self._found(workload)
-        return Revisions() if found is None or not _belongs(found, workload) else _revisions(found)
+        return Revisions() if found is None else revisions_of(found, workload)
 
     async def record(
         self, workload: Json, entry: Entry | None, *, before: Json | None
     ) -> Revisions:
+        """Append the entry of the change from ``before`` (None: it was created) to
+        ``workload``, after an entry for any change of ``before`` that has none. Without
+        ``entry`` only the latter, if the workload has not changed since. An entry that is
+        there already is not added again."""
         for _ in range(TRIES):
             try:
                 return await self._try(workload, entry, before)
@@ -55,13 +63,13 @@ class ConfigMapHistory:
 
     async def _try(self, workload: Json, entry: Entry | None, before: Json | None) -> Revisions:
         found = await self._found(workload)
-        if found is not None and not _belongs(found, workload):
+        if found is not None and not is_history_of(found, workload):
             # Of a workload that is gone; its garbage has not been collected yet.
             await self._client.delete(
-                CONFIG_MAPS, _name(workload), NAMESPACE, uid=found["metadata"]["uid"]
+                CONFIG_MAPS, history_name(workload), NAMESPACE, uid=found["metadata"]["uid"]
             )
             found = None
-        current = Revisions() if found is None else _revisions(found)
+        current = Revisions() if found is None else revisions_of(found, workload)
         missing = None
         if before is not None and not _knows(current, entry):
             missing = missing_entry(current, before, self._env.now())
@@ -77,7 +85,7 @@ class ConfigMapHistory:
 
     async def _found(self, workload: Json) -> dict[str, Any] | None:
         try:
-            return to_dict(await self._client.get(CONFIG_MAPS, _name(workload), NAMESPACE))
+            return to_dict(await self._client.get(CONFIG_MAPS, history_name(workload), NAMESPACE))
         except errors.NotFound:
             return None
 
@@ -101,7 +109,7 @@ class ConfigMapHistory:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
-                "name": _name(workload),
+                "name": history_name(workload),
                 "ownerReferences": [owner],
                 "annotations": {ANNOTATION_CURRENT_REVISION: str(wanted.number)},
             },
@@ -111,7 +119,7 @@ class ConfigMapHistory:
 
     async def _change(self, workload: Json, found: Json, wanted: Revisions) -> None:
         data: dict[str, str | None] = {str(each.rev): each.to_json() for each in wanted.entries}
-        old = {str(each.rev): each.to_json() for each in _revisions(found).entries}
+        old = {str(each.rev): each.to_json() for each in revisions_of(found, workload).entries}
         changed = {key: value for key, value in data.items() if old.get(key) != value}
         dropped: dict[str, None] = {key: None for key in old if key not in data}
         body = {
@@ -121,21 +129,7 @@ class ConfigMapHistory:
             },
             "data": {**changed, **dropped},
         }
-        await self._client.patch(CONFIG_MAPS, _name(workload), merge(body), NAMESPACE)
-
-
-def _name(workload: Json) -> str:
-    return NAME_PREFIX + str(workload["metadata"]["name"])
-
-
-def _belongs(found: Json, workload: Json) -> bool:
-    owners = found["metadata"].get("ownerReferences") or []
-    return any(owner["uid"] == workload["metadata"]["uid"] for owner in owners)
-
-
-def _revisions(found: Json) -> Revisions:
-    entries = [parse_entry(text) for text in (found.get("data") or {}).values()]
-    return Revisions(tuple(sorted((e for e in entries if e is not None), key=lambda e: e.rev)))
+        await self._client.patch(CONFIG_MAPS, history_name(workload), merge(body), NAMESPACE)
 
 
 def _last_number(found: Json) -> int:

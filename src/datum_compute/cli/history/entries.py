@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
 from datum_compute.cli.explain import states
@@ -19,6 +17,8 @@ from datum_compute.decisions.instances.revisions import template_hash
 
 Json = Mapping[str, Any]
 
+NAME_PREFIX = "compute.datumapis.com-revision-history."
+"""Of the ConfigMap that keeps a workload's history; the workload's name follows."""
 MAX_ENTRIES = 20
 MAX_BYTES = 900_000
 """Of all entries together: a server takes a ConfigMap of 1 MiB at the most."""
@@ -30,8 +30,7 @@ UNKNOWN_ACTOR = ""
 """Of an external change: the server does not say who made it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     rev: int
     """0 while it has no place in a history."""
     timestamp: str
@@ -78,8 +77,7 @@ class Entry:
         return self.template_hash == other.template_hash
 
 
-@dataclass(frozen=True, slots=True)
-class Revisions:
+class Revisions(NamedTuple):
     """The entries of a workload, oldest first."""
 
     entries: tuple[Entry, ...] = ()
@@ -94,6 +92,24 @@ class Revisions:
 
     def find(self, rev: int) -> Entry | None:
         return next((each for each in self.entries if each.rev == rev), None)
+
+
+def history_name(workload: Json) -> str:
+    return NAME_PREFIX + str(workload["metadata"]["name"])
+
+
+def is_history_of(config_map: Json, workload: Json) -> bool:
+    """False for the history of a deleted workload of the same name."""
+    owners = config_map["metadata"].get("ownerReferences") or []
+    return any(owner["uid"] == workload["metadata"]["uid"] for owner in owners)
+
+
+def revisions_of(config_map: Json, workload: Json) -> Revisions:
+    """The entries in a ConfigMap; none where it is another workload's."""
+    if not is_history_of(config_map, workload):
+        return Revisions()
+    entries = [parse_entry(text) for text in (config_map.get("data") or {}).values()]
+    return Revisions(tuple(sorted((e for e in entries if e is not None), key=lambda e: e.rev)))
 
 
 def parse_entry(text: str) -> Entry | None:
@@ -133,6 +149,8 @@ def new_entry(
 
 
 def spec_hash(spec: Json) -> str:
+    from hashlib import sha256  # reads do not hash
+
     canonical = json.dumps(normalize_spec(spec), sort_keys=True, ensure_ascii=False)
     return sha256(canonical.encode()).hexdigest()[:16]
 
@@ -202,7 +220,7 @@ def append_entries(
         if entry is None or any(entry.is_same_change(each) for each in entries):
             continue
         number += 1
-        entries.append(replace(entry, rev=number))
+        entries.append(entry._replace(rev=number))
     return Revisions(tuple(newest_fitting(entries)))
 
 
@@ -213,7 +231,7 @@ def newest_fitting(entries: Sequence[Entry]) -> list[Entry]:
     for entry in reversed(entries[-MAX_ENTRIES:]):
         fitting = entry
         if not found and entry.size > room:
-            fitting = replace(entry, spec=None)
+            fitting = entry._replace(spec=None)
         room -= fitting.size
         if room < 0:
             break

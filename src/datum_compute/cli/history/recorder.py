@@ -8,7 +8,6 @@ next command that can makes up for it from the note.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -23,7 +22,6 @@ from datum_compute.cli.history.entries import (
     missing_entry,
     new_entry,
 )
-from datum_compute.cli.history.protocol import History
 from datum_compute.cli.history.spec_patch import change_spec
 from datum_compute.cli.rollout.wait import to_dict
 from datum_compute.cli.tables import NAMESPACE
@@ -39,7 +37,7 @@ class Recorder:
     def __init__(self, context: Context, client: ApiClient) -> None:
         self._context = context
         self._client = client
-        self.history: History = ConfigMapHistory(client, context.env)
+        self.history = ConfigMapHistory(client, context.env)
         self._actor: str | None = None
 
     async def revisions(self, workload: Json) -> Revisions:
@@ -102,7 +100,7 @@ class Recorder:
 
     async def record(self, before: Json | None, written: Workload, entry: Entry) -> int | None:
         """The number the change has now, if it could be recorded."""
-        stored = replace(entry, spec=written["spec"])
+        stored = entry._replace(spec=written["spec"])
         return await self._recorded(written, stored, before)
 
     async def finish(self, live: Workload) -> int | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.cli.history.json_patch import patch_operations
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, json_patch
@@ -73,3 +72,25 @@ def _metadata_operations(
 
 def _version(live: Mapping[str, Any]) -> str:
     return str(live["metadata"]["resourceVersion"])
+
+
+def patch_operations(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str
+) -> list[dict[str, Any]]:
+    """The JSON patch that makes ``new`` of ``old``, which stands at ``path``. It touches
+    only what differs; lists are whole."""
+    found: list[dict[str, Any]] = []
+    for key in old:
+        if key not in new:
+            found.append({"op": "remove", "path": f"{path}/{_escaped(key)}"})
+    for key, value in new.items():
+        place, before = f"{path}/{_escaped(key)}", old.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            found += patch_operations(before, value, place)
+        elif key not in old or before != value:
+            found.append({"op": "add", "path": place, "value": value})
+    return found
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -26,7 +26,8 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.render.output import count, precise_duration
-from datum_compute.cli.rollout.progress import Progress, RowProgress
+from datum_compute.cli.rollout.progress import Progress
+from datum_compute.cli.rollout.rows import RowProgress
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client

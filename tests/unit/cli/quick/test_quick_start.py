@@ -44,6 +44,7 @@ WORKLOAD: dict[str, Any] = {
     "metadata": {"name": "api", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
     "spec": {"template": {"spec": {}}, "placements": []},
 }
+REVISION = {"rev": 1, "timestamp": "2026-01-01T00:00:00Z", "spec": WORKLOAD["spec"]}
 HISTORY = {
     "kind": "ConfigMap",
     "metadata": {
@@ -51,7 +52,7 @@ HISTORY = {
         "annotations": {"compute.datumapis.com/current-revision": "1"},
         "ownerReferences": [{"uid": "1"}],
     },
-    "data": {"1": json.dumps({"timestamp": "2026-01-01T00:00:00Z", "spec": WORKLOAD["spec"]})},
+    "data": {"1": json.dumps(REVISION)},
 }
 READS = (
     ["instances"],
@@ -62,6 +63,8 @@ READS = (
     ["cities"],
     ["quota"],
     ["instance-types"],
+    ["rollout", "history", "api"],
+    ["rollout", "status", "api", "--no-wait"],
 )
 
 

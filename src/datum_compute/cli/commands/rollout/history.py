@@ -8,11 +8,9 @@ from typing import Any
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.cli.history.config_map import ConfigMapHistory
 from datum_compute.cli.history.entries import Entry, Revisions
 from datum_compute.cli.render.output import NONE, age, painter, show, table
 from datum_compute.cli.render.spec_diff import SpecChange, diff_specs, summarize_changes
-from datum_compute.cli.session import with_client
 
 HEADER = ("REV", "WHEN", "IMAGE", "CHANGES", "BY", "STATUS")
 
@@ -22,9 +20,7 @@ Json = dict[str, Any]
 def show_history(context: Context) -> int:
     name = context.args.name
     workload = queries.workload(context, name)
-    revisions = with_client(
-        context, lambda client: ConfigMapHistory(client, context.env).read(workload)
-    )
+    revisions = queries.revisions(context, workload)
     if context.args.revision is not None:
         _show_one(
             context, workload, revisions, find_revision(revisions, context.args.revision, name)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.output import painter, show, table
-from datum_compute.cli.rollout.progress import HEADER, Progress, RowProgress
-from datum_compute.cli.rollout.wait import wait_rolled_out
+from datum_compute.cli.rollout.rows import HEADER, RowProgress
 from datum_compute.cli.session import with_client
-from datum_compute.client.client import ApiClient
 from datum_compute.decisions.rollout import Rollout, decide_rollout
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
 
 
 def status(context: Context) -> int:
@@ -21,6 +22,9 @@ def status(context: Context) -> int:
         rollout = decide_rollout(workload, queries.deployments_of(context, workload))
         _show(context, name, rollout, with_table=True)
         return 0
+
+    from datum_compute.cli.rollout.progress import Progress
+    from datum_compute.cli.rollout.wait import wait_rolled_out
 
     async def work(client: ApiClient) -> Rollout:
         progress = Progress(context, as_data=context.tables)

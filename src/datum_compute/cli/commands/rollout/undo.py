@@ -115,11 +115,10 @@ def _interrupted(missing: Entry | None) -> int | None:
 
 def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
     """The newest revision that differs from what is there; a restart is no difference."""
-    for entry in reversed(revisions.entries):
-        if entry.spec is not None:
-            changes = diff_specs(live["spec"], restore_spec(live["spec"], entry.spec))
-            if changes:
-                return entry
+    for entry in revisions.entries[::-1]:
+        spec = entry.spec
+        if spec is not None and diff_specs(live["spec"], restore_spec(live["spec"], spec)):
+            return entry
     raise CommandError(
         f'"{name}" has no earlier revision to go back to',
         exit_code=Exit.NOT_FOUND,

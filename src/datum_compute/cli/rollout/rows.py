@@ -1,0 +1,45 @@
+"""The rows of a rollout as a table shows them: one per placement and city."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from datum_compute.api.compute.reasons import explain
+from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import GAP
+from datum_compute.decisions.rollout import Phase, Row
+
+HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
+PHASE_WIDTH = max(len(phase) for phase in Phase)
+
+
+class RowProgress(NamedTuple):
+    """A row, and whether nothing has moved in it for too long."""
+
+    row: Row
+    stalled: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.row.placement, self.row.city, self.row.deployment if self.row.removing else ""
+
+    @property
+    def phase(self) -> str:
+        return "Removing" if self.row.removing else self.row.phase(stalled=self.stalled).value
+
+    @property
+    def reason_text(self) -> str:
+        """What is in the way, behind a word for it where somebody must act."""
+        blocker = self.row.blocking_reason
+        if blocker is None or self.row.done:
+            return "nothing has moved for 30s" if self.stalled else ""
+        told = states.one_line_reason(blocker)
+        return f"{explain(blocker.reason).summary}: {told}" if blocker.needs_action else told
+
+    def cells(self) -> tuple[str, ...]:
+        row = self.row
+        text = f"{self.phase.ljust(PHASE_WIDTH)}{GAP}{self.reason_text}".rstrip()
+        if row.removing:
+            return (row.placement, row.city, "—", str(row.ready), str(row.replicas), text)
+        counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
+        return (row.placement, row.city, *counts, text)

@@ -1,4 +1,4 @@
-"""What one call is about, and how it is called in messages.
+"""One call to an API server: what errors carry and messages name.
 
 Shared by the client and by the CLI's plain reader, so it imports nothing heavy.
 """
@@ -19,12 +19,13 @@ class ClientCall(NamedTuple):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    cluster: str = ""
 
     @property
     def path(self) -> str:
         return self.resource.path(self.namespace, self.name, self.subresource)
 
-    def describe(self, cluster: str) -> str:
+    def describe(self) -> str:
         """``get workloads.compute.datumapis.com default/web on project/demo``."""
         key = f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
         if not key and self.namespace:
@@ -32,7 +33,8 @@ class ClientCall(NamedTuple):
         kind = self.resource.group_resource
         if self.subresource:
             kind = f"{kind}/{self.subresource}"
-        return " ".join(filter(None, (self.verb, kind, key, f"on {cluster}")))
+        where = f"on {self.cluster}" if self.cluster else ""
+        return " ".join(filter(None, (self.verb, kind, key, where)))
 
     def check(self, *, named: bool) -> None:
         """Refuse what would silently address something else: an empty name is a collection,
@@ -45,6 +47,19 @@ class ClientCall(NamedTuple):
         if self.resource.namespaced and not self.namespace and (named or self.verb == "create"):
             raise self._invalid("a namespace is required")
 
-    def _invalid(self, message: str) -> errors.Invalid:
-        what = " ".join(filter(None, (self.verb, self.resource.group_resource, self.name)))
-        return errors.Invalid(400, "BadRequest", f"{what}: {message}")
+    def _invalid(self, detail: str) -> errors.Invalid:
+        return errors.Invalid(400, "BadRequest", detail, call=self)
+
+
+class RawCall(NamedTuple):
+    """A call of a path that is no object's or collection's."""
+
+    verb: str
+    path: str
+    cluster: str = ""
+
+    def describe(self) -> str:
+        return f"{self.verb} {self.path}" + (f" on {self.cluster}" if self.cluster else "")
+
+
+AnyCall = ClientCall | RawCall

@@ -25,7 +25,7 @@ from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import ClientIdentity, TokenSource, credential_of
-from datum_compute.client.call import ClientCall
+from datum_compute.client.call import AnyCall, ClientCall, RawCall
 from datum_compute.client.decoder import DECODE_ERRORS, Decoder, UnreadableHandler
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
@@ -80,7 +80,7 @@ class ApiClient:
         await self._transport.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        target = ClientCall("get", resource, namespace, name)
+        target = ClientCall("get", resource, namespace, name, cluster=self._cluster)
         target.check(named=True)
         return self._object(target, await self._call("GET", target))
 
@@ -95,7 +95,7 @@ class ApiClient:
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList:
-        target = ClientCall("list", resource, namespace)
+        target = ClientCall("list", resource, namespace, cluster=self._cluster)
         target.check(named=False)
         query = _query(
             labelSelector=label_selector,
@@ -107,7 +107,7 @@ class ApiClient:
         try:
             return self._decoder.page(resource.group_resource, response.body)
         except DECODE_ERRORS as error:
-            raise self._malformed(target, response.body, error) from error
+            raise _malformed(target, response.body, error) from error
 
     @asynccontextmanager
     async def watch(
@@ -121,7 +121,7 @@ class ApiClient:
         bookmarks: bool = True,
         timeout_seconds: int = 0,
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        target = ClientCall("watch", resource, namespace)
+        target = ClientCall("watch", resource, namespace, cluster=self._cluster)
         target.check(named=False)
         query = _query(
             watch="true",
@@ -146,7 +146,7 @@ class ApiClient:
     ) -> Object:
         name, own_namespace = _key_of(body)
         namespace = namespace or (own_namespace if resource.namespaced else "")
-        target = ClientCall("create", resource, namespace, name)
+        target = ClientCall("create", resource, namespace, name, cluster=self._cluster)
         target.check(named=False)
         # The collection's path; the name in the target is for messages.
         path = resource.path(namespace)
@@ -163,7 +163,7 @@ class ApiClient:
         else:
             name, namespace = _key_of(body)
             encoded = _typed(resource, body)
-        target = ClientCall("update", resource, namespace, name, subresource)
+        target = ClientCall("update", resource, namespace, name, subresource, self._cluster)
         target.check(named=True)
         return self._object(
             target, await self._call("PUT", target, self._write_query(False), encoded)
@@ -179,7 +179,7 @@ class ApiClient:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        target = ClientCall("patch", resource, namespace, name, subresource)
+        target = ClientCall("patch", resource, namespace, name, subresource, self._cluster)
         target.check(named=True)
         query = self._write_query(dry_run)
         body = patch.body
@@ -194,7 +194,7 @@ class ApiClient:
             if any(cause.field == "metadata.uid" for cause in invalid.causes):
                 # Kubernetes calls a uid that differs an attempt to change it.
                 raise errors.Conflict(
-                    409, "Conflict", invalid.message, causes=invalid.causes
+                    409, "Conflict", invalid.detail, call=target, causes=invalid.causes
                 ) from invalid
             raise
         return self._object(target, response)
@@ -209,7 +209,7 @@ class ApiClient:
         resource_version: str = "",
         propagation: Propagation = "Background",
     ) -> None:
-        target = ClientCall("delete", resource, namespace, name)
+        target = ClientCall("delete", resource, namespace, name, cluster=self._cluster)
         target.check(named=True)
         options: dict[str, Any] = {
             "apiVersion": "v1",
@@ -226,8 +226,8 @@ class ApiClient:
         pairs = tuple(parse_qsl(query, keep_blank_values=True))
         headers = {"accept": "application/json, */*"}
         request = HttpRequest("GET", self._prefix + path, pairs, headers)
-        what = f"get {path} on {self._cluster}"
-        response = await self._send(request, lambda: what, patient=True)
+        call = RawCall("get", path, self._cluster)
+        response = await self._send(request, call, patient=True)
         return response.body
 
     async def _call(
@@ -247,34 +247,31 @@ class ApiClient:
             headers["content-type"] = content_type
             encoded = msgspec.json.encode(body)
         request = HttpRequest(method, self._prefix + (path or target.path), query, headers, encoded)
-        # In words only when something goes wrong: most calls go well.
-        return await self._send(request, lambda: target.describe(self._cluster), patient=patient)
+        return await self._send(request, target, patient=patient)
 
-    async def _send(
-        self, request: HttpRequest, describe: Callable[[], str], *, patient: bool
-    ) -> HttpResponse:
-        identity = await self._identity(describe)
-        response = await self._carry(request, identity, describe, patient)
+    async def _send(self, request: HttpRequest, call: AnyCall, *, patient: bool) -> HttpResponse:
+        identity = await self._identity(call)
+        response = await self._carry(request, identity, call, patient)
         if response.status == 401:
             # Refused before anything was done. What we know of ourselves may have changed.
             self._credential.invalidate(identity)
-            renewed = await self._identity(describe)
+            renewed = await self._identity(call)
             if renewed != identity:
                 await close_stream(response.stream)
-                response = await self._carry(request, renewed, describe, patient)
-        return await self._accepted(response, describe)
+                response = await self._carry(request, renewed, call, patient)
+        return await self._accepted(response, call)
 
-    async def _identity(self, describe: Callable[[], str]) -> ClientIdentity:
+    async def _identity(self, call: AnyCall) -> ClientIdentity:
         try:
             return self._credential.cached() or await self._credential.fetch()
         except errors.CredentialFailed as failure:
-            raise errors.CredentialFailed(f"{describe()}: {failure}") from failure
+            raise errors.CredentialFailed(failure.detail, call=call) from failure
 
     async def _carry(
         self,
         request: HttpRequest,
         identity: ClientIdentity,
-        describe: Callable[[], str],
+        call: AnyCall,
         patient: bool,
     ) -> HttpResponse:
         headers = {**request.headers, "user-agent": self._user_agent}
@@ -285,9 +282,9 @@ class ApiClient:
         try:
             return await self._transport.send(sent, timeout=timeout)
         except errors.TransportFailure as failure:
-            raise type(failure)(f"{describe()}: {failure}") from failure
+            raise failure.with_call(call) from failure
 
-    async def _accepted(self, response: HttpResponse, describe: Callable[[], str]) -> HttpResponse:
+    async def _accepted(self, response: HttpResponse, call: AnyCall) -> HttpResponse:
         if self._on_warning and "warning" in response.headers:
             for text in _warnings(response.headers["warning"]):
                 self._on_warning(text)
@@ -297,37 +294,36 @@ class ApiClient:
             body = b"".join([chunk async for chunk in chunks])
         if response.status < 400:
             # A redirect is never followed: it could carry the credential elsewhere.
-            raise errors.Malformed(f"{describe()}: answered with HTTP {response.status}")
+            raise errors.Malformed(f"answered with HTTP {response.status}", call=call)
         retry_after = response.headers.get("retry-after", "")
-        raise errors.error_for(response.status, body, what=describe(), retry_after=retry_after)
+        raise errors.error_for(response.status, body, call=call, retry_after=retry_after)
 
     async def _events(
         self, target: ClientCall, chunks: AsyncIterator[bytes], deadline: float | None
     ) -> AsyncGenerator[WatchEvent, None]:
-        what = target.describe(self._cluster)
         try:
             async with aclosing(_lines(chunks, deadline)) as lines:
                 async for line in lines:
-                    event = self._event(target, line, what)
+                    event = self._event(target, line)
                     if event is not None:
                         yield event
         except errors.TransportFailure as failure:
-            raise type(failure)(f"{what}: {failure}") from failure
+            raise failure.with_call(target) from failure
         except errors.Unauthorized:
             # The credential ran out under the watch; whoever opens the next must look again.
             if (identity := self._credential.cached()) is not None:
                 self._credential.invalidate(identity)
             raise
 
-    def _event(self, target: ClientCall, line: bytes, what: str) -> WatchEvent | None:
+    def _event(self, target: ClientCall, line: bytes) -> WatchEvent | None:
         """The event of a line; None when it tells of an object that cannot be read."""
         try:
             event = _decode_event(line)
             kind = EventType(event.type) if event.type != "ERROR" else None
         except (*DECODE_ERRORS, ValueError) as error:
-            raise _malformed(what, line, error) from error
+            raise _malformed(target, line, error) from error
         if kind is None:
-            raise errors.error_for_event(bytes(event.object), what=what)
+            raise errors.error_for_event(bytes(event.object), call=target)
         resource = target.resource.group_resource
         try:
             if kind is EventType.BOOKMARK:
@@ -341,10 +337,7 @@ class ApiClient:
         try:
             return self._decoder.single(target.resource.group_resource, response.body)
         except DECODE_ERRORS as error:
-            raise self._malformed(target, response.body, error) from error
-
-    def _malformed(self, target: ClientCall, body: bytes, error: Exception) -> errors.Malformed:
-        return _malformed(target.describe(self._cluster), body, error)
+            raise _malformed(target, response.body, error) from error
 
     def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
         return (*self._writing, ("dryRun", "All")) if dry_run else self._writing
@@ -476,6 +469,6 @@ def _warnings(header: str) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header)]
 
 
-def _malformed(what: str, body: bytes, error: Exception) -> errors.Malformed:
+def _malformed(call: ClientCall, body: bytes, error: Exception) -> errors.Malformed:
     start = body[:200].decode("utf-8", "replace")
-    return errors.Malformed(f"{what}: not an API answer ({error}): {start!r}")
+    return errors.Malformed(f"not an API answer ({error}): {start!r}", call=call)

@@ -33,27 +33,88 @@ is read with the standard library.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from datum_compute.client.call import AnyCall
 
 
 class ClientError(Exception):
-    """Anything a client raises."""
+    """Anything a client raises. ``str()`` names the call too; ``detail`` does not."""
+
+    def __init__(self, detail: str, *, call: AnyCall | None = None) -> None:
+        """``call`` is None only below the client, which knows paths alone."""
+        super().__init__(detail)
+        self.detail = detail
+        self.call = call
+
+    def __str__(self) -> str:
+        return f"{self.call.describe()}: {self.detail}" if self.call else self.detail
+
+
+class Fault(StrEnum):
+    """Why no answer came."""
+
+    REFUSED = "Refused"
+    NAME_UNKNOWN = "NameUnknown"
+    CERTIFICATE_UNTRUSTED = "CertificateUntrusted"
+    NOT_TLS = "NotTLS"
+    TIMED_OUT = "TimedOut"
+    BROKEN = "Broken"
+    UNAVAILABLE = "Unavailable"
 
 
 class TransportFailure(ClientError):
     """No answer. Never evidence about what the server holds."""
 
+    fault = Fault.BROKEN
+    """As far as the layer that met it could tell."""
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        call: AnyCall | None = None,
+        server: str = "",
+        status_code: int = 0,
+        fault: Fault | None = None,
+    ) -> None:
+        """``server`` is an origin, or empty in process; ``status_code`` 0 without a response."""
+        super().__init__(detail, call=call)
+        self.server = server
+        self.status_code = status_code
+        if fault is not None:
+            self.fault = fault
+
+    def __str__(self) -> str:
+        call = self.call.describe() if self.call else ""
+        text = ": ".join(filter(None, (call, self.server, self.detail)))
+        return f"{text} (HTTP {self.status_code})" if self.status_code else text
+
+    def with_call(self, call: AnyCall) -> Self:
+        """A copy that names the call."""
+        return type(self)(
+            self.detail,
+            call=call,
+            server=self.server,
+            status_code=self.status_code,
+            fault=self.fault,
+        )
+
 
 class ConnectFailed(TransportFailure): ...
 
 
-class TimedOut(TransportFailure): ...
+class TimedOut(TransportFailure):
+    fault = Fault.TIMED_OUT
 
 
 class Disconnected(TransportFailure): ...
 
 
-class Unavailable(TransportFailure): ...
+class Unavailable(TransportFailure):
+    fault = Fault.UNAVAILABLE
 
 
 class CredentialFailed(ClientError):
@@ -79,17 +140,24 @@ class StatusError(ClientError):
         self,
         code: int,
         reason: str,
-        message: str,
+        detail: str,
         *,
+        call: AnyCall | None = None,
         causes: tuple[StatusCause, ...] = (),
         retry_after: float | None = None,
+        is_web_page: bool = False,
     ) -> None:
-        super().__init__(message)
+        super().__init__(detail, call=call)
         self.code = code
         self.reason = reason
-        self.message = message
         self.causes = causes
         self.retry_after = retry_after
+        self.is_web_page = is_web_page
+        """The body was HTML, so the answer did not come from an API server."""
+
+    @property
+    def message(self) -> str:
+        return str(self)
 
 
 class NotFound(StatusError): ...
@@ -141,14 +209,14 @@ _BY_CODE: dict[int, type[StatusError]] = {
 }
 
 
-def error_for(code: int, body: bytes, *, what: str, retry_after: str = "") -> ClientError:
-    """The error a response of this code stands for. ``what`` names the attempted call."""
+def error_for(code: int, body: bytes, *, call: AnyCall, retry_after: str = "") -> ClientError:
+    """The error for a response to ``call`` with this code."""
     status = _status_of(body)
     text = _text(status, "message") if status else body[:200].decode("utf-8", "replace").strip()
-    message = f"{what}: {text or 'no body'}"
+    detail = text or "no body"
     if code in (502, 503, 504):
-        # A ResourceVersionTooLarge answer is a 504 too; waiting and asking again is right there.
-        return Unavailable(f"{message} (HTTP {code})")
+        # A ResourceVersionTooLarge answer is a 504 too; to wait and read again is right there.
+        return Unavailable(detail, call=call, status_code=code)
     reason = _text(status, "reason") if status else ""
     kind = _BY_CODE.get(code, ServerError)
     details = _details(status)
@@ -162,20 +230,22 @@ def error_for(code: int, body: bytes, *, what: str, retry_after: str = "") -> Cl
     return kind(
         code,
         reason,
-        message,
+        detail,
+        call=call,
         causes=_causes(details),
         retry_after=parse_retry_after(retry_after)
         or parse_retry_after(details.get("retryAfterSeconds"))
         or None,
+        is_web_page=status is None and body.lstrip().startswith(b"<"),
     )
 
 
-def error_for_event(body: bytes, *, what: str) -> ClientError:
-    """The error an ``ERROR`` event of a watch stands for: the code is in its ``Status``."""
+def error_for_event(body: bytes, *, call: AnyCall) -> ClientError:
+    """The error for an ``ERROR`` event of a watch: the code is in its ``Status``."""
     status = _status_of(body)
     code = status.get("code") if status else None
-    # A watch that breaks without saying how is the server's fault.
-    return error_for(code if isinstance(code, int) else 500, body, what=what)
+    # Without a code it is the server's fault.
+    return error_for(code if isinstance(code, int) else 500, body, call=call)
 
 
 def _status_of(body: bytes) -> dict[str, Any] | None:

@@ -119,13 +119,6 @@ def _may_help(outcome: AttemptOutcome, *, is_read: bool) -> bool:
 
 
 def _is_lasting(failure: errors.TransportFailure) -> bool:
-    """Whether another try would find the same: a certificate that is not trusted stays so, and
-    silence has used up the patience there was."""
-    import ssl
-
-    error: BaseException | None = failure
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError | TimeoutError | errors.TimedOut):
-            return True
-        error = error.__cause__
-    return False
+    """Whether another try would fail alike: an untrusted certificate stays untrusted, and a
+    timeout has used up the time of the call."""
+    return failure.fault in (errors.Fault.CERTIFICATE_UNTRUSTED, errors.Fault.TIMED_OUT)

@@ -18,11 +18,11 @@ async def get_subresource(
     client: Client, resource: Resource, name: str, namespace: str = "", *, subresource: str
 ) -> Object:
     """For ``status`` the whole object comes back, for ``scale`` a Scale."""
-    target = ClientCall("get", resource, namespace, name, subresource)
+    target = ClientCall("get", resource, namespace, name, subresource, client.cluster)
     target.check(named=True)
     body = await client.raw(target.path)
     try:
         return Object.from_wire(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        what = target.describe(client.cluster)
-        raise errors.Malformed(f"{what}: not an API answer ({error}): {body[:200]!r}") from error
+        detail = f"not an API answer ({error}): {body[:200]!r}"
+        raise errors.Malformed(detail, call=target) from error

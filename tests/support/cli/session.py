@@ -31,6 +31,7 @@ from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.main import main
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
+from datum_compute.client.call import AnyCall
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
@@ -61,8 +62,8 @@ class SessionReader(Reader):
 
     desk: CliSession
 
-    def _send(self, url: str, headers: dict[str, str], what: str) -> tuple[int, str, bytes]:
-        self.desk.fail_if_broken(what)
+    def _send(self, url: str, headers: dict[str, str], call: AnyCall) -> tuple[int, str, bytes]:
+        self.desk.fail_if_broken(call)
         parts = urlsplit(url)
         path = unquote(parts.path)
         if self.desk.without_logs and path.endswith("/log"):
@@ -168,11 +169,11 @@ class CliSession:
     broken_after: int | None = None
     """After so many plain reads the platform does not answer them any more."""
 
-    def fail_if_broken(self, what: str) -> None:
+    def fail_if_broken(self, call: AnyCall) -> None:
         if self.broken_after is not None:
             self.broken_after -= 1
             if self.broken_after < 0:
-                raise errors.Disconnected(f"{what}: http://desk: gone")
+                raise errors.Disconnected("gone", call=call, server="http://desk")
 
     def run(self, line: str, stdin: str = "") -> CommandResult:
         """Type a command as a shell would take it, without the program's name."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,10 @@ from datum_compute.cli import errors as cli_errors
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import Exit, from_client
 from datum_compute.cli.main import main, program_name
+from datum_compute.cli.tables import INSTANCES, LOCATION_BINDINGS, WORKLOADS
 from datum_compute.client import errors
+from datum_compute.client.call import ClientCall
+from datum_compute.client.http.faults import fault_of
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -24,35 +29,38 @@ def status(reason: str, message: str, **details: object) -> bytes:
     return json.dumps(body).encode()
 
 
+WEB = ("default", "web", "", "demo")
+
+
 @pytest.mark.parametrize(
-    ("what", "code", "body", "words"),
+    ("called", "code", "body", "text"),
     [
         (
-            "create workloads.compute.datumapis.com default/web on demo",
+            ClientCall("create", WORKLOADS, *WEB),
             400,
             status("BadRequest", "strict decoding error: unknown field"),
             'creating workload "web": strict decoding error: unknown field',
         ),
         (
-            "list instances.compute.datumapis.com in namespace default on demo",
+            ClientCall("list", INSTANCES, "default"),
             400,
             status("BadRequest", "unable to parse"),
             "listing instances: unable to parse",
         ),
         (
-            "patch workloads.compute.datumapis.com default/web on project/demo",
+            ClientCall("patch", WORKLOADS, *WEB),
             500,
             b"",
             'changing workload "web": no body',
         ),
         (
-            "list locationbindings.networking.datumapis.com on demo",
+            ClientCall("list", LOCATION_BINDINGS),
             403,
             status("Forbidden", "no"),
             "listing cities: no",
         ),
         (
-            "get workloads.compute.datumapis.com default/web on demo",
+            ClientCall("get", WORKLOADS, *WEB),
             404,
             b"<!DOCTYPE HTML>\n<html>",
             "compute is not served there, or there is no such project: "
@@ -61,36 +69,41 @@ def status(reason: str, message: str, **details: object) -> bytes:
     ],
 )
 def test_an_api_error_is_shown_without_api_names(
-    what: str, code: int, body: bytes, words: str
+    called: ClientCall, code: int, body: bytes, text: str
 ) -> None:
-    assert from_client(errors.error_for(code, body, what=what)).message == words
+    assert from_client(errors.error_for(code, body, call=called)).message == text
 
 
-class SSLCertVerificationError(OSError): ...
+@pytest.mark.parametrize("verb", ["get", "list", "watch", "create", "update", "patch", "delete"])
+def test_each_verb_has_a_phrase(verb: str) -> None:
+    failure = errors.Malformed("odd", call=ClientCall(verb, WORKLOADS, *WEB))
+
+    assert from_client(failure).message.endswith('ing workload "web": odd')
 
 
 @pytest.mark.parametrize(
-    ("cause", "says"),
+    ("cause", "text"),
     [
         (ConnectionRefusedError(111, "refused"), "nothing listens at https://127.0.0.1:1"),
-        (SSLCertVerificationError("no"), "a certificate that is not trusted here"),
-        (None, "Server disconnected"),
+        (ssl.SSLCertVerificationError(1, "no"), "a certificate that is not trusted here"),
+        (ssl.SSLEOFError(8, "EOF"), "https://127.0.0.1:1 does not speak TLS"),
+        (socket.gaierror(-2, "no such name"), "the name is unknown"),
+        (OSError("broken"), "https://127.0.0.1:1: Server disconnected"),
     ],
 )
-def test_a_connection_failure_is_shown_by_its_innermost_cause(
-    cause: Exception | None, says: str
-) -> None:
+def test_a_connection_failure_is_shown_by_its_fault(cause: Exception, text: str) -> None:
     failure = errors.Disconnected(
-        "get workloads.compute.datumapis.com default/web on demo: "
-        "https://127.0.0.1:1: Server disconnected"
+        "Server disconnected",
+        call=ClientCall("get", WORKLOADS, *WEB),
+        server="https://127.0.0.1:1",
+        fault=fault_of(cause),
     )
-    failure.__cause__ = cause
 
-    told = from_client(failure)
+    shown = from_client(failure)
 
-    assert told.message.startswith('reading workload "web": ')
-    assert says in told.message
-    assert told.retryable
+    assert shown.message.startswith('reading workload "web": ')
+    assert text in shown.message
+    assert shown.retryable
 
 
 def call(*argv: str, stdout: io.StringIO | None = None) -> tuple[int, str, str]:

@@ -11,7 +11,6 @@ import pytest
 from datum_compute.cli.commands.deploy.files import load
 from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.cli.explain.unknown_fields import describe_unknown_field
 
 
 def container(workload: dict[str, Any]) -> dict[str, Any]:
@@ -236,22 +235,3 @@ def test_a_field_of_a_newer_server_is_left_for_the_server_to_judge() -> None:
     [loaded] = load("-", io.StringIO(text))
 
     assert loaded["spec"]["brandNew"] == {"a": 1}
-
-
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        ("spec.templat", "spec.templat: unknown field; did you mean template?"),
-        (
-            "spec.template.spec.runtime.sandbox.containers[0].imge",
-            "spec.template.spec.runtime.sandbox.containers[0].imge: unknown field; "
-            "did you mean image?",
-        ),
-        ("spec.zzz", "spec.zzz: unknown field; there are template, placements"),
-        ("nowhere.zzz", "nowhere.zzz: unknown field"),
-    ],
-)
-def test_a_field_the_server_does_not_know_is_explained_by_what_there_is(
-    path: str, says: str
-) -> None:
-    assert describe_unknown_field(path) == says

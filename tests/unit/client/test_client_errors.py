@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.call import ClientCall
 from tests.support.client.scripted_server import encode, refusal
 from tests.support.paths import ROOT
 
+CALL = ClientCall("get", Resource("", "v1", "things", "Thing"), cluster="toys")
 DOCS = ROOT / "docs" / "develop" / "client.md"
 
 
@@ -71,20 +74,20 @@ def test_the_page_shows_the_same_drawing() -> None:
     ],
 )
 def test_each_code_has_its_class(code: int, reason: str, expected: type[Exception]) -> None:
-    error = errors.error_for(code, encode(refusal(code, reason, name="one")), what="get it")
+    error = errors.error_for(code, encode(refusal(code, reason, name="one")), call=CALL)
 
     assert type(error) is expected
     assert isinstance(error, errors.StatusError)
     assert (error.code, error.reason) == (code, reason)
-    assert error.message == f"get it: {reason} says the toy"
+    assert error.message == f"get things on toys: {reason} says the toy"
 
 
 @pytest.mark.parametrize("code", [502, 503, 504])
 def test_what_stands_in_between_is_no_answer(code: int) -> None:
-    error = errors.error_for(code, b"<html>bad gateway</html>", what="get it")
+    error = errors.error_for(code, b"<html>bad gateway</html>", call=CALL)
 
     assert type(error) is errors.Unavailable
-    assert str(error) == f"get it: <html>bad gateway</html> (HTTP {code})"
+    assert str(error) == f"get things on toys: <html>bad gateway</html> (HTTP {code})"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +96,13 @@ def test_what_stands_in_between_is_no_answer(code: int) -> None:
     ids=["text", "empty", "status", "other"],
 )
 def test_a_404_that_names_no_object_is_no_evidence_of_absence(body: bytes) -> None:
-    assert type(errors.error_for(404, body, what="get it")) is errors.NotServed
+    assert type(errors.error_for(404, body, call=CALL)) is errors.NotServed
 
 
 def test_causes_are_kept() -> None:
     body = refusal(422, "Invalid", causes=[{"field": "spec.a", "reason": "R", "message": "m"}])
 
-    error = errors.error_for(422, encode(body), what="create it")
+    error = errors.error_for(422, encode(body), call=CALL)
 
     assert isinstance(error, errors.Invalid)
     assert error.causes == (errors.StatusCause("spec.a", "R", "m"),)
@@ -119,7 +122,7 @@ def test_causes_are_kept() -> None:
 def test_the_time_to_come_back(header: str, details: Any, expected: float | None) -> None:
     body = encode(refusal(429, "TooManyRequests", **details))
 
-    error = errors.error_for(429, body, what="get it", retry_after=header)
+    error = errors.error_for(429, body, call=CALL, retry_after=header)
 
     assert isinstance(error, errors.Throttled)
     assert error.retry_after == expected
@@ -137,11 +140,11 @@ def test_the_time_to_come_back(header: str, details: Any, expected: float | None
     ids=["bytes", "deep", "types", "details", "null"],
 )
 def test_a_strange_body_still_gives_the_class_of_its_code(body: bytes) -> None:
-    assert type(errors.error_for(500, body, what="get it")) is errors.ServerError
-    assert isinstance(errors.error_for_event(body, what="watch it"), errors.ServerError)
+    assert type(errors.error_for(500, body, call=CALL)) is errors.ServerError
+    assert isinstance(errors.error_for_event(body, call=CALL), errors.ServerError)
 
 
 def test_an_error_event_carries_its_code_inside() -> None:
-    error = errors.error_for_event(encode(refusal(410, "Expired")), what="watch it")
+    error = errors.error_for_event(encode(refusal(410, "Expired")), call=CALL)
 
     assert type(error) is errors.Expired

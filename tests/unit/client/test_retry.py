@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
+from datum_compute.client.http.faults import fault_of
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import json_patch, merge
 from datum_compute.client.retry import (
@@ -314,8 +315,7 @@ def test_a_delay_has_a_longest() -> None:
 @pytest.mark.parametrize("kind", [errors.ConnectFailed, errors.TimedOut])
 def test_a_timeout_is_not_retried(kind: type[errors.TransportFailure]) -> None:
     """Nor a host that does not even refuse: the reader would wait four times its timeout."""
-    silent = kind("no answer")
-    silent.__cause__ = TimeoutError()
+    silent = kind("no answer", fault=fault_of(TimeoutError()))
 
     assert (
         build_retry_policy(SimulatedEnvironment()).delay(AttemptOutcome(silent), 1, is_read=True)
@@ -324,9 +324,9 @@ def test_a_timeout_is_not_retried(kind: type[errors.TransportFailure]) -> None:
 
 
 def test_a_certificate_failure_is_not_retried() -> None:
-    distrusted = errors.ConnectFailed("no")
-    distrusted.__cause__ = OSError()
-    distrusted.__cause__.__cause__ = ssl.SSLCertVerificationError(1, "unknown authority")
+    cause = OSError()
+    cause.__cause__ = ssl.SSLCertVerificationError(1, "unknown authority")
+    distrusted = errors.ConnectFailed("no", fault=fault_of(cause))
     policy = build_retry_policy(SimulatedEnvironment())
 
     assert policy.delay(AttemptOutcome(distrusted), 1, is_read=True) is None

@@ -1,11 +1,13 @@
-"""Failed calls in words: what was being done, what came of it, and what to try."""
+"""Failed calls for people: what was being done, why it failed, and what to try."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.client import errors as client
+from datum_compute.client.call import ClientCall
+from datum_compute.client.errors import Fault
 
 
 def to_command_error(failure: client.ClientError) -> CommandError:
@@ -30,8 +32,6 @@ def to_command_error(failure: client.ClientError) -> CommandError:
             code="NotServed",
             hint="check --project and --server",
         )
-    if unknown := _UNKNOWN_FIELD.findall(text):
-        return _unknown_fields(text, unknown)
     if isinstance(failure, client.Invalid) and failure.causes:
         # Servers name the field in the message once more.
         causes = [(c.field, c.message.replace(f"{c.field} in body ", "")) for c in failure.causes]
@@ -41,54 +41,41 @@ def to_command_error(failure: client.ClientError) -> CommandError:
     return CommandError(text, code=code or "Failed")
 
 
-_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
-
-
-def _unknown_fields(text: str, paths: list[str]) -> CommandError:
-    """What nobody knows at the server, and what the kind has instead."""
-    from datum_compute.cli.explain.unknown_fields import describe_unknown_field as explained
-
-    doing = text.partition(": ")[0]
-    listed = [explained(path) for path in dict.fromkeys(paths)]
-    message = f"{doing}: {listed[0]}"
-    if len(listed) > 1:
-        message = "\n  ".join([f"{doing}: there are unknown fields:", *listed])
+def unknown_fields_error(failure: client.Invalid, unknown: Sequence[str]) -> CommandError:
+    """For a refused body with fields that this program does not know either."""
+    message = f"{_doing(failure)}{unknown[0]}"
+    if len(unknown) > 1:
+        message = "\n  ".join([f"{_doing(failure)}there are unknown fields:", *unknown])
     return CommandError(message, exit_code=Exit.USAGE, code="UnknownField")
 
 
+_LOCAL_STATUS = "datumctl-compute local status"
+_CHECK_SERVER = "check --server"
+_FAULTS = {
+    Fault.CERTIFICATE_UNTRUSTED: (
+        "{} shows a certificate that is not trusted here",
+        "--certificate-authority FILE",
+    ),
+    Fault.NOT_TLS: ("{} does not speak TLS", _CHECK_SERVER),
+    Fault.REFUSED: ("nothing listens at {}", _LOCAL_STATUS),
+    Fault.NAME_UNKNOWN: ("{} has no address: the name is unknown", _CHECK_SERVER),
+}
+"""What to say of a server, and what to try. Of other faults the detail says most."""
+
+
 def _unreachable(failure: client.TransportFailure) -> CommandError:
-    """No answer: the innermost cause says it best, where it is one people know."""
-    doing, text = _call_and_rest(str(failure))
-    where = text.partition(": ")[0] if "://" in text.partition(": ")[0] else "the server"
-    hint = "datumctl-compute local status"
-    causes = _cause_names(failure)
-    if "SSLCertVerificationError" in causes:
-        text = f"{where} shows a certificate that is not trusted here"
-        hint = "--certificate-authority FILE"
-    elif causes & {"SSLError", "SSLEOFError", "SSLZeroReturnError"}:
-        text, hint = f"{where} does not speak TLS", "check --server"
-    elif "ConnectionRefusedError" in causes:
-        text = f"nothing listens at {where}"
-    elif "gaierror" in causes:
-        text, hint = f"{where} has no address: the name is unknown", "check --server"
-    return CommandError(doing + _one_line(text), code="Unreachable", hint=hint, retryable=True)
+    text, hint = _FAULTS.get(failure.fault, ("", _LOCAL_STATUS))
+    text = text.format(failure.server or "the server")
+    if not text:
+        text = f"{failure.server}: {failure.detail}" if failure.server else failure.detail
+    if failure.status_code:
+        text = f"{text} (HTTP {failure.status_code})"
+    return CommandError(
+        _doing(failure) + _one_line(text), code="Unreachable", hint=hint, retryable=True
+    )
 
 
-def _cause_names(error: BaseException) -> set[str]:
-    """The names of all classes an error comes from; by name, so that none is imported."""
-    names: set[str] = set()
-    found: BaseException | None = error
-    while found is not None:
-        names |= {kind.__name__ for kind in type(found).__mro__}
-        found = found.__cause__ or found.__context__
-    return names
-
-
-_CALL = re.compile(
-    r"(?P<verb>get|list|watch|create|update|patch|delete) (?P<kind>[a-z]+)\.[a-z0-9.]+(?:/[a-z]+)?"
-    r"(?: in namespace \S+| (?:default/)?(?P<name>.+?))??(?: on [^\s:]+)?: ",
-)
-_DOING = {
+_VERBS = {
     "get": "reading",
     "list": "listing",
     "watch": "watching",
@@ -98,36 +85,28 @@ _DOING = {
     "delete": "deleting",
 }
 _NOUNS = {
-    "workloads": "workload",
-    "workloaddeployments": "deployment",
-    "instances": "instance",
-    "networks": "network",
-    "locationbindings": "city",
-    "serviceentitlements": "access to",
-    "allowancebuckets": "quota",
-    "configmaps": "history",
+    "workloads": ("workload", "workloads"),
+    "workloaddeployments": ("deployment", "deployments"),
+    "instances": ("instance", "instances"),
+    "networks": ("network", "networks"),
+    "locationbindings": ("city", "cities"),
+    "serviceentitlements": ("access to", "access"),
+    "allowancebuckets": ("quota", "quota"),
+    "configmaps": ("history", "histories"),
 }
+"""Kinds as people call them: one, many."""
 
 
-def _call_and_rest(text: str) -> tuple[str, str]:
-    """What was being done, in words and with a colon, and what came of it."""
-    found = _CALL.match(text)
-    if found is None:
-        return "", text
-    kind = found["kind"]
-    what = f'{_NOUNS.get(kind, kind)} "{found["name"]}"' if found["name"] else _plural(kind)
-    return f"{_DOING[found['verb']]} {what}: ", text[found.end() :]
-
-
-def _plural(kind: str) -> str:
-    plurals = {
-        "workloaddeployments": "deployments",
-        "locationbindings": "cities",
-        "serviceentitlements": "access",
-        "allowancebuckets": "quota",
-        "configmaps": "histories",
-    }
-    return plurals.get(kind, kind)
+def _doing(failure: client.ClientError) -> str:
+    """What was being done, with a colon; empty where that is not known."""
+    call = failure.call
+    if call is None:
+        return ""
+    if not isinstance(call, ClientCall):
+        return f"{call.describe()}: "
+    plural = call.resource.plural
+    one, many = _NOUNS.get(plural, (plural, plural))
+    return f"{_VERBS[call.verb]} " + (f'{one} "{call.name}": ' if call.name else f"{many}: ")
 
 
 def _one_line(text: str) -> str:
@@ -135,8 +114,8 @@ def _one_line(text: str) -> str:
 
 
 def describe_error(failure: client.ClientError) -> str:
-    """A failure without the names the API has for things."""
-    doing, text = _call_and_rest(str(failure))
-    if text.lstrip().startswith("<"):
+    """A failure without the API's names for things."""
+    text = failure.detail
+    if isinstance(failure, client.StatusError) and failure.is_web_page:
         text = "the answer is a web page, so this is not the API"
-    return doing + _one_line(text)
+    return _doing(failure) + _one_line(text)

@@ -14,7 +14,8 @@ from datum_compute import __version__
 from datum_compute.cli.quick.http1 import HttpConnection, MalformedResponse
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import credential_of, is_token
-from datum_compute.client.call import ClientCall
+from datum_compute.client.call import AnyCall, ClientCall, RawCall
+from datum_compute.client.http.faults import fault_of
 from datum_compute.client.http.server_url import parse
 from datum_compute.client.retry import AttemptOutcome
 
@@ -81,12 +82,11 @@ class Reader:
         return self._cluster
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any]:
-        target = ClientCall("get", resource, namespace, name)
+        target = ClientCall("get", resource, namespace, name, cluster=self._cluster)
         target.check(named=True)
-        what = target.describe(self._cluster)
-        found = _decoded(self._get(target.path, {}, what), what)
+        found = _decoded(self._get(target.path, {}, target), target)
         if not found.get("kind") or not _mend(found):
-            raise errors.Malformed(f"{what}: not an API object: {str(found)[:200]}")
+            raise errors.Malformed(f"not an API object: {str(found)[:200]}", call=target)
         return found
 
     def list(
@@ -98,7 +98,7 @@ class Reader:
         field_selector: str = "",
     ) -> Items:
         """All pages. When the server drops the snapshot on the way, one full list instead."""
-        target = ClientCall("list", resource, namespace)
+        target = ClientCall("list", resource, namespace, cluster=self._cluster)
         target.check(named=False)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         items: Items = []
@@ -118,8 +118,8 @@ class Reader:
     def raw(self, path: str) -> bytes:
         """GET of a path below the plane's root, with its query as written."""
         path, _, query = path.partition("?")
-        what = f"get {path} on {self._cluster}"
-        return self._get(path, query, what, accept="application/json, */*")
+        call = RawCall("get", path, self._cluster)
+        return self._get(path, query, call, accept="application/json, */*")
 
     def close(self) -> None:
         if self._connection is not None:
@@ -127,8 +127,7 @@ class Reader:
             self._connection = None
 
     def _page(self, target: ClientCall, query: dict[str, str]) -> tuple[Items, str]:
-        what = target.describe(self._cluster)
-        page = _decoded(self._get(target.path, query, what), what)
+        page = _decoded(self._get(target.path, query, target), target)
         items = page.get("items", 0)
         items = [] if items is None else items
         metadata = page.get("metadata") or {}
@@ -138,53 +137,58 @@ class Reader:
             or not isinstance(metadata, dict)
             or not kind.endswith("List")  # nothing else counts as an empty list
         ):
-            raise errors.Malformed(f"{what}: the answer is not a list: {str(page)[:200]}")
+            raise errors.Malformed(f"the answer is not a list: {str(page)[:200]}", call=target)
         # Items of a typed list carry neither apiVersion nor kind on a real server.
         typed = {"apiVersion": page.get("apiVersion", ""), "kind": kind.removesuffix("List")}
-        readable = [{**typed, **item} for item in items if self._is_readable(item, what)]
+        readable = [{**typed, **item} for item in items if self._is_readable(item, target)]
         return readable, str(metadata.get("continue") or "")
 
-    def _is_readable(self, item: Any, what: str) -> bool:
+    def _is_readable(self, item: Any, call: ClientCall) -> bool:
         if isinstance(item, dict) and _mend(item):
             return True
         if self._on_unreadable is not None:
-            self._on_unreadable(f"{what}: skipped what is not an object: {str(item)[:200]}")
+            skipped = f"skipped what is not an object: {str(item)[:200]}"
+            self._on_unreadable(f"{call.describe()}: {skipped}")
         return False
 
     def _get(
-        self, path: str, query: dict[str, str] | str, what: str, accept: str = "application/json"
+        self,
+        path: str,
+        query: dict[str, str] | str,
+        call: AnyCall,
+        accept: str = "application/json",
     ) -> bytes:
         url = _quoted(self._prefix + path, _IN_PATHS)
         if not isinstance(query, str):
             query = _encoded(query)
         if query:
             url += "?" + query
-        identity = self._identity(what)
-        status, retry_after, body = self._answer(url, self._headers(accept, identity, what), what)
+        identity = self._identity(call)
+        status, retry_after, body = self._answer(url, self._headers(accept, identity, call), call)
         if status == 401:
             # What we know of ourselves may have changed.
             self._credential.invalidate(identity)
-            renewed = self._identity(what)
+            renewed = self._identity(call)
             if renewed != identity:
                 status, retry_after, body = self._answer(
-                    url, self._headers(accept, renewed, what), what
+                    url, self._headers(accept, renewed, call), call
                 )
         if 200 <= status < 300:
             return body
         if status < 400:
-            raise errors.Malformed(f"{what}: answered with HTTP {status}")
-        raise errors.error_for(status, body, what=what, retry_after=retry_after)
+            raise errors.Malformed(f"answered with HTTP {status}", call=call)
+        raise errors.error_for(status, body, call=call, retry_after=retry_after)
 
-    def _answer(self, url: str, headers: dict[str, str], what: str) -> _Answer:
+    def _answer(self, url: str, headers: dict[str, str], call: AnyCall) -> _Answer:
         """What the server says in the end."""
         if self._retries is None:
-            return self._send(url, headers, what)
+            return self._send(url, headers, call)
         self._retries.record_call()
         tried = 0
         while True:
             tried += 1
             try:
-                status, retry_after, body = self._send(url, headers, what)
+                status, retry_after, body = self._send(url, headers, call)
                 outcome = AttemptOutcome(status=status, retry_after=retry_after)
             except errors.TransportFailure as failure:
                 outcome = AttemptOutcome(failure)
@@ -195,32 +199,37 @@ class Reader:
                 return status, retry_after, body
             self._pause(delay)
 
-    def _send(self, url: str, headers: dict[str, str], what: str) -> _Answer:
-        connection = self._connect(what)
+    def _send(self, url: str, headers: dict[str, str], call: AnyCall) -> _Answer:
+        connection = self._connect(call)
         if self._is_proxied_in_plain:
             url = self._server + url
         try:
             status, answered, body = connection.get(url, headers)
         except TimeoutError as error:
             self.close()
-            raise errors.TimedOut(f"{what}: no answer within {self._timeout:g} s") from error
+            text = f"no answer within {self._timeout:g} s"
+            raise errors.TimedOut(text, call=call, server=self._server) from error
         except (OSError, MalformedResponse) as error:
             self.close()
-            text = str(error) or type(error).__name__
-            raise errors.Disconnected(f"{what}: {self._server}: {text}") from error
+            raise self._failure(errors.Disconnected, error, call) from error
         return status, answered.get("retry-after", ""), body
 
-    def _connect(self, what: str) -> HttpConnection:
+    def _connect(self, call: AnyCall) -> HttpConnection:
         if self._connection is not None and self._connection.is_open:
             return self._connection
         connection = self._new_connection()
         try:
             connection.connect()
         except (OSError, MalformedResponse) as error:
-            text = str(error) or type(error).__name__
-            raise errors.ConnectFailed(f"{what}: {self._server}: {text}") from error
+            raise self._failure(errors.ConnectFailed, error, call) from error
         self._connection = connection
         return connection
+
+    def _failure(
+        self, kind: type[errors.TransportFailure], error: Exception, call: AnyCall
+    ) -> errors.TransportFailure:
+        text = str(error) or type(error).__name__
+        return kind(text, call=call, server=self._server, fault=fault_of(error))
 
     def _new_connection(self) -> HttpConnection:
         server = parse(self._server)
@@ -258,13 +267,13 @@ class Reader:
         """Without TLS every request is the proxy's to read, and names the server in full."""
         return bool(self._proxy) and not self._server.startswith("https:")
 
-    def _identity(self, what: str) -> ClientIdentity:
+    def _identity(self, call: AnyCall) -> ClientIdentity:
         try:
             return self._credential.cached() or self._credential.fetch_blocking()
         except errors.CredentialFailed as failure:
-            raise errors.CredentialFailed(f"{what}: {failure}") from failure
+            raise errors.CredentialFailed(failure.detail, call=call) from failure
 
-    def _headers(self, accept: str, identity: ClientIdentity, what: str) -> dict[str, str]:
+    def _headers(self, accept: str, identity: ClientIdentity, call: AnyCall) -> dict[str, str]:
         headers = {
             "Host": parse(self._server).authority,
             "Accept": accept,
@@ -274,7 +283,7 @@ class Reader:
         if identity.token:
             if not is_token(identity.token):
                 raise errors.CredentialFailed(
-                    f"{what}: the token holds characters that cannot be part of one"
+                    "the token holds characters that cannot be part of one", call=call
                 )
             headers["Authorization"] = f"Bearer {identity.token}"
         if self._is_proxied_in_plain:
@@ -306,14 +315,14 @@ def _encoded(query: dict[str, str]) -> str:
     )
 
 
-def _decoded(body: bytes, what: str) -> dict[str, Any]:
+def _decoded(body: bytes, call: ClientCall) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
         start = body[:200].decode("utf-8", "replace")
-        raise errors.Malformed(f"{what}: not an API answer ({error}): {start!r}") from error
+        raise errors.Malformed(f"not an API answer ({error}): {start!r}", call=call) from error
     if not isinstance(value, dict):
-        raise errors.Malformed(f"{what}: not an API object: {body[:200]!r}")
+        raise errors.Malformed(f"not an API object: {body[:200]!r}", call=call)
     return value
 
 

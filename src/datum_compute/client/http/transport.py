@@ -27,6 +27,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from datum_compute.client import errors
+from datum_compute.client.http.faults import fault_of
 from datum_compute.client.http.proxy import proxy_authorization
 from datum_compute.client.http.request_encoder import RequestEncoder
 from datum_compute.client.http.sockets import Sockets
@@ -87,7 +88,7 @@ class HttpTransport:
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         if self._closed:
-            raise errors.ConnectFailed(f"{self._origin}: the transport is closed")
+            raise errors.ConnectFailed("the transport is closed", server=self._origin)
         streaming = _asks_for_stream(request)
         written = self._scribe.write(request)
         with self._failures(timeout):
@@ -138,12 +139,10 @@ class HttpTransport:
         try:
             yield
         except TimeoutError as error:
-            failure = failure_for(error)
             text = f"no answer within {timeout:g} s" if timeout else "no answer in time"
-            raise type(failure)(f"{self._origin}: {_text(error) or text}") from error
+            raise failure_for(error, self._origin, text) from error
         except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
-            failure = failure_for(error)
-            raise type(failure)(f"{self._origin}: {_text(error)}") from error
+            raise failure_for(error, self._origin) from error
 
 
 class _Pool:
@@ -236,11 +235,16 @@ class _Stream:
         self._connection.close()
 
 
-def failure_for(error: Exception) -> errors.TransportFailure:
-    """The failure a lower layer's error stands for.
+def failure_for(error: Exception, server: str = "", text: str = "") -> errors.TransportFailure:
+    """The failure a lower layer's error becomes; ``text`` is for an error without one.
 
     In doubt it is ``Disconnected``, which claims nothing about what the server did.
     """
+    kind = _failure_type(error)
+    return kind(_text(error) or text, server=server, fault=fault_of(error))
+
+
+def _failure_type(error: Exception) -> type[errors.TransportFailure]:
     match error:
         case (
             aiohttp.ClientConnectorError()  # refused, unreachable, DNS, TLS handshake, proxy
@@ -251,11 +255,11 @@ def failure_for(error: Exception) -> errors.TransportFailure:
             | aiohttp.NonHttpUrlClientError()
             | socket.gaierror()
         ):
-            return errors.ConnectFailed(_text(error))
+            return errors.ConnectFailed
         case TimeoutError():
-            return errors.TimedOut(_text(error))
+            return errors.TimedOut
         case _:
-            return errors.Disconnected(_text(error))
+            return errors.Disconnected
 
 
 def _text(error: Exception) -> str:

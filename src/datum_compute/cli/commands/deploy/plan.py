@@ -4,17 +4,20 @@ in which that is said before anything is written."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.cli.commands.deploy import preflight
 from datum_compute.cli.commands.deploy.files import SERVER_ANNOTATIONS
 from datum_compute.cli.commands.deploy.manifest import Workload
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.client_errors import unknown_fields_error
+from datum_compute.cli.explain.unknown_fields import unknown_fields
 from datum_compute.cli.history.entries import CREATED
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.history.spec_patch import change_spec
@@ -93,7 +96,8 @@ async def _plan_create(
         raise usage(f'"{wish.name}" is too long: {NEW_WORKLOAD_LIMIT} letters are the most')
     planned = wanted
     if judged:
-        planned = to_dict(await client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True))
+        trial = client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True)
+        planned = await _judged(wanted, trial)
     left = await preflight.headroom(client)
     context.say(
         f'Workload "{wish.name}" does not exist in project {context.target.project}. '
@@ -118,7 +122,8 @@ async def _plan_update(
         raise being_destroyed_error(wish.name)
     planned = wanted
     if judged:
-        planned = to_dict(await change_spec(client, live, wanted["spec"], dry_run=True))
+        trial = change_spec(client, live, wanted["spec"], dry_run=True)
+        planned = await _judged(wanted, trial)
     planned = {**planned, "metadata": wanted["metadata"]}
     found = [*_metadata_changes(live, wanted), *diff_specs(live["spec"], planned["spec"])]
     if not found:
@@ -133,6 +138,18 @@ async def _plan_update(
     )
     _say_effects(context, planned, live, await preflight.headroom(client))
     return DeployPlan(wish, "updated", live, wanted, planned, summarize_changes(found))
+
+
+async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
+    """The workload as a dry run returns it. A server's refusal names unknown fields in its text
+    alone, so they are looked for in what was sent."""
+    try:
+        return to_dict(await trial)
+    except errors.Invalid as refused:
+        unknown = [] if refused.causes else unknown_fields(wanted)
+        if unknown:
+            raise unknown_fields_error(refused, unknown) from refused
+        raise
 
 
 def conflict_error(doing: str, name: str) -> CommandError:

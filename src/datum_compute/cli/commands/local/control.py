@@ -14,6 +14,7 @@ from datum_compute.cli.names import is_project
 from datum_compute.cli.quick.connect import reader_for
 from datum_compute.cli.render.output import duration, show
 from datum_compute.client import errors, kubeconfig
+from datum_compute.client.call import RawCall
 
 
 def _running(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
@@ -55,7 +56,8 @@ async def _post(connection: kubeconfig.Connection, path: str, token: str) -> Non
     finally:
         await transport.close()
     if response.status != 200:
-        raise errors.error_for(response.status, response.body, what=f"post {path}")
+        call = RawCall("post", path)
+        raise errors.error_for(response.status, response.body, call=call)
 
 
 def status(context: Context, state: StateDirectory) -> int:

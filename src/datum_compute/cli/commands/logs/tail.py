@@ -35,7 +35,7 @@ def show_logs(context: Context) -> int:
         _show(context)
     except errors.Unavailable as error:
         raise CommandError(
-            f"no lines can be read: {_why(error)}",
+            f"no lines can be read: {error.detail}",
             code="Unreachable",
             hint="datumctl-compute local status",
             retryable=True,
@@ -131,7 +131,7 @@ class _Tail:
             try:
                 found.append((name, self._read(name, since, tail), tail))
             except errors.Unavailable as error:
-                failure, unread[name] = error, _why(error)
+                failure, unread[name] = error, error.detail
             else:
                 self._read_at[name] = now
         if failure is not None and not found:
@@ -177,11 +177,6 @@ class _Tail:
                 hint=f"datumctl-compute instances describe {name}",
             ) from error
         return body.decode("utf-8", "replace").splitlines()
-
-
-def _why(error: errors.Unavailable) -> str:
-    """Without the call that met it."""
-    return str(error).partition(": ")[2].rpartition(" (HTTP ")[0] or str(error)
 
 
 def _is_gone(context: Context, name: str) -> bool:

@@ -1,0 +1,34 @@
+"""What kept an answer from coming, read off the exceptions of sockets and TLS."""
+
+from __future__ import annotations
+
+from datum_compute.client.errors import Fault
+
+
+def fault_of(error: BaseException) -> Fault | None:
+    """The most telling fault among an exception and its causes; None where none is known."""
+    # Loaded only when something failed: a plain read over HTTP needs neither.
+    import socket
+    import ssl
+
+    faults = (
+        (ssl.SSLCertVerificationError, Fault.CERTIFICATE_UNTRUSTED),
+        (ssl.SSLError, Fault.NOT_TLS),
+        (ConnectionRefusedError, Fault.REFUSED),
+        (socket.gaierror, Fault.NAME_UNKNOWN),
+        (TimeoutError, Fault.TIMED_OUT),
+    )
+    chain = list(_chain(error))
+    for kind, fault in faults:
+        if any(isinstance(each, kind) for each in chain):
+            return fault
+    return None
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None:
+        found.append(following)
+        following = following.__cause__ or following.__context__
+    return found

@@ -1,16 +1,21 @@
-"""The reviews as an ASGI application: two paths, JSON in and out, clear words otherwise.
+"""The admission reviews over HTTP: one path for mutation, one for validation.
 
-A review that was understood is answered with 200, refusals included; the API server reads
-the verdict from the body. Any other status says that the request itself was no review.
+A review that can be read is answered with 200, denials included; the API server reads the
+verdict from the body. Any other status means that the request was no review.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from datum_compute.log import get_logger
 from datum_compute.webhooks.review import BadReview
@@ -24,85 +29,62 @@ BODY_SECONDS = 30.0
 
 logger = get_logger(__name__)
 
-Message = MutableMapping[str, Any]
-"""One of ASGI's own: keys and values differ with its type."""
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
+ReviewHandler = Callable[[Any], Awaitable[dict[str, Any]]]
 """From the JSON values of a review to those of its answer."""
 
 
-class _Refused(Exception):
-    """No review: a status code and the reason in words."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class _ClientGone(Exception):
-    """The connection ended before the request did."""
+def webhook_app(reviews: WorkloadReviews) -> Starlette:
+    return Starlette(
+        routes=[_route(MUTATE_PATH, reviews.mutate), _route(VALIDATE_PATH, reviews.validate)],
+        exception_handlers={404: _not_found, HTTPException: _refused},
+    )
 
 
-class WebhookApp:
-    """The two paths of one set of reviews."""
-
-    def __init__(self, reviews: WorkloadReviews) -> None:
-        self._handlers: Mapping[str, Handler] = {
-            MUTATE_PATH: reviews.mutate,
-            VALIDATE_PATH: reviews.validate,
-        }
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+def _route(path: str, handler: ReviewHandler) -> Route:
+    async def endpoint(request: Request) -> Response:
         try:
-            code, body = 200, msgspec.json.encode(await self._answer(scope, receive))
-        except _ClientGone:
-            return
-        except (_Refused, BadReview) as error:
-            code = error.code if isinstance(error, _Refused) else 400
-            body = msgspec.json.encode({"error": str(error)})
-        except Exception:  # our bug in one review must not end the others
-            logger.exception("review failed", path=scope["path"])
-            code, body = 500, msgspec.json.encode({"error": "the review failed; the log says why"})
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": code, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            return _json(200, await handler(await _read(request)))
+        except BadReview as error:
+            raise HTTPException(400, str(error)) from error
+        except ClientDisconnect:
+            return Response(status_code=400)  # never sent
+        except HTTPException:
+            raise
+        except Exception:  # a bug in one review must not end the others
+            logger.exception("review failed", path=path)
+            return _json(500, {"error": "the review failed; the log says why"})
 
-    async def _answer(self, scope: Message, receive: Receive) -> dict[str, Any]:
-        handler = self._handlers.get(scope["path"])
-        if handler is None:
-            known = ", ".join(self._handlers)
-            raise _Refused(404, f"no reviews are answered at {scope['path']}; they are at {known}")
-        if scope["method"] != "POST":
-            raise _Refused(405, f"a review is sent with POST, not with {scope['method']}")
-        form = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
-        if form.partition(";")[0].strip().lower() != "application/json":
-            raise _Refused(415, f'a review is application/json, not "{form}"')
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await _body(receive)
-        except TimeoutError as error:
-            raise _Refused(408, f"the body did not arrive within {BODY_SECONDS:g} s") from error
-        try:
-            values = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _Refused(400, f"the body is not JSON: {error}") from error
-        return await handler(values)
+    return Route(path, endpoint, methods=["POST"])
 
 
-async def _body(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _ClientGone
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > MAX_BODY:
-            raise _Refused(413, f"a review has at most {MAX_BODY} bytes")
-        more = message.get("more_body", False)
-    return b"".join(parts)
+async def _read(request: Request) -> Any:
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, f'a review is application/json, not "{content_type}"')
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_BODY:
+                    raise HTTPException(413, f"a review has at most {MAX_BODY} bytes")
+    except TimeoutError as error:
+        raise HTTPException(408, f"the body did not arrive within {BODY_SECONDS:g} s") from error
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HTTPException(400, f"the body is not JSON: {error}") from error
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    known = f"{MUTATE_PATH}, {VALIDATE_PATH}"
+    return _json(404, {"error": f"no reviews at {request.url.path}; they are at {known}"})
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json(error.status_code, {"error": error.detail})
+
+
+def _json(status: int, values: dict[str, Any]) -> Response:
+    return Response(msgspec.json.encode(values), status, media_type="application/json")

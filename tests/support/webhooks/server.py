@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.types import ASGIApp
+
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.apiserver.request.access import MASTERS, Attributes, PolicyRule, RequestUser
 from datum_compute.client.protocol import Client, merge
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from datum_compute.webhooks.app import WebhookApp
+from datum_compute.webhooks.app import webhook_app
 from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, WorkloadReviews
 
@@ -81,7 +83,7 @@ def request(
 
 @dataclass
 class WebhookServer:
-    app: WebhookApp
+    app: ASGIApp
     embedded: EmbeddedServer
 
     async def send(
@@ -115,7 +117,7 @@ class WebhookServer:
 
 
 async def ask(
-    app: WebhookApp, path: str, body: bytes, *, method: str = "POST", form: str = "application/json"
+    app: ASGIApp, path: str, body: bytes, *, method: str = "POST", form: str = "application/json"
 ) -> tuple[int, Any]:
     """One request to an ASGI application, its body in two parts."""
     middle = len(body) // 2
@@ -175,5 +177,5 @@ async def webhooks(
         def client_of(project: str) -> Client | None:
             return client if project == (single or "demo") else None
 
-        app = WebhookApp(WorkloadReviews(OfferReader(client_of, single=single)))
+        app = webhook_app(WorkloadReviews(OfferReader(client_of, single=single)))
         yield WebhookServer(app, embedded)

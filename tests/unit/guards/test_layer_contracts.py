@@ -84,6 +84,11 @@ def test_the_contracts_hold(tree: Path) -> None:
         ),
         ("HTTP enters the client by one door", "client/in_process.py", "import aiohttp"),
         (
+            "Starlette serves the manager's own endpoints, never the API server's requests",
+            "apiserver/planted.py",
+            "import starlette",
+        ),
+        (
             "SQLite enters the API server by its storage alone",
             "standins/milo_quota/planted.py",
             "import apsw",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from datum_compute.webhooks.app import BODY_SECONDS, MAX_BODY, WebhookApp
+from datum_compute.webhooks.app import BODY_SECONDS, MAX_BODY, webhook_app
 from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH, WorkloadReviews
 from tests.support.decisions.workloads import CONTAINER
 from tests.support.webhooks.server import ask, request
 
-APP = WebhookApp(WorkloadReviews(OfferReader(lambda _: None)))
+APP = webhook_app(WorkloadReviews(OfferReader(lambda _: None)))
 REVIEW = request(CONTAINER)
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 
 from datum_compute.apiserver.http.certificates import ensure_certificates
 from datum_compute.assembly.manager import http_server
 from datum_compute.assembly.manager.http_server import TlsFiles
 from datum_compute.env import SystemEnvironment
-from datum_compute.webhooks.app import WebhookApp
 from datum_compute.webhooks.workload import VALIDATE_PATH
 from tests.support.decisions.workloads import CONTAINER, with_changes
 from tests.support.webhooks.server import request, webhooks
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.realtime
 
 
 @asynccontextmanager
-async def served(app: WebhookApp, tls: TlsFiles) -> AsyncIterator[int]:
+async def served(app: ASGIApp, tls: TlsFiles) -> AsyncIterator[int]:
     bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
         http_server.serve(

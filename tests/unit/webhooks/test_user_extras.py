@@ -13,7 +13,7 @@ import pytest
 
 from datum_compute.client.client import ApiClient
 from datum_compute.client.transport import HttpRequest, HttpResponse
-from datum_compute.webhooks.app import WebhookApp
+from datum_compute.webhooks.app import webhook_app
 from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
 from tests.support.client.intercepted_transport import InterceptedTransport, client_over
@@ -42,7 +42,7 @@ async def _verdict(user: dict[str, Any]) -> dict[str, Any]:
     async with webhooks() as hooks:
         line = InterceptedTransport(hooks.embedded, _as_milo)
         client: ApiClient = client_over(line, hooks.embedded, "project/demo")
-        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: client)))
+        app = webhook_app(WorkloadReviews(OfferReader(lambda _: client)))
         return await WebhookServer(app, hooks.embedded).validate(request(CONTAINER, user=user))
 
 

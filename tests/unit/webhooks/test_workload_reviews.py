@@ -12,7 +12,7 @@ from datum_compute.apiserver.objects.patches import json_patch
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.admission import with_defaults
-from datum_compute.webhooks.app import WebhookApp
+from datum_compute.webhooks.app import webhook_app
 from datum_compute.webhooks.projects import READ_SECONDS, OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
 from tests.support.decisions.workloads import CONTAINER, with_changes
@@ -173,7 +173,7 @@ class Recording:
 async def test_the_review_carries_user_groups_uid_and_extra() -> None:
     async with webhooks() as hooks:
         client: Any = Recording(hooks.embedded.client("project/demo"))
-        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: client)))
+        app = webhook_app(WorkloadReviews(OfferReader(lambda _: client)))
         await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
     ((resource, body),) = client.created
@@ -301,7 +301,7 @@ async def test_what_cannot_be_read_is_a_refusal_that_says_so_and_may_be_retried(
     started = loop.time()
     broken: Any = Broken(error)
     async with webhooks() as hooks:
-        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: broken)))
+        app = webhook_app(WorkloadReviews(OfferReader(lambda _: broken)))
         response = await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
     assert (response["allowed"], response["status"]["code"]) == (False, 503)
@@ -315,7 +315,7 @@ async def test_a_controller_can_note_its_finalizer_whatever_is_down() -> None:
     )
     broken: Any = Broken(errors.ConnectFailed("down"))
     async with webhooks() as hooks:
-        app = WebhookApp(WorkloadReviews(OfferReader(lambda _: broken)))
+        app = webhook_app(WorkloadReviews(OfferReader(lambda _: broken)))
         controller = {"username": "compute-management", "groups": [], "extra": {}}
         review = request(noted, CONTAINER, user=controller)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from starlette.types import ASGIApp
+
 from datum_compute.assembly.manager.groups import PlaneClients
 from datum_compute.assembly.manager.settings import ManagerSettings
 from datum_compute.client.protocol import Client
@@ -16,14 +18,14 @@ from datum_compute.env import Environment
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.webhooks.app import WebhookApp
+from datum_compute.webhooks.app import webhook_app
 from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    app: WebhookApp
+    app: ASGIApp
     fleet: Fleet
     """The projects reviews are about; run by whoever serves the application."""
 
@@ -40,7 +42,7 @@ def build_webhooks(env: Environment, settings: ManagerSettings, planes: PlaneCli
         return cluster.client if cluster is not None else None
 
     single = SINGLE if settings.discovery.mode == "single" else ""
-    return Webhooks(WebhookApp(WorkloadReviews(OfferReader(client_of, single=single))), fleet)
+    return Webhooks(webhook_app(WorkloadReviews(OfferReader(client_of, single=single))), fleet)
 
 
 def _projects(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Fleet:

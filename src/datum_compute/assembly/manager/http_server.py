@@ -1,10 +1,9 @@
-"""What a manager offers to others over HTTP: each an ASGI application on a port of its own.
+"""Serves a manager's endpoints: one ASGI application on each port.
 
-The port is bound first and told to whoever asked; then requests are answered until the
-caller cancels. With TLS, the files are looked at every few seconds: a certificate that was
-renewed on disk is shown to every connection made after that, and those that are open go on
-with the one they began with. Files that do not fit together, as while a renewal has
-replaced one and not yet the other, change nothing and are tried again.
+The port is bound first; then requests are answered until the caller cancels. With TLS, the
+files are checked every few seconds: a certificate renewed on disk is served on every new
+connection, and open connections keep theirs. Files that do not match, as in the middle of a
+renewal, change nothing and are tried again.
 """
 
 from __future__ import annotations
@@ -14,28 +13,23 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from datum_compute.log import get_logger
+from datum_compute.runtime.tasks import TaskGroup
 
 logger = get_logger(__name__)
 
-Message = MutableMapping[str, Any]
-"""One of ASGI's own: keys and values differ with its type."""
-Application = Callable[
-    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
-    Awaitable[None],
-]
-
 RELOAD_SECONDS = 10.0
-"""Between two looks at the certificate's files. A guess: renewals come days before expiry."""
+"""Between two checks of the certificate's files. A guess: renewals come days before expiry."""
 GRACE_SECONDS = 2
-"""How long requests may take to end when the server goes down."""
+"""How long open requests may take to end when the server stops."""
 BACKLOG = 256
 
 
@@ -48,7 +42,7 @@ class TlsFiles:
     certificate: Path
     key: Path
     client_ca: Path | None = None
-    """Whose certificates clients must show; None: clients need none."""
+    """The authority of client certificates; None: clients need no certificate."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -56,20 +50,24 @@ class TlsFiles:
         return tuple(path for path in found if path is not None)
 
 
-class _Uvicorn(uvicorn.Server):
-    """Uvicorn inside somebody else's process: signals and the main loop are not its business."""
+class _EmbeddedServer(uvicorn.Server):
+    """Uvicorn as a task of another program, which handles the signals itself."""
 
-    async def open(self, listener: socket.socket) -> None:
-        self.lifespan = self.config.lifespan_class(self.config)
-        await self.startup(sockets=[listener])
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
 
-    async def close(self) -> None:
-        self.config.timeout_graceful_shutdown = GRACE_SECONDS
-        await self.shutdown()
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
 
 
 async def serve(
-    app: Application,
+    app: ASGIApp,
     *,
     host: str,
     port: int,
@@ -78,28 +76,32 @@ async def serve(
     bound: Callable[[int], None] | None = None,
     reload_seconds: float = RELOAD_SECONDS,
 ) -> None:
-    """Serve ``app`` until cancelled. ``bound`` is told the port once connections are
-    accepted, which is news when ``port`` is 0. Raises :class:`ServingError`."""
+    """Serve ``app`` until cancelled. ``bound`` is called with the port once connections are
+    accepted. Raises :class:`ServingError`."""
+    config = _config(app, tls, name)
     listener = _listen(host, port, name)
-    try:
-        front = _Uvicorn(_config(app, tls, name))
-        await front.open(listener)
+    actual = listener.getsockname()[1]
+    server = _EmbeddedServer(config)
+    async with TaskGroup(name) as tasks:
+        serving = tasks.start(server.serve(sockets=[listener]), name=name)
         try:
-            actual = listener.getsockname()[1]
+            await server.accepting.wait()
             logger.info("serving", server=name, host=host, port=actual, tls=tls is not None)
             if bound is not None:
                 bound(actual)
-            if tls is None or front.config.ssl is None:
-                await asyncio.get_running_loop().create_future()
+            if tls is None or config.ssl is None:
+                await asyncio.wait([serving])
             else:
-                await _keep_current(front.config.ssl, tls, name, reload_seconds)
+                await _keep_current(config.ssl, tls, name, reload_seconds)
         finally:
-            await front.close()
-    finally:
-        listener.close()
+            server.should_exit = True
+            try:
+                await asyncio.wait([serving])  # requests that run may end
+            finally:
+                listener.close()
 
 
-def _config(app: Application, tls: TlsFiles | None, name: str) -> uvicorn.Config:
+def _config(app: ASGIApp, tls: TlsFiles | None, name: str) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -107,10 +109,12 @@ def _config(app: Application, tls: TlsFiles | None, name: str) -> uvicorn.Config
         proxy_headers=False,
         lifespan="off",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         date_header=False,
         backlog=BACKLOG,
+        timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=str(tls.certificate) if tls else None,
         ssl_keyfile=str(tls.key) if tls else None,
         ssl_ca_certs=str(tls.client_ca) if tls and tls.client_ca else None,
@@ -156,20 +160,20 @@ async def _keep_current(
 
 
 def _load(context: ssl.SSLContext, tls: TlsFiles) -> None:
-    """An authority that clients were trusted by stays one until the process ends; what is
-    new in its file is trusted beside it."""
+    """Adds the authorities of the file: one that was trusted before stays trusted until the
+    process ends."""
     context.load_cert_chain(tls.certificate, tls.key, password=_no_passphrase)
     if tls.client_ca is not None:
         context.load_verify_locations(tls.client_ca)
 
 
 def _no_passphrase() -> str:
-    """Asked for the passphrase of a key. The library would ask on the terminal, and wait."""
+    """Refuses an encrypted key: OpenSSL would prompt on the terminal and wait."""
     raise ssl.SSLError("the key is protected by a passphrase: give one without")
 
 
 def _stamps(tls: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
-    """What changes when the files do, also when they are links that now lead elsewhere."""
+    """Differ when the files do, also when they are links with a new target."""
     return tuple(_stamp(path) for path in tls.paths)
 
 

@@ -1,13 +1,13 @@
 """Events: what happened to an object, for people who describe it.
 
-A controller records after the status that says the same has been stored. An Event's name
-follows from what it says about which object, so the same thing said again finds the Event
-that is there and counts it up, after a restart too. What one object causes is limited twice,
-as Kubernetes' own recorder does: ten different messages of one reason within ten minutes
-become one Event that says so, and beyond a burst an object gets one Event in five minutes.
+A controller records after the matching status has been stored. An Event's name is derived from
+its object, component, reason and message, so a repetition finds the existing Event and counts
+it up, after a restart too. One object is limited twice, as by Kubernetes' own recorder: ten
+different messages of one reason within ten minutes are combined into one Event, and beyond a
+burst an object gets one Event in five minutes.
 
-Nothing depends on Events. A failure to write one is counted, tried once more, and forgotten;
-it never fails a reconcile.
+Nothing depends on Events. A failed write is tried once more, counted and dropped; it never
+fails a reconcile.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -29,6 +30,7 @@ from datum_compute.decisions.status_events import EventContent
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.runtime.metrics.registry import MetricsRegistry
+from datum_compute.runtime.workqueue.token_bucket import TokenBucket
 
 logger = get_logger(__name__)
 
@@ -55,7 +57,7 @@ class EventRecorder:
         self._component = component
         self._env = env
         self._counts: _Recent[str, int] = _Recent()
-        self._spam: _Recent[str, _Bucket] = _Recent()
+        self._spam: _Recent[str, TokenBucket] = _Recent()
         self._similar: _Recent[tuple[str, str, str], _Similar] = _Recent()
         self._outcomes = (metrics or MetricsRegistry()).counter(
             "compute_events_total",
@@ -64,12 +66,12 @@ class EventRecorder:
         )
 
     async def record(self, client: Client, obj: Object, *notices: EventContent) -> None:
-        """Say each of these about ``obj``, on its own plane."""
+        """Record each of these on the plane of ``obj``."""
         for notice in notices:
             await self._record(client, obj, notice)
 
     async def record_once(self, client: Client, obj: Object, notice: EventContent) -> None:
-        """Say this unless it has been said: for what cannot happen twice to one object."""
+        """Record this unless it exists: for what cannot happen twice to one object."""
         await self._record(client, obj, notice, once=True)
 
     async def _record(
@@ -80,7 +82,8 @@ class EventRecorder:
         name = _event_name(obj, self._component, key)
         if once and name in self._counts:
             return
-        if not self._spam.get_or(obj.metadata.uid, _Bucket).take(now):
+        bucket = self._spam.get_or(obj.metadata.uid, lambda: TokenBucket(BURST, now))
+        if bucket.take(now, 1 / REFILL_SECONDS):
             self._count("limited")
             return
         for attempt in range(TRIES):
@@ -105,7 +108,7 @@ class EventRecorder:
             try:
                 body = self._body(obj, notice, name, namespace)
                 await client.create(core.EVENTS, body, namespace)
-                self._said(name, 1, "created")
+                self._remember(name, 1, "created")
                 return
             except errors.AlreadyExists:
                 if once:
@@ -123,12 +126,12 @@ class EventRecorder:
         except errors.NotFound:
             # Events do not last: this one has expired since.
             await client.create(core.EVENTS, self._body(obj, notice, name, namespace), namespace)
-            self._said(name, 1, "created")
+            self._remember(name, 1, "created")
             return
-        self._said(name, count + 1, "repeated")
+        self._remember(name, count + 1, "repeated")
 
     def _merged(self, obj: Object, notice: EventContent, now: float) -> tuple[EventContent, str]:
-        """The notice as it is to be said, and what makes it the same as another."""
+        """The notice as it is written, and the key that makes two notices the same Event."""
         kind = (obj.metadata.uid, notice.type, notice.reason)
         similar = self._similar.get_or(kind, _Similar)
         if similar.add(notice.message, now):
@@ -160,7 +163,7 @@ class EventRecorder:
             "lastTimestamp": now,
         }
 
-    def _said(self, name: str, count: int, outcome: str) -> None:
+    def _remember(self, name: str, count: int, outcome: str) -> None:
         self._counts.put(name, count)
         self._count(outcome)
 
@@ -174,25 +177,9 @@ def _event_name(obj: Object, component: str, key: str) -> str:
 
 
 class _Counted(msgspec.Struct):
-    """Of an Event that is there, the only thing that matters to us."""
+    """The one field read of an existing Event."""
 
     count: int = 1
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """Tokens of one object: a burst, refilled slowly."""
-
-    tokens: float = float(BURST)
-    at: float = 0.0
-
-    def take(self, now: float) -> bool:
-        self.tokens = min(float(BURST), self.tokens + (now - self.at) / REFILL_SECONDS)
-        self.at = now
-        if self.tokens < 1.0:
-            return False
-        self.tokens -= 1.0
-        return True
 
 
 @dataclass(slots=True)
@@ -203,7 +190,7 @@ class _Similar:
     at: float = 0.0
 
     def add(self, message: str, now: float) -> bool:
-        """Whether there have been too many lately to tell them apart."""
+        """Whether there are too many to record each."""
         if now - self.at > SIMILAR_SECONDS:
             self.messages.clear()
         self.at = now
@@ -216,7 +203,7 @@ class _Similar:
 
 
 class _Recent(Generic[K, V]):
-    """What was used last, and no more of it than needed."""
+    """The entries used last, up to a bound."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[K, V] = OrderedDict()
@@ -227,7 +214,7 @@ class _Recent(Generic[K, V]):
     def get(self, key: K) -> V | None:
         return self._entries.get(key)
 
-    def get_or(self, key: K, make: type[V]) -> V:
+    def get_or(self, key: K, make: Callable[[], V]) -> V:
         found = self._entries.get(key)
         if found is None:
             found = make()

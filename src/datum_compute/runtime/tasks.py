@@ -9,9 +9,11 @@ same. The first error wins and is raised as itself; later ones become notes on i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class TaskGroup:
@@ -116,3 +118,25 @@ async def stop_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
                 cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+async def gather_all(calls: Iterable[Awaitable[T]], *, parallel: int | None = None) -> list[T]:
+    """The results of calls that run side by side, at most ``parallel`` at a time.
+
+    Unlike ``asyncio.gather`` it returns, or raises the first error, only when every call has
+    ended: none goes on behind the caller's back.
+    """
+    limit = asyncio.Semaphore(parallel) if parallel is not None else None
+
+    async def limited(call: Awaitable[T]) -> T:
+        if limit is None:
+            return await call
+        async with limit:
+            return await call
+
+    results: list[T] = []
+    for result in await asyncio.gather(*map(limited, calls), return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datum_compute.api.meta import Object, ObjectMeta, OwnerReference
+from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import (
+    all_in_fleet,
+    all_of,
+    by_index,
     controller_owner,
     itself,
-    label_value,
-    owner_of_kind,
 )
+from datum_compute.testing.environment import SimulatedEnvironment
+from tests.support.runtime.fake_plane import WIDGETS, FakePlane
+from tests.support.runtime.fleets import running
 
 
 def _part(*owners: OwnerReference, **labels: str) -> Object:
@@ -44,14 +49,26 @@ def test_an_owner_that_is_in_no_namespace() -> None:
     assert to_owner("one", part) == [Request("one", "", "a")]
 
 
-def test_every_owner_of_a_kind() -> None:
-    part = _part(_owner("a"), _owner("g", "Gadget"), _owner("b", controller=True))
+async def test_all_objects_of_a_kind_and_those_an_index_lists() -> None:
+    here, there = FakePlane(), FakePlane()
+    here.put("a", metadata={"labels": {"of": "p"}}, namespace="ns")
+    here.put("b")
+    there.put("c", metadata={"labels": {"of": "p"}}, namespace="ns")
+    fleet = StaticFleet("fleet", {"here": here, "there": there}, SimulatedEnvironment())
+    a, b = Request("here", "ns", "a"), Request("here", "default", "b")
+    c = Request("there", "ns", "c")
+    part = _part()
+    async with running(fleet):
+        for cluster in fleet.clusters():
+            cache = cluster.cache(WIDGETS)
+            cache.add_index("of", lambda obj: [f"ns/{obj.metadata.labels.get('of')}"])
+            await cache.wait_synced()
 
-    requests = owner_of_kind("Widget")("one", part)
-
-    assert [request.name for request in requests] == ["a", "b"]
-
-
-def test_the_object_a_label_names() -> None:
-    assert label_value("of")("one", _part(of="a")) == [Request("one", "ns", "a")]
-    assert label_value("of")("one", _part()) == []
+        assert set(all_of(fleet, WIDGETS)("here", part)) == {a, b}
+        assert list(all_of(fleet, WIDGETS, same_namespace=True)("here", part)) == [a]
+        assert list(all_of(fleet, WIDGETS)("nowhere", part)) == []
+        assert set(all_in_fleet(fleet, WIDGETS)("elsewhere", part)) == {a, b, c}
+        named = all_in_fleet(fleet, WIDGETS, where=lambda found, _: found.name == "c")
+        assert list(named("elsewhere", part)) == [c]
+        assert list(by_index(fleet, WIDGETS, "of")("there", part)) == [c]
+        assert list(by_index(fleet, WIDGETS, "of")("nowhere", part)) == []

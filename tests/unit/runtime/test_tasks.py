@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.tasks import TaskGroup, gather_all
 
 
 class Log:
@@ -147,3 +147,26 @@ async def test_a_group_inside_a_child_ends_with_it() -> None:
             raise ValueError("outer")
 
     assert log.lines == ["deep told", "deep gone"]
+
+
+async def test_every_gathered_call_ends_before_the_first_error_is_raised() -> None:
+    ended: list[int] = []
+    running = most = 0
+
+    async def call(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(number)
+        running -= 1
+        ended.append(number)
+        if number == 1:
+            raise ValueError("one")
+        return number
+
+    with pytest.raises(ValueError, match="one"):
+        await gather_all([call(1), call(3), call(2)])
+    assert ended == [1, 2, 3]
+
+    assert await gather_all([call(2), call(0), call(3), call(0)], parallel=2) == [2, 0, 3, 0]
+    assert most == 3, "all three at once before, two at a time since"

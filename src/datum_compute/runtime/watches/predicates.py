@@ -1,13 +1,28 @@
-"""Which changes of an object are worth a look."""
+"""Which changes of an object ask for a reconcile.
+
+A predicate is given the old and the new state; None stands for "did not exist" and "is
+deleted". It runs before anything is mapped.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from datum_compute.api.meta import Object
+
+Predicate = Callable[[Object | None, Object | None], bool]
 
 
 def metadata_or_spec_changed(old: Object | None, new: Object | None) -> bool:
-    """Anything but its status: for the kind whose status we write ourselves, so that our
-    own report does not wake us."""
+    """Anything but the status: for the kind whose status the controller writes itself, so that
+    its own report does not wake it."""
+    if old is None or new is None:
+        return True
+    return content_changed(old, new) or old.metadata.finalizers != new.metadata.finalizers
+
+
+def content_changed(old: Object | None, new: Object | None) -> bool:
+    """Anything but status and finalizers: spec, labels, annotations, owners, deletion."""
     if old is None or new is None:
         return True
     before, now = old.metadata, new.metadata
@@ -17,6 +32,35 @@ def metadata_or_spec_changed(old: Object | None, new: Object | None) -> bool:
         or before.deletion_timestamp != now.deletion_timestamp
         or before.labels != now.labels
         or before.annotations != now.annotations
-        or before.finalizers != now.finalizers
         or before.owner_references != now.owner_references
     )
+
+
+def created(old: Object | None, new: Object | None) -> bool:
+    return old is None and new is not None
+
+
+def deleted(_: Object | None, new: Object | None) -> bool:
+    return new is None
+
+
+def created_or_deleted(old: Object | None, new: Object | None) -> bool:
+    return old is None or new is None
+
+
+def changed(value: Callable[[Object], object]) -> Predicate:
+    """Creation, deletion, and every change of a value derived from the object."""
+
+    def differs(old: Object | None, new: Object | None) -> bool:
+        return old is None or new is None or value(old) != value(new)
+
+    return differs
+
+
+def matches(test: Callable[[Object], bool]) -> Predicate:
+    """Every change after which the object exists and passes the test."""
+
+    def passes(_: Object | None, new: Object | None) -> bool:
+        return new is not None and test(new)
+
+    return passes

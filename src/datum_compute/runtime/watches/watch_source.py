@@ -15,17 +15,15 @@ sent; by ``predicate`` before it is mapped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.runtime.cache.index import IndexKeys
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.watches.mapping import Map, controller_owner, itself
-
-Predicate = Callable[[Object | None, Object | None], bool]
+from datum_compute.runtime.watches.predicates import Predicate
 
 
 class WatchOptions(TypedDict, total=False):

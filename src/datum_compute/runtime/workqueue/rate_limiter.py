@@ -1,12 +1,12 @@
-"""Not too often: reports that change with every child are written at a bounded pace.
+"""A minimum interval between two writes for one key.
 
-What changes together is told together. After a report the next one waits for its turn; and
-while it is known that more is about to change, as one controller follows another, a report
-is held for a moment. Neither wait is longer than the pace.
+The first write goes out at once; what changes within the interval goes out together. While
+more is known to be about to change, as one controller follows another, a write is also held
+for up to one interval.
 
-A process that is late has more to do than it can, and every report makes more of it on every
-plane it travels through. So the pace follows the lateness: whoever comes late to his turn
-waits longer for the next.
+A process that is late has more to do than it can, and every write makes more work on every
+plane it travels through. So the interval grows with lateness: a key that comes late to its
+turn waits longer for the next.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ import asyncio
 from collections.abc import Hashable
 
 MIN_INTERVAL_SECONDS = 0.1
-"""The shortest time between two reports on one object. The first change is told at once;
-what follows within this time is told together."""
-
+"""The default interval."""
 
 LATE_FACTOR = 4.0
-"""How much longer the next turn takes, for each second that somebody came late to his."""
+"""Seconds added to the next interval for each second that a key came late to its turn."""
 
 MAX_LATE_SECONDS = 0.9
-"""The most by which lateness makes it longer: nobody waits for more than about a second."""
+"""The most that lateness adds: no interval is longer than about a second."""
 
 
 class RateLimiter:
     """Remembers when each key last had its turn, for as long as that matters."""
 
-    def __init__(self, seconds: float = MIN_INTERVAL_SECONDS) -> None:
+    def __init__(
+        self, seconds: float = MIN_INTERVAL_SECONDS, *, late_factor: float = LATE_FACTOR
+    ) -> None:
         self._seconds = seconds
+        self._late_factor = late_factor
         self._free_at: dict[Hashable, float] = {}
         self._held_until: dict[Hashable, float] = {}
-        self._awaited: dict[Hashable, float] = {}  # whose turn somebody waits for, and when it is
+        self._awaited: dict[Hashable, float] = {}  # keys whose caller waits, and until when
         self._late = 0.0
         self._tidy_at = 1024
 
@@ -51,7 +52,8 @@ class RateLimiter:
     def spend(self, key: Hashable) -> None:
         """The key has had its turn."""
         now = asyncio.get_running_loop().time()
-        self._free_at[key] = now + self._seconds + min(MAX_LATE_SECONDS, LATE_FACTOR * self._late)
+        late = min(MAX_LATE_SECONDS, self._late_factor * self._late)
+        self._free_at[key] = now + self._seconds + late
         self._held_until.pop(key, None)
         if len(self._free_at) > self._tidy_at:
             self._free_at = {each: free for each, free in self._free_at.items() if free > now}
@@ -59,11 +61,11 @@ class RateLimiter:
             self._tidy_at = max(1024, 2 * len(self._free_at))
 
     def hold(self, key: Hashable) -> float:
-        """Seconds for which this key may still wait for what is on its way. The wait begins
-        when this is first asked, and what was held is over with ``spend`` or ``release``."""
+        """Seconds for which this key may still be held. The wait begins with the first call
+        and ends with ``spend`` or ``release``."""
         now = asyncio.get_running_loop().time()
         return max(0.0, self._held_until.setdefault(key, now + self._seconds) - now)
 
     def release(self, key: Hashable) -> None:
-        """Nothing is on its way any more, or nobody waits for it."""
+        """End a hold: nothing more is about to change."""
         self._held_until.pop(key, None)

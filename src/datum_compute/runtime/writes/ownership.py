@@ -1,4 +1,4 @@
-"""Hanging an object under its owner on the same plane."""
+"""Ownership of an object by another on the same plane."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from datum_compute.client.protocol import Client, merge
 async def ensure_owner(
     client: Client, resource: Resource, obj: Object, owner: Object, *, controller: bool
 ) -> Object:
-    """The object with this owner and no other: a reference to an earlier owner of the same
-    name would have the object collected while its true owner lives."""
+    """Adopt an object: it has this owner afterwards and no other. A reference to an earlier
+    owner of the same name would have it collected while its true owner lives. Raises
+    ``Conflict`` where the object has changed since it was read."""
     if [each.uid for each in obj.metadata.owner_references] == [owner.metadata.uid]:
         return obj
     metadata = {

@@ -19,47 +19,66 @@ from datum_compute.runtime.writes.patch import Values, difference, values
 log = get_logger(__name__)
 
 
-class SpecCopies:
-    """Decides when the spec of a copy is due, and remembers what did not stick.
+class UnkeptChanges:
+    """Changes that a server did not keep, by uid of the object they were written to.
 
-    A server with an older schema prunes fields it does not know, and one with other
-    defaults adds some. Writing again would not help, and would wake everybody who watches
-    the copy; so a difference that survived our write is reported once and then left alone
-    until it becomes a different one.
+    A server with an older schema prunes fields it does not know, and one with other defaults
+    adds some. Writing again would not help and would wake every watcher of the object, so a
+    difference that survived a write is left alone until it becomes a different one.
     """
 
     def __init__(self) -> None:
-        self._stuck: dict[str, Values] = {}
+        self._unkept: dict[str, Values] = {}
+
+    def is_due(self, obj: Object, change: Values) -> bool:
+        """Whether a change is worth a write."""
+        return bool(change) and change != self._unkept.get(obj.metadata.uid)
+
+    def record(self, obj: Object, left: Values) -> bool:
+        """Note the difference that a write left; whether it is a new one."""
+        uid = obj.metadata.uid
+        if not left:
+            self._unkept.pop(uid, None)
+            return False
+        is_new = self._unkept.get(uid) != left
+        self._unkept[uid] = left
+        return is_new
+
+    def forget(self, uid: str) -> None:
+        self._unkept.pop(uid, None)
+
+
+class SpecCopies:
+    """Decides when the spec of a copy is due. What the server did not keep is logged once."""
+
+    def __init__(self) -> None:
+        self._unkept = UnkeptChanges()
 
     def change(self, copy: Object, wanted: msgspec.Raw | Mapping[str, Any]) -> Values:
         """The merge patch of the spec that is due, or an empty one."""
         if isinstance(wanted, msgspec.Raw) and bytes(copy.spec) == bytes(wanted):
             return {}
         change = difference(values(copy.spec), _as_values(wanted))
-        return {} if change == self._stuck.get(copy.metadata.uid) else change
+        return change if self._unkept.is_due(copy, change) else {}
 
     def written(self, copy: Object, wanted: msgspec.Raw | Mapping[str, Any]) -> None:
-        """Look at the server's answer to a write of ``wanted``."""
+        """Compare the server's answer to a write of ``wanted``."""
         left = difference(values(copy.spec), _as_values(wanted))
-        if not left:
-            self._stuck.pop(copy.metadata.uid, None)
-        elif self._stuck.get(copy.metadata.uid) != left:
-            self._stuck[copy.metadata.uid] = left
-            if _is_missing_something(left):
-                log.warning(
-                    "SchemaSkew: the server did not keep part of a copied spec",
-                    kind=copy.kind,
-                    namespace=copy.namespace,
-                    name=copy.name,
-                    paths=sorted(left),
-                )
+        if self._unkept.record(copy, left) and _is_missing_something(left):
+            log.warning(
+                "SchemaSkew: the server did not keep part of a copied spec",
+                kind=copy.kind,
+                namespace=copy.namespace,
+                name=copy.name,
+                paths=sorted(left),
+            )
 
     def forget(self, uid: str) -> None:
-        self._stuck.pop(uid, None)
+        self._unkept.forget(uid)
 
 
 def _is_missing_something(left: Mapping[str, Any]) -> bool:
-    """Whether something we wrote is not there; what a server added is nobody's loss."""
+    """Whether something that was written is missing; a field the server added is no loss."""
     return any(
         _is_missing_something(value) if isinstance(value, Mapping) else value is not None
         for value in left.values()

@@ -25,6 +25,7 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result
 from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
 from datum_compute.standins.karmada import names, schedule, works
 from datum_compute.standins.karmada.orphans import (
@@ -32,7 +33,6 @@ from datum_compute.standins.karmada.orphans import (
     binding_of,
     remove_orphan_works,
 )
-from datum_compute.standins.karmada.predicates import is_content_changed
 
 WORKS_BY_BINDING = "propagation/binding"
 """Index of Works by the permanent id of their binding."""
@@ -41,7 +41,7 @@ WORKS_BY_BINDING = "propagation/binding"
 def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) -> Controller:
     reconciler = _Bindings(hub, kinds, env)
     templates = [
-        Watch(hub, kind, reconciler.binding_of_template, predicate=is_content_changed)
+        Watch(hub, kind, reconciler.binding_of_template, predicate=content_changed)
         for kind in kinds
     ]
     return Controller(
@@ -49,7 +49,7 @@ def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) 
         hub,
         reconciler.reconcile,
         watches=[
-            Watch(hub, karmada.RESOURCE_BINDINGS, itself, predicate=is_content_changed),
+            Watch(hub, karmada.RESOURCE_BINDINGS, itself, predicate=content_changed),
             Watch(
                 hub,
                 karmada.WORKS,

@@ -29,11 +29,11 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
 from datum_compute.standins.karmada import names
 from datum_compute.standins.karmada.enablements import Enablements, read_enablements
 from datum_compute.standins.karmada.health import PROBE_SECONDS, Health, decide_health
-from datum_compute.standins.karmada.predicates import is_content_changed
 
 PROBE_TIMEOUT_SECONDS = 5.0
 """A guess, below the probing interval."""
@@ -56,8 +56,8 @@ def cluster_controller(
         reconciler.reconcile,
         watches=[
             # Its own condition writes must not set off the next probe.
-            Watch(hub, karmada.CLUSTERS, itself, predicate=is_content_changed),
-            Watch(hub, NAMESPACES, _cluster_of_namespace, predicate=is_content_changed),
+            Watch(hub, karmada.CLUSTERS, itself, predicate=content_changed),
+            Watch(hub, NAMESPACES, _cluster_of_namespace, predicate=content_changed),
         ],
         reads=[Read(hub, karmada.RESOURCE_BINDINGS)],
     )

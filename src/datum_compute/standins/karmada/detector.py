@@ -27,10 +27,10 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting
 from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.patch import Values
 from datum_compute.standins.karmada import names, schedule
-from datum_compute.standins.karmada.predicates import is_content_changed
 
 PRESERVE = "preserveResourcesOnDeletion"
 
@@ -49,18 +49,18 @@ def _detector_controller(hub: Fleet, resource: Resource, env: Environment) -> Co
         hub,
         detector.reconcile,
         watches=[
-            Watch(hub, resource, itself, predicate=is_content_changed),
+            Watch(hub, resource, itself, predicate=content_changed),
             Watch(
                 hub,
                 karmada.PROPAGATION_POLICIES,
                 detector.templates_of_policy,
-                predicate=is_content_changed,
+                predicate=content_changed,
             ),
             Watch(
                 hub,
                 karmada.RESOURCE_BINDINGS,
                 detector.template_of_binding,
-                predicate=is_content_changed,
+                predicate=content_changed,
             ),
         ],
         reads=[Read(hub, karmada.CLUSTERS)],

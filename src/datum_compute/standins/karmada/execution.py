@@ -36,16 +36,26 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
 from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import content_changed
+from datum_compute.runtime.workqueue.token_bucket import SharedTokenBuckets
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.patch import Values
 from datum_compute.standins.karmada import manifest as manifests
 from datum_compute.standins.karmada import names, schedule
 from datum_compute.standins.karmada.orphans import OBJECTS_BY_WORK, remove_orphan_objects, work_of
-from datum_compute.standins.karmada.predicates import is_content_changed
-from datum_compute.standins.karmada.rate_limit import StatusRateLimiter
 
 WORKS_BY_TARGET = "propagation/target-namespace"
 """Index of Works by the member's namespace their object goes to."""
+
+BURST = 8
+"""Status changes of a Work that go up at once after a quiet time. A guess: more than one
+Instance's life has."""
+PER_SECOND = 2.0
+"""The steady rate of one Work's status. A guess: what a person watching a rollout can follow."""
+ALL_PER_SECOND = 20.0
+"""The steady rate of all Works together, so that fifty cities rolling at once do not keep the
+hub busy with counters. Each change is at least two writes to the hub, and Karmada's controllers
+may by default send their API server forty requests a second."""
 
 RETRY_SECONDS = 30.0
 """After a refusal by the member, which no event will tell the end of. A guess."""
@@ -74,7 +84,7 @@ def execution_controller(
                 hub,
                 karmada.WORKS,
                 itself,
-                predicate=is_content_changed,
+                predicate=content_changed,
                 indexes={WORKS_BY_TARGET: _target_namespace_of},
             ),
             Watch(hub, karmada.CLUSTERS, reconciler.works_of_cluster, predicate=_is_ready_changed),
@@ -125,7 +135,7 @@ class _Execution:
         self._unkept: dict[Request, tuple[str, Values]] = {}
         """Per Work the uid of the member's object and the change it did not keep when told
         to: a member with an older schema prunes, one with other defaults fills in."""
-        self._allowances = StatusRateLimiter()
+        self._status_writes = SharedTokenBuckets(BURST, PER_SECOND, ALL_PER_SECOND)
 
     def works_of_cluster(self, cluster: str, member: Object) -> Iterable[Request]:
         hub = self._hub.get(cluster)
@@ -150,7 +160,7 @@ class _Execution:
         work = hub.cache(karmada.WORKS).get(request.name, request.namespace)
         if work is None:
             self._unkept.pop(request, None)
-            self._allowances.forget(request)
+            self._status_writes.forget(request)
             await self._clear_up(hub, request)
             return DONE
         cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
@@ -240,7 +250,7 @@ class _Execution:
             if not reported or reported == _reported_before(status):
                 return 0.0
             now = asyncio.get_running_loop().time()
-            if wait := self._allowances.take(request, now):
+            if wait := self._status_writes.take(request, now):
                 return wait
         status["conditions"] = conditions.to_wire(wanted)
         if reported:

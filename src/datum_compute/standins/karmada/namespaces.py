@@ -17,9 +17,9 @@ from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result
+from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
 from datum_compute.standins.karmada import names, works
-from datum_compute.standins.karmada.predicates import is_content_changed
 
 
 def namespace_controller(hub: Fleet, env: Environment) -> Controller:
@@ -29,9 +29,9 @@ def namespace_controller(hub: Fleet, env: Environment) -> Controller:
         hub,
         reconciler.reconcile,
         watches=[
-            Watch(hub, NAMESPACES, reconciler.namespaces_of, predicate=is_content_changed),
-            Watch(hub, karmada.CLUSTERS, reconciler.all_namespaces, predicate=is_content_changed),
-            Watch(hub, karmada.WORKS, namespace_of_work, predicate=is_content_changed),
+            Watch(hub, NAMESPACES, reconciler.namespaces_of, predicate=content_changed),
+            Watch(hub, karmada.CLUSTERS, reconciler.all_namespaces, predicate=content_changed),
+            Watch(hub, karmada.WORKS, namespace_of_work, predicate=content_changed),
         ],
     )
 

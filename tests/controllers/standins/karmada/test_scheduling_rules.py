@@ -5,7 +5,6 @@ from __future__ import annotations
 from datum_compute.api import karmada
 from datum_compute.standins.karmada import names, schedule
 from datum_compute.standins.karmada.health import Health, decide_health
-from datum_compute.standins.karmada.rate_limit import BURST, PER_SECOND, TokenBucket
 from datum_compute.standins.karmada.schedule import Member, decide_clusters
 
 CITY = "topology.datum.net/city-code"
@@ -159,17 +158,3 @@ def test_reserved_namespaces_are_karmadas_and_kubernetes_own() -> None:
     assert not names.is_reserved("ns-1234")
     assert names.cluster_of("karmada-es-dfw") == "dfw"
     assert names.cluster_of("ns-1234") == ""
-
-
-def test_after_a_quiet_time_a_handful_of_changes_goes_up_at_once_then_at_a_steady_rate() -> None:
-    allowance = TokenBucket.full(0.0)
-    for _ in range(BURST):
-        assert allowance.wait(0.0) == 0.0
-        allowance.spend()
-
-    assert allowance.wait(0.0) == 1 / PER_SECOND
-    assert allowance.wait(1 / PER_SECOND) == 0.0
-    allowance.spend()
-    assert allowance.wait(1 / PER_SECOND) == 1 / PER_SECOND
-    assert allowance.wait(3600.0) == 0.0
-    assert allowance.left == BURST

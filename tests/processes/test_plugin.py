@@ -120,7 +120,7 @@ def test_first_uses_at_the_same_moment_share_one_copy(installed: Installed) -> N
 def test_an_unpacked_copy_can_load_compiled_extensions(installed: Installed) -> None:
     installed.answer("version")
     (directory,) = (installed.home / ".cache" / "datum-compute" / "plugin").iterdir()
-    load = "import sys; sys.path.insert(0, sys.argv[1]); import aiohttp, apsw, msgspec, uvloop"
+    load = "import sys; sys.path.insert(0, sys.argv[1]); import apsw, httptools, msgspec, uvloop"
     command = ["python3", "-W", "error", "-c", load, str(directory)]
 
     subprocess.run(command, env=installed.environment, check=True)

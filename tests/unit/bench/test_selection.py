@@ -31,7 +31,7 @@ def test_unknown_numbers_are_refused_with_the_known_ones(text: str) -> None:
             "datum_compute.runtime.workqueue.queue",
         ),
         (("/x/src/datum_compute/api/__init__.py", 1, "f"), "datum_compute.api"),
-        (("/v/site-packages/aiohttp/client.py", 3, "get"), "aiohttp"),
+        (("/v/site-packages/uvicorn/server.py", 3, "get"), "uvicorn"),
         (("/usr/lib/python3.11/asyncio/events.py", 80, "_run"), "asyncio"),
         (("/usr/lib/python3.11/heapq.py", 1, "merge"), "heapq"),
         (("~", 0, "<method 'execute' of 'apsw.Connection' objects>"), "apsw (compiled)"),

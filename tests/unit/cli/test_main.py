@@ -127,7 +127,7 @@ def test_the_types_that_are_listed_are_those_quota_knows_the_size_of() -> None:
 
 
 QUICK = [["--help"], ["version"], ["completion", "bash"], ["__complete", "dep"]]
-HEAVY = ("asyncio", "aiohttp", "msgspec", "rich", "yaml")
+HEAVY = ("asyncio", "httptools", "msgspec", "rich", "yaml")
 
 
 def test_help_and_completion_import_nothing_heavy() -> None:

@@ -82,7 +82,7 @@ def test_the_contracts_hold(tree: Path) -> None:
             "standins/milo_quota/planted.py",
             "import datum_compute.standins.network_services",
         ),
-        ("HTTP enters the client by one door", "client/in_process.py", "import aiohttp"),
+        ("HTTP enters the client by one door", "client/in_process.py", "import httptools"),
         (
             "Starlette serves the manager's own endpoints, never the API server's requests",
             "apiserver/planted.py",

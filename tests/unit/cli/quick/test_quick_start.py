@@ -20,7 +20,7 @@ from tests.support.client.socket_server import RequestHead, ServedConnection, se
 
 HEAVY = frozenset(
     {
-        *("aiohttp", "apsw", "asyncio", "cryptography", "msgspec", "rich", "uvicorn", "yaml"),
+        *("apsw", "asyncio", "cryptography", "httptools", "msgspec", "rich", "uvicorn", "yaml"),
         *(
             "concurrent",
             "dataclasses",

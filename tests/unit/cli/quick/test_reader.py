@@ -29,7 +29,7 @@ from tests.support.client.socket_server import (
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 COLLECTION = "/apis/toys.example.com/v1/namespaces/default/widgets"
 HEAVY = (
-    *("asyncio", "aiohttp", "msgspec", "yaml", "cryptography", "rich"),
+    *("asyncio", "httptools", "msgspec", "yaml", "cryptography", "rich"),
     *("dataclasses", "email", "http", "inspect", "ipaddress", "logging", "pathlib", "random"),
     *("ssl", "subprocess", "tempfile", "urllib"),
 )

@@ -289,7 +289,7 @@ def test_json_is_read_without_the_yaml_library(tmp_path: Path) -> None:
         "import sys; from datum_compute.client import kubeconfig\n"
         f"try: kubeconfig.load({str(path)!r})\n"
         "except kubeconfig.KubeconfigError as e: print(e)\n"
-        "print(sorted({'yaml', 'aiohttp', 'msgspec', 'asyncio'} & set(sys.modules)))"
+        "print(sorted({'yaml', 'httptools', 'msgspec', 'asyncio'} & set(sys.modules)))"
     )
 
     result = subprocess.run(

@@ -191,12 +191,49 @@ async def test_connections_are_used_again() -> None:
     assert opened == 1
 
 
+async def test_a_write_over_a_connection_that_was_closed_while_idle_uses_another() -> None:
+    seen: list[str] = []
+    closed = asyncio.Event()
+
+    async def script(connection: ServedConnection) -> None:
+        head = await connection.request()
+        assert head is not None
+        seen.append(head.method)
+        await connection.answer(b"ok")
+        closed.set()
+
+    async with transport_to(script) as transport:
+        await transport.send(GET, timeout=LONG)
+        await closed.wait()
+        await asyncio.sleep(0.05)  # until the closing has arrived
+        await transport.send(HttpRequest("POST", "/x"), timeout=LONG)
+
+    assert seen == ["GET", "POST"]
+
+
+async def test_after_reconnect_a_connection_is_made_for_the_next_request() -> None:
+    opened = 0
+
+    async def script(connection: ServedConnection) -> None:
+        nonlocal opened
+        opened += 1
+        await Recorder()(connection)
+
+    async with transport_to(script) as transport:
+        for _ in range(3):
+            await transport.send(GET, timeout=LONG)
+            transport.reconnect()
+
+    assert opened == 3
+
+
 async def test_a_refused_connection_surely_did_nothing() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # bound but not listening
         port = listener.getsockname()[1]
         transport = HttpTransport(f"http://127.0.0.1:{port}")
-        with pytest.raises(errors.ConnectFailed, match=f"http://127.0.0.1:{port}"):
+        refused = f"http://127.0.0.1:{port}: Connection refused"
+        with pytest.raises(errors.ConnectFailed, match=refused):
             await transport.send(GET, timeout=LONG)
         await transport.close()
 
@@ -335,6 +372,32 @@ async def test_a_stream_cut_off_is_a_disconnection() -> None:
                 pass
 
 
+async def test_a_stream_that_is_not_read_holds_its_server_back() -> None:
+    chunk = b"x" * 2**16
+    sent = 0
+    total = 500  # far more than the buffers of both sides
+
+    async def script(connection: ServedConnection) -> None:
+        nonlocal sent
+        await connection.request()
+        await connection.begin_stream()
+        for _ in range(total):
+            await connection.chunk(chunk)
+            sent += 1
+        await connection.chunk(b"")
+        await connection.client_left()
+
+    async with transport_to(script) as transport:
+        response = await transport.send(WATCH, timeout=LONG)
+        assert response.stream is not None
+        await asyncio.sleep(0.2)
+        assert sent < total
+
+        received = [part async for part in response.stream]
+
+    assert sum(map(len, received)) == total * len(chunk)
+
+
 @pytest.mark.parametrize("looks", [0, 1])
 async def test_closing_a_stream_early_tells_the_server(looks: int) -> None:
     left = asyncio.Event()
@@ -455,8 +518,9 @@ async def test_an_untrusted_certificate_surely_did_nothing() -> None:
             HttpTransport(f"https://127.0.0.1:{port}", ca_pem=other),
             HttpTransport(f"https://127.0.0.1:{port}"),
         ):
-            with pytest.raises(errors.ConnectFailed):
+            with pytest.raises(errors.ConnectFailed, match="certificate verify failed") as caught:
                 await reach(transport)
+            assert caught.value.fault is errors.Fault.CERTIFICATE_UNTRUSTED
 
 
 async def test_a_certificate_of_another_name_is_refused_unless_it_is_expected() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from datum_compute.client.http.request_encoder import RequestEncoder
 from datum_compute.client.transport import HttpRequest
 
-SCRIBE = RequestEncoder({"host": "api.example.com"})
+ENCODER = RequestEncoder({"host": "api.example.com"})
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -17,7 +17,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 def test_a_request_is_written_in_one_piece() -> None:
     request = HttpRequest("PATCH", "/x", (("a", "b"),), {"x-toy": "1"}, b"{}")
 
-    written = SCRIBE.write(request)
+    written = ENCODER.encode(request)
 
     head = "PATCH /x?a=b HTTP/1.1\r\nhost: api.example.com\r\nx-toy: 1\r\ncontent-length: 2"
     assert written == f"{head}\r\n\r\n{{}}".encode()
@@ -25,21 +25,21 @@ def test_a_request_is_written_in_one_piece() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_a_write_says_that_it_has_no_body(method: str) -> None:
-    assert b"\r\ncontent-length: 0\r\n" in SCRIBE.write(HttpRequest(method, "/x"))
+    assert b"\r\ncontent-length: 0\r\n" in ENCODER.encode(HttpRequest(method, "/x"))
 
 
 def test_only_what_may_be_long_is_asked_for_in_short() -> None:
-    assert b"accept-encoding: gzip, deflate\r\n" in SCRIBE.write(HttpRequest("GET", "/x"))
-    assert b"accept-encoding" not in SCRIBE.write(HttpRequest("PATCH", "/x"))
+    assert b"accept-encoding: gzip\r\n" in ENCODER.encode(HttpRequest("GET", "/x"))
+    assert b"accept-encoding" not in ENCODER.encode(HttpRequest("PATCH", "/x"))
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-more: 1", "a\nb", "a\rb", "a\0b"])
 def test_a_header_cannot_bring_another(value: str) -> None:
     for headers in ({"authorization": value}, {value: "1"}):
         with pytest.raises(ValueError, match="line break") as caught:
-            SCRIBE.write(HttpRequest("GET", "/x", (), headers))
+            ENCODER.encode(HttpRequest("GET", "/x", (), headers))
     with pytest.raises(ValueError, match="'authorization'") as caught:
-        SCRIBE.write(HttpRequest("GET", "/x", (), {"authorization": f"secret {value}"}))
+        ENCODER.encode(HttpRequest("GET", "/x", (), {"authorization": f"secret {value}"}))
     assert "secret" not in str(caught.value)
 
 
@@ -48,7 +48,7 @@ def test_a_header_cannot_bring_another(value: str) -> None:
 def test_any_path_and_query_stay_within_the_first_line(
     path: str, query: tuple[tuple[str, str], ...]
 ) -> None:
-    head = SCRIBE.write(HttpRequest("GET", "/" + path, query)).removesuffix(b"\r\n\r\n")
+    head = ENCODER.encode(HttpRequest("GET", "/" + path, query)).removesuffix(b"\r\n\r\n")
 
     first, *rest = head.split(b"\r\n")
     assert len(first.split(b" ")) == 3

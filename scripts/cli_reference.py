@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from datum_compute.cli import errors
-from datum_compute.cli.arguments import DEFAULT_ACTIONS, leaf_parsers, subparsers_of
+from datum_compute.cli.arguments import DEFAULT_ACTIONS, Parser, leaf_parsers
 from datum_compute.cli.main import COMMANDS, build_parser
 from datum_compute.cli.render.output import FORMATS
 
@@ -31,7 +31,7 @@ Data goes to stdout and talk to stderr, so what a command prints can be piped.
 
 
 def rendered() -> str:
-    commands = {name: subparsers_of(build_parser(name))[name] for name in COMMANDS}
+    commands = {name: build_parser(name).subparsers[name] for name in COMMANDS}
     parts = [
         HEAD,
         "".join(_contents()),
@@ -54,17 +54,17 @@ def _contents() -> Iterator[str]:
         yield f"| [{name}](#{name}) | {summary} |\n"
 
 
-def _shared(example: argparse.ArgumentParser) -> Iterator[str]:
+def _shared(example: Parser) -> Iterator[str]:
     yield "| Flag | Meaning |\n|---|---|\n"
-    for action in example._actions:
-        if action.option_strings and _is_shared(action):
+    for action in example.arguments:
+        if action.option_strings and _is_shared(action, example):
             yield _row(action)
     yield f"\nFormats are {', '.join(f'`{each}`' for each in FORMATS)}.\n"
     yield "`json` and `yaml` show flat views; what the API holds is in each view's `object`.\n"
 
 
-def _is_shared(action: argparse.Action) -> bool:
-    return action.option_strings[0] in SHARED or action.container.title == "where"  # type: ignore[attr-defined]  # argparse sets it on every action
+def _is_shared(action: argparse.Action, parser: Parser) -> bool:
+    return action.option_strings[0] in SHARED or action in parser.target_flags
 
 
 def _exit_codes() -> Iterator[str]:
@@ -80,7 +80,7 @@ def _default(name: str) -> list[str]:
     return [f"\nWithout an action, `{name}` means `{name} {DEFAULT_ACTIONS[name][0]}`.\n"]
 
 
-def _command(parser: argparse.ArgumentParser, *, nested: bool) -> Iterator[str]:
+def _command(parser: Parser, *, nested: bool) -> Iterator[str]:
     if nested:
         title = parser.prog.removeprefix(f"{errors.PROGRAM} ")
         yield f"\n### {title}\n\n"
@@ -89,7 +89,7 @@ def _command(parser: argparse.ArgumentParser, *, nested: bool) -> Iterator[str]:
     else:
         yield "\n"
     yield f"```\n{_usage(parser)}\n```\n"
-    own = [action for action in parser._actions if _is_own(action)]
+    own = [action for action in parser.arguments if _is_own(action, parser)]
     if own:
         yield "\n| | Meaning |\n|---|---|\n"
         yield from map(_row, own)
@@ -98,14 +98,14 @@ def _command(parser: argparse.ArgumentParser, *, nested: bool) -> Iterator[str]:
         yield "\n```sh\n" + "\n".join(examples) + "\n```\n"
 
 
-def _is_own(action: argparse.Action) -> bool:
+def _is_own(action: argparse.Action, parser: Parser) -> bool:
     if action.help == argparse.SUPPRESS:
         return False
-    return not action.option_strings or not _is_shared(action)
+    return not action.option_strings or not _is_shared(action, parser)
 
 
-def _usage(parser: argparse.ArgumentParser) -> str:
-    names = [_placeholder(action) for action in parser._actions if not action.option_strings]
+def _usage(parser: Parser) -> str:
+    names = [_placeholder(action) for action in parser.arguments if not action.option_strings]
     return " ".join([parser.prog, *names, "[flags]"])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from datum_compute.cli.arguments import insert_default_action, leaf_parsers, subparsers_of
+from datum_compute.cli.arguments import insert_default_action, leaf_parsers
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, build_parser, main
 from tests.support.cli.session import CliSession, SessionReach, cli_session
@@ -21,7 +21,7 @@ NEED_A_PROCESS = ("local",)
 
 def commands() -> Iterator[argparse.ArgumentParser]:
     for name in COMMANDS:
-        yield from leaf_parsers(subparsers_of(build_parser(name))[name])
+        yield from leaf_parsers(build_parser(name).subparsers[name])
 
 
 def examples_of(parser: argparse.ArgumentParser) -> list[str]:
@@ -38,7 +38,7 @@ EXAMPLES = [example for parser in commands() for example in examples_of(parser)]
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_two_or_three_examples(command: str) -> None:
-    for leaf in leaf_parsers(subparsers_of(build_parser(command))[command]):
+    for leaf in leaf_parsers(build_parser(command).subparsers[command]):
         assert 2 <= len(examples_of(leaf)) <= 3, leaf.prog
 
 

@@ -7,16 +7,13 @@ NAME``. argparse cannot say that, so the missing word is put in before it looks.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from datum_compute.cli import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-# argparse looks for a translation of every text, file by file, though none is ever shipped and
-# ours are English. That is half the time it takes.
-argparse._ = str  # type: ignore[attr-defined]
 
 DEFAULT_ACTIONS = {
     "workloads": ("list", frozenset({"list", "describe"})),
@@ -31,51 +28,10 @@ WIDTH = 78
 """Columns of help where nothing else is known."""
 
 
-class _Formatter(argparse.HelpFormatter):
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrap_text(text, width)
-
-
-class FilledHelpFormatter(_Formatter):
-    """Help in which all texts are filled."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(indent + line for line in wrap_text(text, width - len(indent)))
-
-
-class Formatter(_Formatter, argparse.RawDescriptionHelpFormatter):
-    """Help of a given width, with examples left as they are written.
-
-    Without one, argparse loads what can ask the terminal, for every parser it makes, shown
-    or not; that costs a quarter of the time until help is there."""
-
-    def __init__(
-        self,
-        prog: str,
-        indent_increment: int = 2,
-        max_help_position: int = 24,
-        width: int | None = None,
-    ) -> None:
-        super().__init__(prog, indent_increment, max_help_position, width or WIDTH)
-
-
-def wrap_text(text: str, width: int) -> list[str]:
-    """As textwrap does it; that is loaded only for what takes more than counting."""
-    words = text.split()
-    line = " ".join(words)
-    if len(line) <= width:
-        return [line] if line else []
-    if "-" in line or max(map(len, words)) > width:  # may be broken within words
-        import textwrap
-
-        return textwrap.wrap(line, width)
-    lines = words[:1]
-    for word in words[1:]:
-        if len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
+def help_formatter(width: int) -> partial[argparse.RawDescriptionHelpFormatter]:
+    """Formats help ``width`` columns wide, with examples left as they are written. Without a
+    width argparse imports what finds the terminal's, for every parser it makes."""
+    return partial(argparse.RawDescriptionHelpFormatter, width=width)
 
 
 LEADING_FLAGS = frozenset(
@@ -94,20 +50,73 @@ LEADING_FLAGS = frozenset(
 """Flags with a value that many programs take before the command."""
 
 
+class OneOf:
+    """The ``type`` of an argument that takes one of a few values. Shells complete them."""
+
+    def __init__(self, name: str, choices: Sequence[str]) -> None:
+        self.name = name
+        self.choices = tuple(choices)
+
+    def __call__(self, value: str) -> str:
+        if value not in self.choices:
+            expected = ", ".join(self.choices)
+            raise errors.usage(f'{self.name} "{value}": expected one of {expected}')
+        return value
+
+
 class Parser(argparse.ArgumentParser):
-    """Faults are raised as ours, so that they are told and counted like any other."""
+    """Raises usage errors as :class:`.CommandError`, and knows the arguments it was given."""
 
     def __init__(self, **options: Any) -> None:
-        # A flag is what help calls it: half of one would mean another when a new one comes.
-        super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **options})
+        self.arguments: list[argparse.Action] = []
+        """Flags and positional arguments; not those of subcommands."""
+        self.target_flags: list[argparse.Action] = []
+        """Those of ``arguments`` that select the platform and the project."""
+        self.subcommands: Any = None
+        """What ``add_subparsers`` returned, which has no public type."""
+        self._parsed = argparse.Namespace()
+        # No abbreviated flags: a new flag would change what an abbreviation means.
+        defaults = {"allow_abbrev": False, "exit_on_error": False}
+        super().__init__(**{"formatter_class": help_formatter(WIDTH), **defaults, **options})
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        action = super().add_argument(*names, **options)
+        self.arguments.append(action)
+        return action
+
+    def add_subparsers(self, **options: Any) -> Any:
+        self.subcommands = super().add_subparsers(**options)
+        return self.subcommands
+
+    def add_target_flag(self, group: Any, *names: str, **options: Any) -> None:
+        action = group.add_argument(*names, **options)
+        self.arguments.append(action)
+        self.target_flags.append(action)
+
+    @property
+    def subparsers(self) -> dict[str, Parser]:
+        """The parsers of subcommands, by name."""
+        return {} if self.subcommands is None else dict(self.subcommands.choices)
+
+    @property
+    def flags(self) -> list[str]:
+        return [flag for action in self.arguments for flag in action.option_strings]
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Nothing may be left over; whoever is asked last knows best what was meant."""
-        if args is not None and not subparsers_of(self):
-            self._refuse_unknown_flags(args)  # before anything is missed that it stands for
-        found, left = super().parse_known_args(args, namespace)
+        """Arguments that are left over are errors, raised by the innermost parser."""
+        words = list(args or ())
+        if self.subcommands is None:
+            self._refuse_unknown_flags(words)  # before the argument it may stand for is missed
+        else:
+            self._refuse_unknown_subcommand(words)
+        self._parsed = argparse.Namespace() if namespace is None else namespace
+        try:
+            found, left = super().parse_known_args(words, self._parsed)
+        except argparse.ArgumentError as error:
+            where = f"{error.argument_name}: " if error.argument_name else ""
+            raise errors.usage(f"{where}{error.message}", f"{self.prog} --help") from None
         self._refuse_unknown_flags(left)
         if left:
             raise errors.usage(f"not understood: {' '.join(left)}", f"{self.prog} --help")
@@ -118,29 +127,35 @@ class Parser(argparse.ArgumentParser):
             flag = word.partition("=")[0]
             if flag == "--":
                 return
-            if flag.startswith("--") and " " not in flag and flag not in self._options():
-                nearest = _nearest(flag, self._options())
+            if flag.startswith("--") and " " not in flag and flag not in self.flags:
+                nearest = _nearest(flag, self.flags)
                 meant = f"; did you mean {nearest}?" if nearest else ""
                 raise errors.usage(f'unknown flag "{flag}"{meant}', f"{self.prog} --help")
 
-    def _options(self) -> list[str]:
-        return list(self._option_string_actions)
+    def _refuse_unknown_subcommand(self, words: Sequence[str]) -> None:
+        """A parser with subcommands has no flags that take a value."""
+        word = next((word for word in words if not _is_flag(word)), None)
+        known = list(self.subparsers)
+        if word is not None and word not in known:
+            raise errors.usage(
+                f'unknown {self.subcommands.dest} "{word}"; there are {", ".join(known)}',
+                f"{self.prog} {_nearest(word, known) or '--help'}",
+            )
 
     def error(self, message: str) -> NoReturn:
-        raise errors.usage(_in_words(message), f"{self.prog} --help")
+        """argparse calls this for required arguments that are missing, and for little else."""
+        wanted = [*self.arguments, *([self.subcommands] if self.subcommands else [])]
+        missing = [
+            "/".join(action.option_strings) or str(action.metavar or action.dest)
+            for action in wanted
+            if action.required and getattr(self._parsed, action.dest, None) is None
+        ]
+        said = f"{', '.join(missing)} is missing" if missing else message
+        raise errors.usage(said, f"{self.prog} --help")
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is None or value in action.choices:
-            return
-        choices = [str(choice) for choice in action.choices]
-        if isinstance(action, argparse._SubParsersAction):
-            kind = "command" if action.dest == "command" else "action"
-            raise errors.usage(
-                f'unknown {kind} "{value}"; there are {", ".join(choices)}',
-                f"{self.prog} {_nearest(str(value), choices) or '--help'}",
-            )
-        name = action.option_strings[0] if action.option_strings else action.metavar
-        raise errors.usage(f'{name} "{value}": expected one of {", ".join(choices)}')
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and word.lstrip("-")[:1].isalpha()
 
 
 def _nearest(value: str, choices: Sequence[str]) -> str:
@@ -149,14 +164,6 @@ def _nearest(value: str, choices: Sequence[str]) -> str:
 
     begun = [choice for choice in choices if len(value) > 3 and choice.startswith(value)]
     return next(iter(begun or difflib.get_close_matches(value, choices, n=1)), "")
-
-
-def _in_words(message: str) -> str:
-    """What argparse says, as the rest of the program would say it."""
-    missing = message.removeprefix("the following arguments are required: ")
-    if missing != message:
-        return f"{missing} is missing"
-    return message.removeprefix("argument ")
 
 
 def move_leading_flags(argv: Sequence[str]) -> list[str]:
@@ -185,21 +192,12 @@ def insert_default_action(argv: Sequence[str], command: str | None) -> list[str]
     return words
 
 
-def leaf_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def leaf_parsers(parser: Parser) -> Iterator[Parser]:
     """The parsers that end a command: the parser itself, or those of its actions."""
-    nested = subparsers_of(parser)
-    if not nested:
+    if not parser.subparsers:
         yield parser
-    for each in nested.values():
+    for each in parser.subparsers.values():
         yield from leaf_parsers(each)
-
-
-def subparsers_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The actions of a parser by name; argparse offers no public way to ask."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
 
 
 def add_action(
@@ -216,10 +214,10 @@ def add_action(
     return parser
 
 
-def set_width(parser: argparse.ArgumentParser, width: int) -> None:
-    """Make help so wide, here and below, and leave examples as they are written."""
-    parser.formatter_class = lambda prog: Formatter(prog, width=width)
-    for each in subparsers_of(parser).values():
+def set_width(parser: Parser, width: int) -> None:
+    """Make help this wide, here and below."""
+    parser.formatter_class = help_formatter(width)
+    for each in parser.subparsers.values():
         set_width(each, width)
 
 
@@ -228,15 +226,15 @@ def set_examples(parser: argparse.ArgumentParser, *examples: str) -> None:
     parser.epilog = "\n".join(["examples:", *(f"  {errors.PROGRAM} {each}" for each in examples)])
 
 
-def add_target_flags(parser: argparse.ArgumentParser) -> None:
+def add_target_flags(parser: Parser) -> None:
     """Where a command talks to; a parser that has flags of its own for that keeps them."""
-    if any("--data-dir" in action.option_strings for action in parser._actions):
+    if "--data-dir" in parser.flags:
         return
-    group = parser.add_argument_group("where")
-    group.add_argument("--project", help="the project (default: the platform's own)")
-    group.add_argument("--server", help="address of the API, e.g. https://127.0.0.1:7443")
-    group.add_argument("--token", help="bearer token for --server")
-    group.add_argument("--kubeconfig", metavar="FILE", help="take server and credential from it")
-    group.add_argument("--context", help="context of --kubeconfig (default: its current one)")
-    group.add_argument("--certificate-authority", metavar="FILE", help="CA of --server")
-    group.add_argument("--data-dir", metavar="DIR", help="state directory of a local platform")
+    add = partial(parser.add_target_flag, parser.add_argument_group("where"))
+    add("--project", help="the project (default: the platform's own)")
+    add("--server", help="address of the API, e.g. https://127.0.0.1:7443")
+    add("--token", help="bearer token for --server")
+    add("--kubeconfig", metavar="FILE", help="take server and credential from it")
+    add("--context", help="context of --kubeconfig (default: its current one)")
+    add("--certificate-authority", metavar="FILE", help="CA of --server")
+    add("--data-dir", metavar="DIR", help="state directory of a local platform")

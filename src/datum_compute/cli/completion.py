@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from datum_compute.cli.arguments import DEFAULT_ACTIONS, subparsers_of
+from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser
 from datum_compute.cli.explain import states as state_words
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
@@ -58,15 +58,15 @@ def candidates(
             list(COMMANDS.items()) if not current.startswith("-") else _flags(build_parser(None))
         )
         return _matching(listed, current), NO_FILES
-    parser = subparsers_of(build_parser(command))[command]
+    parser = build_parser(command).subparsers[command]
     after = before[before.index(command) + 1 :]
-    nested = subparsers_of(parser)
+    nested = parser.subparsers
     actions: Candidates = []
     while nested:
         actions = [(name, each.description or "") for name, each in nested.items()]
         if after and after[0] in nested:
             parser, after = nested[after[0]], after[1:]
-            nested, actions = subparsers_of(parser), []
+            nested, actions = parser.subparsers, []
         elif command in DEFAULT_ACTIONS:
             # What follows may be an action, or already belong to the default one.
             parser = nested[DEFAULT_ACTIONS[command][0]]
@@ -83,10 +83,10 @@ def _matching(found: Iterable[tuple[str, str]], current: str) -> Candidates:
     return [(text, said.rstrip(".")) for text, said in found if text.startswith(current)]
 
 
-def _flags(parser: argparse.ArgumentParser) -> Candidates:
+def _flags(parser: Parser) -> Candidates:
     return [
         (option, action.help or "")
-        for action in parser._actions
+        for action in parser.arguments
         if action.help != argparse.SUPPRESS
         for option in action.option_strings
         if option.startswith("--")
@@ -94,7 +94,7 @@ def _flags(parser: argparse.ArgumentParser) -> Candidates:
 
 
 def _below(
-    parser: argparse.ArgumentParser, after: list[str], current: str, source: _Source
+    parser: Parser, after: list[str], current: str, source: _Source
 ) -> tuple[Candidates, int]:
     """Candidates for the next word of a command: a flag, a flag's value, or a name."""
     flag, equals, _ = current.partition("=")
@@ -102,7 +102,7 @@ def _below(
         return _flags(parser), NO_FILES
     valued = {
         option: action
-        for action in parser._actions
+        for action in parser.arguments
         for option in action.option_strings
         if action.nargs != 0
     }
@@ -113,14 +113,14 @@ def _below(
         action = valued[after[-1]]
         bits = FILES if after[-1] in _FILE_FLAGS else NO_FILES
         return _values(action, source), bits
-    given = _positionals(after, valued)
-    expected = [action for action in parser._actions if not action.option_strings]
+    given = _count_positionals(after, valued)
+    expected = [action for action in parser.arguments if not action.option_strings]
     if given < len(expected):
         return _values(expected[given], source), NO_FILES
     return [], NO_FILES
 
 
-def _positionals(after: Sequence[str], valued: dict[str, argparse.Action]) -> int:
+def _count_positionals(after: Sequence[str], valued: dict[str, argparse.Action]) -> int:
     """How many words stand for themselves: neither flags nor their values."""
     count, skip = 0, False
     for word in after:
@@ -134,8 +134,8 @@ def _positionals(after: Sequence[str], valued: dict[str, argparse.Action]) -> in
 
 
 def _values(action: argparse.Action, source: _Source) -> Candidates:
-    if action.choices is not None:
-        return [(str(choice), "") for choice in action.choices]
+    if isinstance(action.type, OneOf):
+        return [(choice, "") for choice in action.type.choices]
     offer = source.offers().get(action.dest)
     return offer() if offer is not None else []
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import io
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.arguments import (
     WIDTH,
-    FilledHelpFormatter,
     Parser,
     add_target_flags,
     insert_default_action,
@@ -24,7 +25,6 @@ from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.env import SystemEnvironment
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
     from types import ModuleType
 
@@ -64,14 +64,14 @@ TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
 """The variable that lets an unforeseen error through as it is."""
 
 
-def build_parser(command: str | None, width: int = WIDTH) -> argparse.ArgumentParser:
+def build_parser(command: str | None, width: int = WIDTH) -> Parser:
     """All commands by name, or the one that is asked for with its arguments: making the others
     takes longer than they are worth. Help is ``width`` columns wide."""
     parser = Parser(
         prog=errors.PROGRAM,
         description="Run images in many cities, and see how they are.",
         epilog="Start here:  datumctl-compute local up --detach",
-        formatter_class=lambda prog: FilledHelpFormatter(prog, max_help_position=18, width=width),
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=18, width=width),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")

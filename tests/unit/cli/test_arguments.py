@@ -14,7 +14,6 @@ from datum_compute.cli.arguments import (
     insert_default_action,
     leaf_parsers,
     move_leading_flags,
-    subparsers_of,
 )
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.main import COMMANDS, build_parser
@@ -43,7 +42,7 @@ def test_the_action_people_leave_out_is_put_in(typed: str, meant: str) -> None:
 def test_the_actions_named_for_a_command_are_those_it_has(command: str) -> None:
     default, actions = DEFAULT_ACTIONS[command]
 
-    found = subparsers_of(subparsers_of(build_parser(command))[command])
+    found = build_parser(command).subparsers[command].subparsers
 
     assert set(found) == set(actions)
     assert default in actions
@@ -105,8 +104,8 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str,
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_no_command_takes_half_a_flag(command: str) -> None:
-    for leaf in leaf_parsers(subparsers_of(build_parser(command))[command]):
-        for flag in [each for each in leaf._option_string_actions if len(each) > 4]:
+    for leaf in leaf_parsers(build_parser(command).subparsers[command]):
+        for flag in [each for each in leaf.flags if len(each) > 4]:
             with pytest.raises(CommandError, match="unknown flag"):
                 leaf.parse_known_args([flag[:-1]])
 
@@ -134,9 +133,6 @@ def test_flags_of_where_and_how_may_stand_before_the_command(typed: str, meant: 
 
 
 def test_every_flag_of_where_may_stand_before_the_command() -> None:
-    [leaf] = leaf_parsers(subparsers_of(build_parser("status"))["status"])
-    [where] = [group for group in leaf._action_groups if group.title == "where"]
+    [leaf] = leaf_parsers(build_parser("status").subparsers["status"])
 
-    assert {
-        flag for action in where._group_actions for flag in action.option_strings
-    } <= LEADING_FLAGS
+    assert {flag for action in leaf.target_flags for flag in action.option_strings} <= LEADING_FLAGS

@@ -12,7 +12,7 @@ import pytest
 
 import datum_compute
 from datum_compute.api.compute.reasons import CATALOGUE
-from datum_compute.cli.arguments import insert_default_action, subparsers_of
+from datum_compute.cli.arguments import insert_default_action
 from datum_compute.cli.main import COMMANDS, build_parser
 
 SOURCE = Path(datum_compute.__file__).parent
@@ -50,5 +50,5 @@ def test_lesson_30_no_message_offers_an_action_that_does_not_exist() -> None:
     """Of a command with actions, the word after it is one of them."""
     for words in sorted(_named()):
         command, *more = words.split()
-        actions = subparsers_of(subparsers_of(build_parser(command))[command])
+        actions = build_parser(command).subparsers[command].subparsers
         assert not actions or not more or more[0] in actions, words

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from datum_compute.cli.arguments import leaf_parsers, subparsers_of
+from datum_compute.cli.arguments import leaf_parsers
 from datum_compute.cli.errors import Exit
 from datum_compute.cli.main import COMMANDS, build_parser
 from scripts import cli_reference
@@ -20,7 +20,7 @@ def test_a_command_stands_with_everything_it_takes(command: str) -> None:
     general = PAGE.partition("\n## For every command\n")[2].partition("\n## ")[0]
 
     assert COMMANDS[command] in section
-    for leaf in leaf_parsers(subparsers_of(build_parser(command))[command]):
+    for leaf in leaf_parsers(build_parser(command).subparsers[command]):
         assert leaf.prog in section
         for action in leaf._actions:
             if action.help == argparse.SUPPRESS:

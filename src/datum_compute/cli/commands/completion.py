@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.arguments import OneOf, set_examples
 from datum_compute.cli.context import Context
 
 BASH = """\
@@ -57,7 +57,8 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "completion bash", "completion zsh", "completion fish")
-    parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
+    shell = OneOf("SHELL", tuple(SCRIPTS))
+    parser.add_argument("shell", type=shell, metavar="SHELL", help="bash, zsh or fish")
 
 
 def run(context: Context) -> int:

@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from datum_compute.cli.arguments import OneOf
 from datum_compute.cli.context import Context
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -39,7 +40,7 @@ def add_output_flags(parser: argparse.ArgumentParser, *, default: str = "table")
     parser.add_argument(
         "-o",
         "--output",
-        choices=FORMATS,
+        type=OneOf("-o", FORMATS),
         default=default,
         metavar="FORMAT",
         help="one of " + ", ".join(FORMATS),

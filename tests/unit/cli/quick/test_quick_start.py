@@ -7,15 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from datum_compute.cli.arguments import wrap_text
 from tests.support.client.socket_server import RequestHead, ServedConnection, serve_script
 
 HEAVY = frozenset(
@@ -30,8 +26,8 @@ HEAVY = frozenset(
             "inspect",
             "ipaddress",
         ),
-        *("locale", "logging", "pathlib", "random", "secrets", "shlex", "shutil", "subprocess"),
-        *("tempfile", "textwrap", "threading", "tokenize", "urllib", "uuid", "zipfile"),
+        *("logging", "pathlib", "random", "secrets", "shlex", "shutil", "subprocess"),
+        *("tempfile", "threading", "tokenize", "urllib", "uuid", "zipfile"),
     }
 )
 """What a plain read loads nothing of. Each takes milliseconds that a person waits."""
@@ -119,19 +115,7 @@ async def test_a_plain_read_loads_nothing_heavy(argv: list[str]) -> None:
 
 @pytest.mark.parametrize("argv", [["--help"], ["instances", "--help"], ["--version"]])
 def test_help_loads_next_to_nothing(argv: list[str]) -> None:
-    assert loaded_by(argv) & (HELP if argv == ["--help"] else HEAVY - {"textwrap"}) == set()
-
-
-@given(st.lists(st.text("ab,", min_size=1, max_size=12), max_size=12), st.integers(1, 30))
-def test_texts_are_wrapped_as_textwrap_does_it(words: list[str], width: int) -> None:
-    text = " ".join(words)
-
-    assert wrap_text(text, width) == textwrap.wrap(text, width)
-
-
-@given(st.text("ab- ", max_size=60), st.integers(1, 30))
-def test_texts_with_hyphens_too(text: str, width: int) -> None:
-    assert wrap_text(text, width) == textwrap.wrap(" ".join(text.split()), width)
+    assert loaded_by(argv) & (HELP if argv == ["--help"] else HEAVY) == set()
 
 
 def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.assembly.local.state import StateUnusable
-from datum_compute.cli.arguments import add_action
+from datum_compute.cli.arguments import OneOf, add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.render.output import add_output_flags
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     cell.add_argument(
         "verb",
-        choices=("disconnect", "connect"),
+        type=OneOf("disconnect|connect", ("disconnect", "connect")),
         metavar="disconnect|connect",
         help="which of the two",
     )

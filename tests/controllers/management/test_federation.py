@@ -6,6 +6,7 @@ Karmada is played by hand: its bindings, Works, Clusters and the reports it aggr
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.management.federation import federator, policy_cleanup_controller
+from datum_compute.controllers.management.federation.policies import ensure_policy_removed
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.writes.patch import values
@@ -636,3 +638,25 @@ async def test_a_policy_is_kept_for_as_long_as_a_deployment_needs_it() -> None:
             await w.hub.delete(DEPLOYMENTS, NAME, w.hub_namespace)
             await settle(10)
             await until_names(w.hub, karmada.PROPAGATION_POLICIES)
+
+
+async def test_a_policy_recreated_for_a_new_deployment_is_not_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The deletion carries the uid of the policy that was read before the deployments."""
+    async with controller_planes() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_policy(w)
+        hub, list_deployments = w.hub, w.hub.list
+
+        async def list_then_recreate(*args: Any, **options: Any) -> Any:
+            found = await list_deployments(*args, **options)
+            await hub.delete(karmada.PROPAGATION_POLICIES, "city-dfw", w.hub_namespace)
+            await given_policy(w)
+            return found
+
+        monkeypatch.setattr(hub, "list", list_then_recreate)
+        await ensure_policy_removed(hub, w.hub_namespace, "DFW")
+        monkeypatch.undo()
+
+        await until_names(w.hub, karmada.PROPAGATION_POLICIES, "city-dfw")

@@ -15,14 +15,16 @@ from datum_compute.api import core, karmada
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
 from datum_compute.controllers.management.federation.hub_objects import city_of, city_of_policy
-from datum_compute.controllers.management.federation.removal import ensure_policy_removed
 from datum_compute.controllers.planes import HUB, hub_of
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.writes import patch
 
 GRACE_SECONDS = 60.0
 """How long a policy may wait for its first deployment, which is written right after it."""
@@ -64,7 +66,7 @@ class PolicyCleanup:
             return after(left)
         held = hub.cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
         if not any(city_of(each) == city for each in held):
-            await ensure_policy_removed(hub, policy.namespace, city)
+            await ensure_policy_removed(hub.client, policy.namespace, city)
         return DONE
 
     def _grace_left(self, request: Request, uid: str) -> float:
@@ -74,6 +76,28 @@ class PolicyCleanup:
             since = now
             self._seen[request] = (uid, now)
         return since + GRACE_SECONDS - now
+
+
+async def ensure_policy_removed(hub_client: Client, hub_namespace: str, city: str) -> None:
+    """Remove the policy of a city when no deployment of the namespace is left in it.
+
+    The policy is read before the deployments, so the uid keeps a policy that was recreated
+    for a new deployment in between.
+    """
+    try:
+        policy = await hub_client.get(
+            karmada.PROPAGATION_POLICIES, names.policy_name(city), hub_namespace
+        )
+    except errors.NotFound:
+        return
+    left = await hub_client.list(
+        compute.WORKLOAD_DEPLOYMENTS,
+        hub_namespace,
+        label_selector=f"{compute.LABEL_TOPOLOGY_CITY_CODE}={city}",
+        limit=1,
+    )
+    if not left.items:
+        await patch.delete_if_present(hub_client, karmada.PROPAGATION_POLICIES, policy)
 
 
 def _policy_of(_: str, hub_deployment: Object) -> Iterable[Request]:

@@ -9,6 +9,7 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.controllers.management.federation import bindings, hub_objects, removal, status
 from datum_compute.controllers.management.federation.interpreter import InterpreterWatch
+from datum_compute.controllers.management.federation.policies import ensure_policy_removed
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import hub_of
 from datum_compute.env import Environment
@@ -121,7 +122,7 @@ class Federator:
             return after(GONE_RETRY_SECONDS)
         if not await removal.is_gone(hub, hub_namespace, deployment):
             return after(GONE_RETRY_SECONDS)
-        await removal.ensure_policy_removed(hub, hub_namespace, hub_objects.city_of(deployment))
+        await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(deployment))
         self._env.fault("federation.before-release")
         await patch.release_finalizer(
             project.client,
@@ -148,7 +149,7 @@ class Federator:
         except errors.NotFound:
             # Only the project's own "no" counts: a cache may lag.
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, copy)
-            await removal.ensure_policy_removed(hub, hub_namespace, hub_objects.city_of(copy))
+            await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(copy))
             self._copies.forget(copy.metadata.uid)
             return
         raise Waiting("the cache has not seen this deployment yet", 1.0)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from datum_compute.api import karmada
-from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
@@ -98,20 +97,3 @@ async def _live_works(hub: Cluster, hub_namespace: str, deployment: Object) -> b
         if any(wanted in bindings.binding_key_of_work(work) for work in works.items):
             return True
     return False
-
-
-async def ensure_policy_removed(hub: Cluster, hub_namespace: str, city: str) -> None:
-    """Remove the policy of a city when no deployment of the namespace is left in it."""
-    left = await hub.client.list(
-        compute.WORKLOAD_DEPLOYMENTS,
-        hub_namespace,
-        label_selector=f"{compute.LABEL_TOPOLOGY_CITY_CODE}={city}",
-        limit=1,
-    )
-    if not left.items:
-        try:
-            await hub.client.delete(
-                karmada.PROPAGATION_POLICIES, names.policy_name(city), hub_namespace
-            )
-        except errors.NotFound:
-            pass

@@ -8,7 +8,6 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions.instances.ordered import UnknownPolicy, decide_instances
 from datum_compute.decisions.instances.plan import (
     Create,
     Delete,
@@ -19,6 +18,7 @@ from datum_compute.decisions.instances.plan import (
     Wait,
     WaitReason,
 )
+from datum_compute.decisions.instances.policies import POLICIES, UnknownPolicy, find_policy
 from tests.support.decisions.builders import DEPLOYMENT, instance
 
 
@@ -29,13 +29,12 @@ def index_label(ordinal: int) -> dict[str, str]:
 def decide(
     desired: int, *instances: compute.Instance, hold_rolls: str = "", policy: str = "OrderedReady"
 ) -> InstancePlan:
-    return decide_instances(
+    return find_policy(policy)(
         deployment_name=DEPLOYMENT,
         desired=desired,
         template_hash="new",
         labels_for=index_label,
         instances=instances,
-        policy=policy,
         hold_rolls=hold_rolls,
     )
 
@@ -237,7 +236,7 @@ def test_only_labels_that_are_wrong_are_put_right() -> None:
     def two_labels(ordinal: int) -> dict[str, str]:
         return {**index_label(ordinal), "wanted": "new"}
 
-    plan = decide_instances(
+    plan = find_policy("OrderedReady")(
         deployment_name=DEPLOYMENT,
         desired=1,
         template_hash="new",
@@ -330,6 +329,10 @@ def test_a_held_roll_holds_the_replacement_of_an_unready_instance_and_the_next_c
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(UnknownPolicy, match="Parallel"):
         decide(1, policy="Parallel")
+
+
+def test_every_declared_policy_is_decided() -> None:
+    assert set(POLICIES) == set(compute.POLICIES)
 
 
 def test_no_policy_is_the_default_policy() -> None:

@@ -81,6 +81,8 @@ GATE_QUOTA = "Quota"
 # How the Instances of a deployment are created, replaced and removed.
 POLICY_ORDERED_READY = "OrderedReady"
 """One Instance at a time, by ordinal, each Ready before the next."""
+POLICIES = (POLICY_ORDERED_READY,)
+"""Every policy; ``decisions/instances/policies.py`` names the module of each."""
 
 # Instance conditions.
 CONDITION_PROGRAMMED = "Programmed"

@@ -8,7 +8,6 @@ from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.volumes import quantity
 
 LARGEST_COUNT = 1000
-POLICIES = (constants.POLICY_ORDERED_READY,)
 METRICS = ("cpu",)
 TARGETS = ("value", "averageValue", "averageUtilization")
 
@@ -63,7 +62,7 @@ def _judge_scale(findings: Findings, scale: FieldValue) -> None:
         findings.required(metrics, "maxReplicas needs a metric to scale by")
     for metric in findings.mappings(metrics):
         _judge_metric(findings, metric.child("resource"))
-    findings.choice(scale.child("instanceManagementPolicy"), POLICIES)
+    findings.choice(scale.child("instanceManagementPolicy"), constants.POLICIES)
 
 
 def _judge_metric(findings: Findings, resource: FieldValue) -> None:

@@ -37,10 +37,6 @@ from datum_compute.decisions.instances.plan import (
 )
 
 
-class UnknownPolicy(ValueError):
-    """Nobody has said how Instances behave under this policy."""
-
-
 def decide_instances(
     *,
     deployment_name: str,
@@ -48,16 +44,9 @@ def decide_instances(
     template_hash: str,
     labels_for: Callable[[int], Mapping[str, str]],
     instances: Sequence[compute.Instance],
-    policy: str = compute.POLICY_ORDERED_READY,
     hold_rolls: str = "",
 ) -> InstancePlan:
-    """The plan for a deployment's Instances, whatever order they are given in.
-
-    With ``hold_rolls``, a reason, nothing is replaced; creation and removal go on. Raises
-    :class:`UnknownPolicy`.
-    """
-    if fault := policy_fault(policy):
-        raise UnknownPolicy(fault)
+    """The policy ``OrderedReady``."""
     if desired <= 0:
         return InstancePlan(now=tuple(_drain(instances, deployment_name)))
 
@@ -87,14 +76,6 @@ def decide_instances(
         queued_behind=_behind(line[0]) if len(line) > 1 else "",
         forbidden=tuple(held),
     )
-
-
-def policy_fault(policy: str) -> str:
-    """What is wrong with a policy; empty when it can be followed."""
-    if policy in ("", compute.POLICY_ORDERED_READY):
-        return ""
-    allowed = compute.POLICY_ORDERED_READY
-    return f"instance management policy {policy!r} is not known; {allowed!r} is"
 
 
 def _identity(instance: compute.Instance) -> tuple[str, str]:

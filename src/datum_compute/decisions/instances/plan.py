@@ -8,6 +8,8 @@ from enum import StrEnum
 
 
 class DeleteReason(StrEnum):
+    """Why an Instance is deleted."""
+
     STRAY = "Stray"
     """Its ordinal cannot be told, or another has it."""
     REPLACE_UNREADY = "ReplaceUnready"
@@ -18,6 +20,11 @@ class DeleteReason(StrEnum):
     """Its ordinal is no longer wanted."""
     DRAIN = "Drain"
     """None is wanted."""
+
+    @property
+    def is_roll(self) -> bool:
+        """Whether an Instance of the current template takes its place."""
+        return self in (DeleteReason.REPLACE_UNREADY, DeleteReason.RECREATE)
 
 
 class WaitReason(StrEnum):
@@ -85,6 +92,11 @@ class InstancePlan:
         """Everything that must wait, each with its reason."""
         behind = [HeldStep(step, self.queued_behind) for step in self.queued]
         return (*behind, *self.forbidden)
+
+    @property
+    def rolling(self) -> bool:
+        """Whether deletions are still queued: what follows them may be held back meanwhile."""
+        return any(isinstance(step, Delete) for step in self.queued)
 
     @property
     def settled(self) -> bool:

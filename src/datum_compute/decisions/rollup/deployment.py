@@ -17,8 +17,8 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
-from datum_compute.decisions.instances.ordered import policy_fault
 from datum_compute.decisions.instances.plan import Delete, DeleteReason, HeldStep
+from datum_compute.decisions.instances.policies import policy_fault
 from datum_compute.decisions.rollup.readiness import denied_quota, reason_priority
 
 

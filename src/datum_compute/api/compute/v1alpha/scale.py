@@ -60,6 +60,6 @@ class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         described(
             "How Instances are created, replaced and removed.",
             default=constants.POLICY_ORDERED_READY,
-            enum=[constants.POLICY_ORDERED_READY],
+            enum=list(constants.POLICIES),
         ),
     ] = constants.POLICY_ORDERED_READY

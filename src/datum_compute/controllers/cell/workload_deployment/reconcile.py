@@ -16,8 +16,8 @@ from datum_compute.controllers.cell.workload_deployment import instances, networ
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
 from datum_compute.decisions.instances.gates import gates_for_new, has_gate
-from datum_compute.decisions.instances.ordered import UnknownPolicy, decide_instances
-from datum_compute.decisions.instances.plan import Delete, HeldStep, InstancePlan
+from datum_compute.decisions.instances.plan import HeldStep, InstancePlan
+from datum_compute.decisions.instances.policies import UnknownPolicy, find_policy
 from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_deployment_status
 from datum_compute.decisions.rollup.readiness import is_ready_due
@@ -112,7 +112,7 @@ class DeploymentReconciler:
             raise failures[0]
         if result.delay is None and hold_rolls:
             return after(self._contacts.requeue_after(deployment.namespace))
-        if result.delay is None and any(isinstance(step, Delete) for step in plan.queued):
+        if result.delay is None and plan.rolling:
             return after(ROLLING_SECONDS)
         return result
 
@@ -143,17 +143,17 @@ class DeploymentReconciler:
             return known.plan
         spec = deployment.view(compute.WorkloadDeployment).spec
         try:
-            plan = decide_instances(
-                deployment_name=deployment.name,
-                desired=spec.scale_settings.min_replicas,
-                template_hash=revision,
-                labels_for=instances.controller_labels(deployment),
-                instances=views,
-                policy=spec.scale_settings.instance_management_policy,
-                hold_rolls=hold_rolls,
-            )
+            policy = find_policy(spec.scale_settings.instance_management_policy)
         except UnknownPolicy as error:
             raise Terminal(str(error)) from error
+        plan = policy(
+            deployment_name=deployment.name,
+            desired=spec.scale_settings.min_replicas,
+            template_hash=revision,
+            labels_for=instances.controller_labels(deployment),
+            instances=views,
+            hold_rolls=hold_rolls,
+        )
         self._plans[request] = _Remembered(depends_on, plan)
         return plan
 

@@ -21,15 +21,9 @@ from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 COMPONENT = "workload-deployment-controller"
 
-_ROLLS = (plan.DeleteReason.RECREATE, plan.DeleteReason.REPLACE_UNREADY)
 
-_KINDS = {
-    plan.DeleteReason.STRAY: "delete_stray",
-    plan.DeleteReason.REPLACE_UNREADY: "replace_unready",
-    plan.DeleteReason.RECREATE: "recreate",
-    plan.DeleteReason.SCALE_DOWN: "scale_down",
-    plan.DeleteReason.DRAIN: "drain",
-}
+def _action_label(reason: plan.DeleteReason) -> str:
+    return "delete_stray" if reason is plan.DeleteReason.STRAY else reason.name.lower()
 
 
 class DeploymentSignals:
@@ -41,7 +35,7 @@ class DeploymentSignals:
             "What was done to the Instances of a cell, by kind of action.",
             "action",
         )
-        for kind in ("create", "patch_labels", *_KINDS.values()):
+        for kind in ("create", "patch_labels", *map(_action_label, plan.DeleteReason)):
             self._actions.labels(kind)
 
     async def acted(
@@ -60,8 +54,8 @@ class DeploymentSignals:
             elif isinstance(action, plan.PatchLabels):
                 self._actions.labels("patch_labels").inc()
             elif isinstance(action, plan.Delete) and action.uid not in going:
-                self._actions.labels(_KINDS[action.reason]).inc()
-                if action.reason in _ROLLS:
+                self._actions.labels(_action_label(action.reason)).inc()
+                if action.reason.is_roll:
                     text = f"Replacing Instance {action.name} by one of the newest template"
                     notice = EventContent(NORMAL, compute.REASON_RECREATED, text)
                     await self._events.record(cell.client, deployment, notice)

@@ -22,7 +22,7 @@ from bench.deployment import (
 )
 from bench.memory import resident_bytes
 from datum_compute.apiserver.server import COMPACTION_SECONDS
-from datum_compute.apiserver.storage.store import HISTORY_SECONDS
+from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS
 from datum_compute.assembly.local.platform import ADMIN
 
 CITIES = tuple(f"C{number:02d}" for number in range(50))

@@ -17,8 +17,7 @@ from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import json_patch, merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
@@ -147,7 +146,7 @@ def note_unready(on: Stage) -> list[str]:
             if event.deleted or not obj.view(compute.Instance).ready:
                 noted.append(f"{plane.name} {obj.name}")
 
-    on.platform.store.listeners.append(changed)
+    on.platform.store.subscribe(changed)
     return noted
 
 

@@ -12,8 +12,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
@@ -192,7 +191,7 @@ async def test_federation_ownership() -> None:
                 noted = compute.ANNOTATION_FEDERATION_NAMESPACE in event.after.raw.decode()
                 order.append("recorded" if noted else "made")
 
-        on.platform.store.listeners.append(changed)
+        on.platform.store.subscribe(changed)
         await apply(on, workload("acme/web:1", 2, cities=("DFW",)))
         await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 2))
         assert order[:2] == ["made", "recorded"]

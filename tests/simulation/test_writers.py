@@ -27,7 +27,7 @@ async def judged(by: str, condition: str, *, gated: bool = False) -> list[str]:
     """What is said of a process that writes a condition of an Instance in a cell."""
     async with embedded_server() as embedded:
         writers = WriterChecker()
-        embedded.store.listeners.append(writers.changed)
+        embedded.store.subscribe(writers.changed)
         manager = client_of(embedded, "compute-cell-dfw")
         await manager.create(core.NAMESPACES, {"metadata": {"name": "ns-1"}})
         spec = workload("acme/web:1", 1)["spec"]["template"]["spec"]

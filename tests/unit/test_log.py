@@ -12,7 +12,7 @@ from pathlib import Path
 
 import datum_compute
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.assembly.logs import JsonFormatter, TextFormatter
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.log import get_logger
@@ -77,7 +77,7 @@ async def test_a_failed_request_names_its_method_in_the_line_of_the_api_server()
         raise RuntimeError("our bug")
 
     env = SimulatedEnvironment()
-    server = ApiServer(env, Store(env), crds_for=lambda _: (), local=local)
+    server = ApiServer(env, LogStore(env), crds_for=lambda _: (), local=local)
     server.add_user("admin", ["system:masters"], "token")
     request = HttpRequest("POST", "/local/v1/cells", headers={"authorization": "Bearer token"})
 

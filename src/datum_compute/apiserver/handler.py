@@ -24,7 +24,7 @@ from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.schema.kinds import ServedKind
-from datum_compute.apiserver.storage.store import Store, StoreBroken
+from datum_compute.apiserver.storage.protocol import Store, StoreBroken
 from datum_compute.apiserver.verbs import logs, reads, scale, watch, writes
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream

@@ -19,8 +19,7 @@ from datum_compute.apiserver.objects.lifecycle import Writer
 from datum_compute.apiserver.objects.patches import json_equal
 from datum_compute.apiserver.schema.kinds import ServedKind, builtin_kinds
 from datum_compute.apiserver.schema.registry import KindRegistry
-from datum_compute.apiserver.storage.store import PlaneStore, Store
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.env import Environment
 
 CrdsFor = Callable[[PlaneType], Sequence[Mapping[str, Any]]]
@@ -45,8 +44,7 @@ class Plane:
 
     def namespace_state(self, name: str) -> str:
         """``Active``, ``Terminating``, or empty when there is no such namespace."""
-        table = self.store.tables.get(rules.NAMESPACES)
-        stored = table.get("", name) if table else None
+        stored = self.store.get((rules.NAMESPACES, "", name))
         if stored is None:
             return ""
         return "Terminating" if stored.deleting else "Active"
@@ -65,7 +63,7 @@ class PlaneRegistry:
             plane = self._adopt(stored)
             for row in stored.table(rules.CRDS).in_order(None):
                 plane.registry.define(decode_json(row.raw))
-        store.listeners.append(self._on_change)
+        store.subscribe(self._on_change)
 
     def get(self, name: str) -> Plane | None:
         return self._planes.get(name)
@@ -81,7 +79,7 @@ class PlaneRegistry:
             raise ValueError(f"no plane is named {name!r}")
         plane = self._planes.get(name)
         if plane is None:
-            plane = self._adopt(self._store.open_plane(name, plane_type.name))
+            plane = self._adopt(self._store.open_plane(name))
         for namespace in plane_type.namespaces:
             self._ensure_namespace(plane, namespace)
         for definition in self._definitions[plane_type]:
@@ -143,8 +141,7 @@ class PlaneRegistry:
             plane = self._planes[stored.name]
             if event.deleted:
                 plane.registry.undefine(event.after.name)
-                for sink in list(stored.table(event.after.name).sinks.values()):
-                    sink.end()
+                stored.table(event.after.name).end_sinks()
             else:
                 plane.registry.define(decode_json(event.after.raw))
         elif table.resource == _PROJECTS and stored.name == ROOT.plane():

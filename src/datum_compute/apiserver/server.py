@@ -13,7 +13,7 @@ from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
-from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.env import Environment
@@ -61,7 +61,7 @@ class ApiServer:
 
     def add_user(self, name: str, groups: Sequence[str], token: str) -> None:
         """Let the bearer of this token in. Replaces a user of this name. Durable on return."""
-        self._store.add_user(name, tuple(groups), access.token_hash(token))
+        self._store.add_user(name, groups, access.token_hash(token))
 
     def end_watches(self) -> None:
         """Close every open watch, and every followed log, in good order, as a server does that

@@ -26,7 +26,7 @@ from datum_compute.apiserver.planes import CrdsFor
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -50,7 +50,7 @@ class ServerAddress:
 class EmbeddedServer:
     """A running server with an administrator and the planes a test asked for."""
 
-    def __init__(self, server: ApiServer, store: Store, env: Environment) -> None:
+    def __init__(self, server: ApiServer, store: LogStore, env: Environment) -> None:
         self.server = server
         self.store = store
         self.env = env
@@ -108,7 +108,7 @@ async def embedded_server(
     Without a path the store is in memory. ``crds_for`` gives the definitions per plane type.
     """
     env = env or SimulatedEnvironment()
-    store = Store(env, str(path) if path is not None else ":memory:")
+    store = LogStore(env, str(path) if path is not None else ":memory:")
     server = ApiServer(
         env, store, crds_for=crds_for, authorizer=authorizer, admission=admission, logs=logs
     )

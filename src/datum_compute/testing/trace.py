@@ -12,8 +12,7 @@ import hashlib
 from collections import Counter, deque
 from typing import Any
 
-from datum_compute.apiserver.storage.store import PlaneStore, Store
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.testing.environment import SimulatedEnvironment
 
 KEPT_LINES = 200
@@ -53,5 +52,5 @@ class Trace:
                 self.note("commit", line)
             pending.clear()
 
-        store.listeners.append(changed)
+        store.subscribe(changed)
         env.on_fault("store.after-commit", committed)

@@ -8,8 +8,7 @@ and without an owner nothing is shown.
 from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
@@ -38,7 +37,7 @@ def _ownerless(w: ControllerPlanes) -> list[str]:
         if shown and not event.deleted and not event.after.owners:
             found.append(event.after.name)
 
-    w.embedded.store.listeners.append(changed)
+    w.embedded.store.subscribe(changed)
     return found
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import merge
 from datum_compute.providers.simulated.behaviour import FAIL, START_SECONDS
 from datum_compute.runtime.writes.patch import values
@@ -92,7 +91,7 @@ async def given_full(on: Stage) -> Full:
         if table.resource == quota.RESOURCE_CLAIMS.group_resource:
             found.changed.append(event.after.name)
 
-    on.platform.store.listeners.append(changed)
+    on.platform.store.subscribe(changed)
     return found
 
 

@@ -93,7 +93,7 @@ def _small_server() -> Any:
 def _forget(embedded: EmbeddedServer) -> None:
     """Give up all history at once, as compaction does when its time has passed."""
     for plane in embedded.store.planes.values():
-        plane.forget(2**62, 10**9)
+        plane.compact(2**62, 10**9)
 
 
 def _target(

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from datum_compute.api import core
-from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.client import errors
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
 from datum_compute.testing import loop
@@ -341,7 +341,8 @@ def snapshot(store: Store) -> dict[str, Any]:
     found: dict[str, Any] = {}
     names: dict[str, str] = {}
     for plane_name, plane in sorted(store.planes.items()):
-        for resource, table in sorted(plane.tables.items()):
+        for table in plane.all_tables():
+            resource = table.resource
             if resource in _SKIPPED:
                 continue
             for stored in table.in_order(None):

@@ -19,8 +19,7 @@ import msgspec
 from datum_compute.api import core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.decisions.instances import revisions
 
 GRACE_MILLISECONDS = 1000

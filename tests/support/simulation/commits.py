@@ -13,8 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from datum_compute.apiserver.storage.store import PlaneStore, Store
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 
 Values = dict[str, Any]
 T = TypeVar("T")
@@ -198,8 +197,8 @@ class RuleChecker:
     def begin(self, store: Store) -> None:
         """Take what is in a store for what was there from the beginning of time."""
         for plane in store.planes.values():
-            for resource, table in sorted(plane.tables.items()):
-                kind = resource.partition(".")[0]
+            for table in plane.all_tables():
+                kind = table.resource.partition(".")[0]
                 for stored in table.in_order(None) if kind in KINDS else ():
                     obj = msgspec.json.decode(store.value(stored))
                     for change in self.planes.take(plane.name, kind, 0, obj, gone=False):

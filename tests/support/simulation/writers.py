@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.apiserver.storage.store import PlaneStore, Store
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
 
 USER = "local-admin"
@@ -69,7 +68,7 @@ class WriterChecker:
                 store.value(stored)
             )
             for plane in store.planes.values()
-            for resource in sorted(_KINDS & plane.tables.keys())
+            for resource in sorted(_KINDS)
             for stored in plane.table(resource).in_order(None)
         }
 

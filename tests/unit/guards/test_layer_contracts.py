@@ -89,9 +89,14 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import starlette",
         ),
         (
-            "SQLite enters the API server by its storage alone",
-            "standins/milo_quota/planted.py",
+            "SQLite enters by the API server's storage alone",
+            "apiserver/handler.py",
             "import apsw",
+        ),
+        (
+            "The API server uses its storage by the protocol",
+            "apiserver/verbs/planted.py",
+            "import datum_compute.apiserver.storage.store",
         ),
         (
             "Start-up tricks stay in cli.quick",

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 
 from datum_compute.apiserver.objects.lifecycle import DeleteOptions
 from datum_compute.apiserver.planes import PlaneRegistry
-from datum_compute.apiserver.storage.store import PlaneStore, Store
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.env import Environment
 
 EVENTS = "events"
@@ -29,14 +28,13 @@ class EventExpiry:
         self._env = env
         self._planes = planes
         self._written: dict[tuple[str, str, str], datetime] = {}
-        store.listeners.append(self._on_change)
+        store.subscribe(self._on_change)
 
     def scan(self) -> None:
         """Know those that are there already."""
         now = self._env.now()
         for plane in self._planes.all():
-            table = plane.store.tables.get(EVENTS)
-            for stored in table.in_order(None) if table is not None else ():
+            for stored in plane.store.table(EVENTS).in_order(None):
                 self._written.setdefault((plane.store.name, stored.namespace, stored.name), now)
 
     def expire(self) -> bool:

@@ -21,11 +21,18 @@ import msgspec
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.builtin import rules
 from datum_compute.apiserver.objects import object_meta
-from datum_compute.apiserver.objects.lifecycle import DeleteOptions, tables_of
+from datum_compute.apiserver.objects.lifecycle import DeleteOptions
 from datum_compute.apiserver.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.schema.kinds import ServedKind
-from datum_compute.apiserver.storage.store import ObjectKey, PlaneStore, Store
-from datum_compute.apiserver.storage.table import Owner, StoredObject, StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import (
+    ObjectKey,
+    Owner,
+    PlaneStore,
+    Store,
+    StoredObject,
+    StoreEvent,
+    Table,
+)
 from datum_compute.log import get_logger
 
 SLICE = 100
@@ -52,8 +59,8 @@ class GarbageCollector:
         self._planes = planes
         self._queue: dict[_Item, None] = {}
         self._wake = asyncio.Event()
-        store.listeners.append(self._on_change)
-        store.failure_listeners.append(self._wake.set)
+        store.subscribe(self._on_change)
+        store.on_failure(self._wake.set)
 
     async def wait(self) -> None:
         """Return when there is something to do."""
@@ -74,7 +81,7 @@ class GarbageCollector:
     def scan(self) -> None:
         """Queue everything that may need work, as after a restart."""
         for plane in self._planes.all():
-            for table in tables_of(plane.store):
+            for table in plane.store.all_tables():
                 for stored in table.in_order(None):
                     self._consider(plane.store, table, stored)
 
@@ -90,7 +97,7 @@ class GarbageCollector:
                 self._consider(plane, table, after)
 
     def _on_removal(self, plane: PlaneStore, table: Table, gone: StoredObject) -> None:
-        for key in plane.dependents.get(gone.uid, ()):
+        for key in plane.dependents_of(gone.uid):
             self._add("object", plane, key)
         for owner in gone.owners:
             self._add("owner", plane, (owner.uid,))
@@ -164,12 +171,12 @@ class GarbageCollector:
             plane.writer.delete(kind, stored, DeleteOptions(how, uid=stored.uid))
 
     def _look_at_owner(self, plane: Plane, uid: str) -> None:
-        key = plane.store.uids.get(uid)
+        key = plane.store.find_by_uid(uid)
         stored = plane.store.get(key) if key else None
         kind = plane.registry.any_version(key[0]) if key else None
         if stored is None or kind is None or not stored.deleting:
             return
-        dependents = list(plane.store.dependents.get(uid, ()))
+        dependents = plane.store.dependents_of(uid)
         if object_meta.ORPHAN in stored.finalizers:
             for each in dependents:
                 _release(plane, each, uid)
@@ -186,8 +193,8 @@ class GarbageCollector:
         if stored is None or kind is None or not stored.deleting:
             return
         left = False
-        for table in tables_of(plane.store):
-            if name in table.rows:
+        for table in plane.store.all_tables():
+            if table.has_objects(name):
                 left = True
                 self._empty(plane, table, name, ("namespace", name))
         if left:
@@ -205,8 +212,8 @@ class GarbageCollector:
         kind = plane.registry.any_version(rules.CRDS)
         if stored is None or kind is None or not stored.deleting:
             return
-        table = plane.store.tables.get(name)
-        if table is not None and table.rows:
+        table = plane.store.table(name)
+        if table.has_objects(None):
             self._empty(plane, table, None, ("definition", name))
         else:
             _drop_finalizer(plane, kind, stored, rules.CRD_CLEANUP)
@@ -226,7 +233,7 @@ class GarbageCollector:
 
 
 def _owner_of(plane: PlaneStore, dependent: StoredObject, owner: Owner) -> StoredObject | None:
-    key = plane.uids.get(owner.uid)
+    key = plane.find_by_uid(owner.uid)
     if key is None or (key[1] and key[1] != dependent.namespace):
         return None
     return plane.get(key)
@@ -236,9 +243,7 @@ def _propagation(plane: PlaneStore, stored: StoredObject, waiting: bool) -> str:
     """How to delete a dependent: as it asks for itself, else so that its owner can wait."""
     if object_meta.ORPHAN in stored.finalizers:
         return "Orphan"
-    if object_meta.FOREGROUND in stored.finalizers or (
-        waiting and plane.dependents.get(stored.uid)
-    ):
+    if object_meta.FOREGROUND in stored.finalizers or (waiting and plane.dependents_of(stored.uid)):
         return "Foreground"
     return "Background"
 

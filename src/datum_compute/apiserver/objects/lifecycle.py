@@ -21,8 +21,7 @@ from datum_compute.apiserver.objects.patches import json_equal
 from datum_compute.apiserver.schema import registry
 from datum_compute.apiserver.schema.kinds import ServedKind
 from datum_compute.apiserver.schema.transitions import validate_transitions
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoredObject, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoredObject
 from datum_compute.env import Environment
 
 
@@ -95,7 +94,7 @@ class Writer:
         if dry_run:
             metadata.pop("resourceVersion", None)
             return WriteResult(encode_json(obj), None, unknown=tuple(unknown))
-        stored = self._plane.put(table, obj, None, passed=kind.schema)
+        stored = self._plane.put(resource.group_resource, obj, None, validated_by=kind.schema)
         return WriteResult(stored.raw, stored, unknown=tuple(unknown))
 
     def _set_birth(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
@@ -120,9 +119,9 @@ class Writer:
         old: dict[str, Any] | None = None,
     ) -> WriteResult:
         """Store ``new`` in place of ``before``, unless that changes nothing. ``new`` may share
-        subtrees with ``old``, the content of ``before``, only if that :meth:`has_passed`."""
+        subtrees with ``old``, the content of ``before``, only if that :func:`is_validated`."""
         resource = kind.resource
-        passed = is_validated(kind, before)
+        validated = is_validated(kind, before)
         if old is None:
             old = self.read(kind, before)
         elif new["metadata"] is old["metadata"]:
@@ -136,10 +135,10 @@ class Writer:
         if resource.group_resource == rules.NAMESPACES and subresource != "finalize":
             _copy_key(old, new, "spec")
         errors = _carry_identity(old["metadata"], new["metadata"])
-        if not passed or not _same_rules_apply(old["metadata"], new["metadata"]):
+        if not validated or not _same_rules_apply(old["metadata"], new["metadata"]):
             errors += object_meta.validate_metadata(kind, new["metadata"])
         errors += rules.before_write(resource.group_resource, new)
-        outcome = kind.schema.process(new, old if passed else None)
+        outcome = kind.schema.process(new, old if validated else None)
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)
@@ -151,7 +150,7 @@ class Writer:
         if errors:
             raise status.invalid_object(resource, before.name, errors)
         return self.store_change(
-            kind, before, old, new, tuple(unknown), dry_run=dry_run, passed=kind.schema
+            kind, before, old, new, tuple(unknown), dry_run=dry_run, validated_by=kind.schema
         )
 
     def store_change(
@@ -163,7 +162,7 @@ class Writer:
         unknown: tuple[str, ...] = (),
         *,
         dry_run: bool = False,
-        passed: object | None = None,
+        validated_by: object | None = None,
     ) -> WriteResult:
         """The last step of any update: generation, no-op, removal of what is finished."""
         metadata = new["metadata"]
@@ -174,11 +173,11 @@ class Writer:
             return WriteResult(self.raw(kind, before), before, unknown=unknown)
         if dry_run:
             return WriteResult(encode_json(new), None, unknown=unknown)
-        table = self._plane.table(kind.resource.group_resource)
+        resource = kind.resource.group_resource
         if is_finished(new):
-            stored = self._plane.remove(table, new, before)
+            stored = self._plane.remove(resource, new, before)
             return WriteResult(stored.raw, stored, removed=True, unknown=unknown)
-        stored = self._plane.put(table, new, before, passed=passed)
+        stored = self._plane.put(resource, new, before, validated_by=validated_by)
         return WriteResult(stored.raw, stored, unknown=unknown)
 
     def delete(self, kind: ServedKind, before: StoredObject, how: DeleteOptions) -> WriteResult:
@@ -200,13 +199,12 @@ class Writer:
                 new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if how.dry_run:
             return WriteResult(encode_json(new), None, removed=not is_held(new))
-        table = self._plane.table(resource.group_resource)
         if not is_held(new):
-            stored = self._plane.remove(table, new, before)
+            stored = self._plane.remove(resource.group_resource, new, before)
             return WriteResult(stored.raw, stored, removed=True)
         if new == old:
             return WriteResult(self.raw(kind, before), before)
-        stored = self._plane.put(table, new, before)
+        stored = self._plane.put(resource.group_resource, new, before)
         return WriteResult(stored.raw, stored)
 
     def _check_namespace_deletion(self, kind: ServedKind, before: StoredObject) -> None:
@@ -255,7 +253,7 @@ def is_validated(kind: ServedKind, stored: StoredObject) -> bool:
     """Whether a version went through the rules of ``kind`` as they are now, so that what a
     write leaves untouched need not go through them again. Rules of built-ins change objects
     in place, so those are always taken as new."""
-    return stored.passed is kind.schema and not kind.builtin
+    return stored.validated_by is kind.schema and not kind.builtin
 
 
 def has_generation(kind: ServedKind) -> bool:
@@ -390,8 +388,3 @@ def _mark_crd_terminating(crd: dict[str, Any], now: str) -> None:
         "lastTransitionTime": now,
     }
     crd["status"] = {**(crd.get("status") or {}), "conditions": [*conditions, terminating]}
-
-
-def tables_of(plane: PlaneStore) -> list[Table]:
-    """Every table of a plane, in a fixed order."""
-    return [plane.tables[name] for name in sorted(plane.tables)]

@@ -13,7 +13,7 @@ from datum_compute.apiserver.codec import decode_json, encode_json, to_yaml
 from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.storage.table import StoredObject
+from datum_compute.apiserver.storage.protocol import StoredObject
 from datum_compute.client.transport import HttpResponse
 
 

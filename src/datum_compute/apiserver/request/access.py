@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.storage.sqlite import UserRow
+from datum_compute.apiserver.storage.protocol import StoredUser
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
@@ -72,7 +72,7 @@ def token_hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def authenticate(headers: Mapping[str, str], users: Mapping[bytes, UserRow]) -> RequestUser:
+def authenticate(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) -> RequestUser:
     """The user whose token the request bears. Raises 401 for a token nobody has."""
     header = headers.get("authorization")
     if header is None:

@@ -13,7 +13,7 @@ from datum_compute.apiserver.planes import Plane
 from datum_compute.apiserver.request.access import RequestUser
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.schema.kinds import ServedKind
-from datum_compute.apiserver.storage.table import StoredObject, Table
+from datum_compute.apiserver.storage.protocol import StoredObject, Table
 from datum_compute.client.transport import HttpRequest
 
 _MAX_DIGITS = 18

@@ -9,7 +9,7 @@ from datum_compute.api.selectors import FieldSelector, LabelSelector, SelectorEr
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import decode_json
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.storage.table import StoredObject, StoreEvent
+from datum_compute.apiserver.storage.protocol import StoredObject, StoreEvent
 
 _METADATA = ("metadata.name", "metadata.namespace")
 

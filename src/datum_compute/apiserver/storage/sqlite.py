@@ -1,10 +1,10 @@
 """The one SQLite file under all planes.
 
-Everything that ever happened to an object is one row of ``log``, appended in the order it
-happened; there is no second table of current objects to keep in step, so a write costs one
-row (half of what two tables cost, measured) and live data is on disk once. The current
-state is the last row of each key, and the store finds it by reading the log once when it
-opens. A row is removed when the row that superseded it has left the watch history.
+Every change of an object is one row of ``log``, appended in order. There is no second table of
+current objects to keep in step, so a write costs one row (half of what two tables cost,
+measured) and live data is on disk once. The current state is the last row of each key: the
+store reads the log once when it opens. A row is removed when the row that superseded it has
+left the watch history.
 
 Only :mod:`datum_compute.apiserver.storage.store` uses this module.
 """
@@ -12,10 +12,13 @@ Only :mod:`datum_compute.apiserver.storage.store` uses this module.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import apsw
 import msgspec
+
+from datum_compute.api.planes import type_name
 
 LAYOUT = 1
 """Rises when the tables change; a file of a higher layout is refused."""
@@ -33,12 +36,12 @@ CREATE TABLE log (
     type INTEGER NOT NULL,      -- 0 put, 1 delete
     time INTEGER NOT NULL,      -- milliseconds since 1970
     value BLOB NOT NULL,        -- the object as JSON; of a delete, its last state
-    checksum INTEGER            -- of the value; absent where it was not computed
+    checksum INTEGER            -- reserved for that of the value; not filled yet
 );
 CREATE TABLE planes (
     name TEXT PRIMARY KEY,
     id INTEGER NOT NULL,        -- 0: dropped, and only its revision is remembered
-    type TEXT NOT NULL,
+    type TEXT NOT NULL,         -- follows from the name; for readers of the file
     revision INTEGER NOT NULL,
     compacted INTEGER NOT NULL  -- history up to this revision is gone
 ) WITHOUT ROWID;
@@ -65,7 +68,6 @@ class LogRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class PlaneRow(msgspec.Struct, frozen=True, gc=False):
     name: str
     id: int
-    type: str
     revision: int
     compacted: int
 
@@ -79,8 +81,8 @@ class UserRow(msgspec.Struct, frozen=True):
 class LogFile:
     """Rows in, rows out. Knows nothing of objects."""
 
-    def __init__(self, path: str, *, vfs: str | None = None) -> None:
-        self._db = apsw.Connection(path, vfs=vfs)
+    def __init__(self, path: str) -> None:
+        self._db = apsw.Connection(path)
         # Set before the first table exists, else it takes a full vacuum to change.
         self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -100,9 +102,7 @@ class LogFile:
             self._db.execute("COMMIT")
 
     def planes(self) -> list[PlaneRow]:
-        rows = self._db.execute(
-            "SELECT name, id, type, revision, compacted FROM planes ORDER BY name"
-        )
+        rows = self._db.execute("SELECT name, id, revision, compacted FROM planes ORDER BY name")
         return [PlaneRow(*row) for row in rows]
 
     def users(self) -> list[UserRow]:
@@ -128,6 +128,13 @@ class LogFile:
     def commit(self) -> None:
         self._db.execute("COMMIT")
 
+    def rollback(self) -> None:
+        """Leave the transaction, if one is open. Never raises: an error before this one is the
+        cause, and closing the file ends the transaction too."""
+        with suppress(apsw.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
     def append(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Rows in the order of :class:`LogRow`'s fields, inside a transaction."""
         self._db.executemany(
@@ -140,7 +147,7 @@ class LogFile:
         self._db.executemany(
             "INSERT OR REPLACE INTO planes (name, id, type, revision, compacted)"
             " VALUES (?, ?, ?, ?, ?)",
-            [(row.name, row.id, row.type, row.revision, row.compacted) for row in rows],
+            [(row.name, row.id, type_name(row.name), row.revision, row.compacted) for row in rows],
         )
 
     def put_user(self, row: UserRow) -> None:

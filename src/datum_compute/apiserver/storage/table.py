@@ -1,8 +1,7 @@
-"""What the store keeps in memory: versions of objects, changes of them, and tables.
+"""Tables in memory, and the two ways to build a version of an object.
 
-A version is its bytes and the few things the server itself must know of an object. It is
-made in two ways that must agree: from the object at hand when it is written, and from the
-bytes on the file when the store is opened.
+The two must agree: from the object when it is written (:func:`build_stored`), and from its
+bytes on the file when the store is opened (:func:`load_stored`).
 """
 
 from __future__ import annotations
@@ -10,69 +9,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from sys import intern
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+
+from datum_compute.apiserver.storage.protocol import Owner, Sink, StoredObject, StoreEvent
 
 T = TypeVar("T")
 
 _NO_LABELS: dict[str, str] = {}
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False):
-    uid: str
-    api_version: str
-    kind: str
-    name: str
-    blocks: bool
-    """blockOwnerDeletion: a foreground deletion of the owner waits for this dependent."""
-
-
-class StoredObject(msgspec.Struct, gc=False):
-    """One version of one object: its bytes, and what the server itself must know of it."""
-
-    seq: int
-    revision: int
-    namespace: str
-    name: str
-    uid: str
-    api_version: str
-    labels: dict[str, str]
-    owners: tuple[Owner, ...]
-    finalizers: tuple[str, ...]
-    deleting: bool
-    raw: bytes
-    """Empty once superseded: ask :meth:`Store.value`."""
-    passed: object | None = None
-    """The schema that this version went through as a whole, metadata's rules included; None
-    where nobody remembers, as after the store was opened."""
-
-
-class StoreEvent(msgspec.Struct, frozen=True, gc=False):
-    """One change of one object."""
-
-    revision: int
-    before: StoredObject | None
-    after: StoredObject
-    """Of a deletion: the last state, with the revision of the deletion."""
-    deleted: bool
-    time: int
-
-
-class Sink(Protocol):
-    """A watcher, as the store sees it."""
-
-    def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
-        """Take an event. ``shared`` holds what other watchers already made of it."""
-        ...
-
-    def end(self) -> None:
-        """The table is going away, or the server."""
-        ...
-
-
-class Table:
-    """All objects of one resource on one plane."""
+class LogTable:
+    """A table with its history and its sinks, in memory."""
 
     __slots__ = ("_order", "history", "resource", "rows", "sinks")
 
@@ -89,7 +38,6 @@ class Table:
         return rows.get(name) if rows else None
 
     def in_order(self, namespace: str | None) -> Iterator[StoredObject]:
-        """Current objects by namespace and name; None means every namespace."""
         spaces = sorted(self.rows) if namespace is None else [namespace]
         for space in spaces:
             rows = self.rows.get(space)
@@ -101,8 +49,10 @@ class Table:
             for name in order:
                 yield rows[name]
 
+    def has_objects(self, namespace: str | None) -> bool:
+        return bool(self.rows if namespace is None else self.rows.get(namespace))
+
     def since(self, revision: int) -> list[StoreEvent]:
-        """Events after this revision, oldest first."""
         found: list[StoreEvent] = []
         for event in reversed(self.history):
             if event.revision <= revision:
@@ -111,8 +61,29 @@ class Table:
         found.reverse()
         return found
 
-    def __len__(self) -> int:
-        return sum(map(len, self.rows.values()))
+    def snapshot(self, revision: int) -> Iterator[StoredObject]:
+        changed: dict[tuple[str, str], StoredObject | None] = {}
+        for event in reversed(self.history):
+            if event.revision <= revision:
+                break
+            changed[event.after.namespace, event.after.name] = event.before
+        rows = {(stored.namespace, stored.name): stored for stored in self.in_order(None)}
+        for key, version in changed.items():
+            if version is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = version
+        return (rows[key] for key in sorted(rows))
+
+    def add_sink(self, sink: Sink) -> None:
+        self.sinks[id(sink)] = sink
+
+    def remove_sink(self, sink: Sink) -> None:
+        self.sinks.pop(id(sink), None)
+
+    def end_sinks(self) -> None:
+        for sink in list(self.sinks.values()):
+            sink.end()
 
     def set_row(self, stored: StoredObject) -> None:
         rows = self.rows.setdefault(stored.namespace, {})
@@ -129,14 +100,14 @@ class Table:
 
 
 def build_stored(
-    seq: int,
+    handle: int,
     revision: int,
     obj: dict[str, Any],
     before: StoredObject | None = None,
-    passed: object | None = None,
+    validated_by: object | None = None,
 ) -> StoredObject:
-    """The version that ``obj`` is, which was made by us and is complete. What it has in common
-    with the version ``before`` it is kept once: an object has many in the history."""
+    """The version that ``obj`` is. What it has in common with the version ``before`` it is kept
+    once: the history holds many versions of an object."""
     raw = _encode(obj)
     metadata = obj["metadata"]
     references = metadata.get("ownerReferences")
@@ -155,7 +126,16 @@ def build_stored(
         owners = _same(owners, before.owners)
         finalizers = _same(finalizers, before.finalizers)
     return StoredObject(
-        seq, revision, *names, api_version, labels, owners, finalizers, deleting, raw, passed
+        handle,
+        revision,
+        *names,
+        api_version,
+        labels,
+        owners,
+        finalizers,
+        deleting,
+        raw,
+        validated_by,
     )
 
 
@@ -173,12 +153,12 @@ def _owner(reference: dict[str, Any]) -> Owner:
     )
 
 
-def load_stored(seq: int, revision: int, raw: bytes, *, kept: bool) -> StoredObject:
-    """The version these bytes hold; without them, unless they are to be kept."""
+def load_stored(handle: int, revision: int, raw: bytes, *, kept: bool) -> StoredObject:
+    """The version these bytes hold; it keeps them only if ``kept``."""
     head = _decode_head(raw)
     meta = head.metadata
     return StoredObject(
-        seq,
+        handle,
         revision,
         meta.namespace,
         meta.name,

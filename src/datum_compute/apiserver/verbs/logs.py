@@ -22,7 +22,7 @@ from datum_compute.apiserver import errors
 from datum_compute.apiserver.planes import Plane
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.schema.kinds import ServedKind
-from datum_compute.apiserver.storage.table import StoreEvent
+from datum_compute.apiserver.storage.protocol import StoreEvent
 from datum_compute.client.transport import HttpResponse, close_stream
 from datum_compute.env import Environment
 
@@ -127,7 +127,7 @@ class LogStream:
         self._interrupted = False
         self._reader: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._table.sinks[id(self)] = self
+        self._table.add_sink(self)
 
     def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
         if event.deleted and (event.after.namespace, event.after.name) == self._place:
@@ -137,7 +137,7 @@ class LogStream:
     def end(self) -> None:
         """No more lines, whatever the source says."""
         self._ended = True
-        self._table.sinks.pop(id(self), None)
+        self._table.remove_sink(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._reader is not None and not self._interrupted:

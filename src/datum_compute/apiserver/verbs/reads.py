@@ -21,8 +21,7 @@ from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing.renderer import Page, Renderer
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.selection import Selection
-from datum_compute.apiserver.storage.store import Store
-from datum_compute.apiserver.storage.table import StoredObject
+from datum_compute.apiserver.storage.protocol import Store, StoredObject
 from datum_compute.client.transport import HttpResponse
 
 
@@ -78,7 +77,7 @@ def _rows(call: RequestContext, token: _Token | None) -> tuple[int, Iterable[Sto
             if token
             else f"The resourceVersion for the provided list is too old: {exact}"
         )
-    rows = plane.snapshot(call.table, exact)
+    rows = call.table.snapshot(exact)
     if call.namespace is None:
         return exact, rows
     return exact, (row for row in rows if row.namespace == call.namespace)

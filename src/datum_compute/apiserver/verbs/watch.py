@@ -26,8 +26,7 @@ from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.selection import Selection
-from datum_compute.apiserver.storage.store import Store
-from datum_compute.apiserver.storage.table import StoredObject, StoreEvent
+from datum_compute.apiserver.storage.protocol import Store, StoredObject, StoreEvent
 from datum_compute.client.transport import HttpResponse
 from datum_compute.env import Environment
 
@@ -68,7 +67,7 @@ class Watcher:
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._table.sinks[id(self)] = self
+        self._table.add_sink(self)
 
     def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
         if event.revision <= self._after or self._selection.excludes_event(event):
@@ -93,7 +92,7 @@ class Watcher:
         if self._ended:
             return
         self._ended = True
-        self._table.sinks.pop(id(self), None)
+        self._table.remove_sink(self)
         if self._timer is not None:
             self._timer.cancel()
         self._wake()

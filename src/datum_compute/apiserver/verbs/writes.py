@@ -25,8 +25,7 @@ from datum_compute.apiserver.objects.lifecycle import (
 from datum_compute.apiserver.printing.renderer import Page, Renderer
 from datum_compute.apiserver.request.context import RequestContext, is_dry_run
 from datum_compute.apiserver.request.selection import Selection
-from datum_compute.apiserver.storage.store import Store
-from datum_compute.apiserver.storage.table import StoredObject
+from datum_compute.apiserver.storage.protocol import Store, StoredObject
 from datum_compute.client.transport import HttpResponse
 
 MAX_WARNINGS = 16

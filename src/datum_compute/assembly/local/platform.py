@@ -25,7 +25,8 @@ from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import Listener, Store
+from datum_compute.apiserver.storage.protocol import Listener, Store
+from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.partitions import Partitions
@@ -156,8 +157,9 @@ class LocalPlatform:
 
     @asynccontextmanager
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
-        store = self._store = Store(self.env, self._database)
-        store.listeners.extend(self._listeners)
+        store = self._store = LogStore(self.env, self._database)
+        for listener in self._listeners:
+            store.subscribe(listener)
         try:
             verbs = LocalVerbs(
                 self.env,

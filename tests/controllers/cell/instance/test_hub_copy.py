@@ -11,8 +11,7 @@ from typing import Any
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance.reconcile import START_SECONDS
 from datum_compute.runtime.writes.patch import values
@@ -90,7 +89,7 @@ async def test_a_provider_that_answers_at_once_merges_two_reports() -> None:
                 copy = Object.from_wire(event.after.raw)
                 told.append(condition(copy, "Ready"))
 
-        w.embedded.store.listeners.append(note)
+        w.embedded.store.subscribe(note)
         async with w.running(controller(w)):
             await create(w)
             await answer_claim(w)

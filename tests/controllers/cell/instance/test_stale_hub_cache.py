@@ -7,8 +7,7 @@ from functools import partial
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import Client, EventType, WatchEvent, merge
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
@@ -59,7 +58,7 @@ async def copies_made(*, deployment_is_gone: bool) -> int:
         hub = past.view("hub", 1, hub_client, env).get("hub")
         assert hub is not None
         made: list[str] = []
-        embedded.store.listeners.append(partial(_note_created, made))
+        embedded.store.subscribe(partial(_note_created, made))
         signals = InstanceSignals(env, None, quota=False)
         await WriteBack("dfw", signals).ensure_copy(hub, instance)
         return len(made)
@@ -100,7 +99,7 @@ async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_y
             if table.resource == compute.INSTANCES.group_resource:
                 made.append(event.after.labels)
 
-        embedded.store.listeners.append(note)
+        embedded.store.subscribe(note)
         signals = InstanceSignals(env, None, quota=False)
         await WriteBack("dfw", signals).ensure_copy(hub, instance)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from tests.support.controllers.cell_instances import (
     GRANTED,
     answer_claim,
@@ -38,7 +37,7 @@ async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> No
             if not obj["spec"]["controller"].get("schedulingGates"):
                 passes.setdefault("gate", running.statistics().runs)
 
-        w.embedded.store.listeners.append(changed)
+        w.embedded.store.subscribe(changed)
         async with w.running(running):
             await create(w)
             await answer_claim(w)

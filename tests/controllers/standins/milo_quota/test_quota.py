@@ -7,8 +7,7 @@ from typing import Any
 
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.apiserver.storage.store import PlaneStore
-from datum_compute.apiserver.storage.table import StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.milo_quota.allocation import USAGE_SECONDS
@@ -164,7 +163,7 @@ async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
                 assert stored is not None
                 shown.append(values(Object.from_wire(stored.raw).status)["available"])
 
-        found.embedded.store.listeners.append(note)
+        found.embedded.store.subscribe(note)
         for name in ("instance-a", "instance-b", "instance-c"):
             await ask(found, name, instances=1)
             await asyncio.sleep(USAGE_SECONDS / 25)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import Store
+from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget_server
@@ -195,7 +195,7 @@ async def test_local_verbs_are_for_masters_and_outside_every_plane() -> None:
         return HttpResponse(200, {}, request.path.encode())
 
     env = SimulatedEnvironment()
-    server = ApiServer(env, Store(env), crds_for=lambda _: [], local=local)
+    server = ApiServer(env, LogStore(env), crds_for=lambda _: [], local=local)
     server.add_user("admin", ["system:masters"], "a")
     server.add_user("bob", ["developers"], "b")
 

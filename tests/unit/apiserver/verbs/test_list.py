@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from datum_compute.apiserver.storage.store import HISTORY_SECONDS
+from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget_server
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from datum_compute.apiserver.storage.store import HISTORY_SECONDS
+from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS
 from datum_compute.apiserver.verbs.watch import BUFFER_BYTES
 from datum_compute.client.transport import close_stream
 from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, Caller, widget_server

@@ -1,0 +1,247 @@
+"""What the API server may use of its storage: records, and three protocols.
+
+A :class:`Store` keeps planes and users. A :class:`PlaneStore` keeps one plane's objects under
+one sequence of revisions. A :class:`Table` gives one resource's objects of one plane.
+
+The life of a write: the caller reads the current state, decides, and calls
+:meth:`PlaneStore.put` or :meth:`PlaneStore.remove` without any ``await`` in between. The change
+is visible at once, under the plane's next revision, and the next write of the same tick builds
+on it. All writes of a tick are committed together, on the next turn of the loop: all of them
+or none. Then :meth:`Store.wait_durable` returns to its callers and sinks get the events in the
+order of their revisions.
+
+So the visible state may be ahead of the disk by one batch: **nothing computed from it may
+leave the process before** :meth:`Store.wait_durable` **has returned**, reads included. When a
+commit fails, the visible state is wrong for good: every further call raises
+:class:`StoreBroken`, and the store must be opened again.
+
+Fault points: ``store.before-commit`` and ``store.after-commit`` around the commit of a batch,
+``store.before-compaction`` and ``store.after-compaction`` around that of a compaction step,
+``store.before-user`` and ``store.after-user`` around that of a user.
+
+``tests/conformance/storage`` checks an engine against this page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+HISTORY_SECONDS = 300
+"""How long a watch may be resumed: as long as etcd's customary compaction interval."""
+
+
+class StoreBroken(Exception):
+    """A commit failed: the visible state is not what the disk holds. Open the store again."""
+
+
+ObjectKey = tuple[str, str, str]
+"""Resource, namespace, name."""
+
+
+class StoredUser(msgspec.Struct, frozen=True):
+    """A user who presents a token."""
+
+    name: str
+    groups: tuple[str, ...]
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """An owner reference."""
+
+    uid: str
+    api_version: str
+    kind: str
+    name: str
+    blocks: bool
+    """blockOwnerDeletion: a foreground deletion of the owner waits for this dependent."""
+
+
+class StoredObject(msgspec.Struct, gc=False):
+    """One version of one object: its bytes, and what the server itself must know of it."""
+
+    handle: int
+    """By which the engine finds the bytes again; of no meaning to callers."""
+    revision: int
+    namespace: str
+    name: str
+    uid: str
+    api_version: str
+    labels: dict[str, str]
+    owners: tuple[Owner, ...]
+    finalizers: tuple[str, ...]
+    deleting: bool
+    raw: bytes
+    """Of a current version. Empty once superseded: then :meth:`Store.value` has them."""
+    validated_by: object | None = None
+    """The schema that validated this version as a whole, metadata included; None where that is
+    not known, as after the store was opened."""
+
+
+class StoreEvent(msgspec.Struct, frozen=True, gc=False):
+    """One change of one object."""
+
+    revision: int
+    before: StoredObject | None
+    after: StoredObject
+    """Of a deletion: the last state, with the revision of the deletion."""
+    deleted: bool
+    time: int
+    """Milliseconds since 1970."""
+
+
+class Sink(Protocol):
+    """A receiver of a table's committed events."""
+
+    def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
+        """Take an event. ``shared`` is a cache for what the event's sinks have encoded."""
+        ...
+
+    def end(self) -> None:
+        """The table, the plane or the server is shutting down. Removes itself."""
+        ...
+
+
+class Table(Protocol):
+    """All objects of one resource on one plane."""
+
+    @property
+    def resource(self) -> str: ...
+
+    def get(self, namespace: str, name: str) -> StoredObject | None: ...
+
+    def in_order(self, namespace: str | None) -> Iterator[StoredObject]:
+        """Current objects by namespace and name; None means every namespace."""
+        ...
+
+    def has_objects(self, namespace: str | None) -> bool: ...
+
+    def since(self, revision: int) -> Sequence[StoreEvent]:
+        """Events after this revision, oldest first. The caller checked that it is kept."""
+        ...
+
+    def snapshot(self, revision: int) -> Iterator[StoredObject]:
+        """The objects as they were at ``revision``, in order. The caller checked that it is
+        kept."""
+        ...
+
+    def add_sink(self, sink: Sink) -> None:
+        """Offer it every event committed from now on."""
+        ...
+
+    def remove_sink(self, sink: Sink) -> None:
+        """Does nothing for a sink that is not there."""
+        ...
+
+    def end_sinks(self) -> None: ...
+
+
+class PlaneStore(Protocol):
+    """One plane's objects. A request gets that of its plane only, so it reaches no other."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def revision(self) -> int:
+        """Of the latest change, committed or not."""
+        ...
+
+    @property
+    def committed(self) -> int:
+        """Of the latest change that is on disk and delivered."""
+        ...
+
+    @property
+    def compacted(self) -> int:
+        """History up to this revision is gone."""
+        ...
+
+    def table(self, resource: str) -> Table:
+        """The table of this resource, empty if there are no objects of it."""
+        ...
+
+    def all_tables(self) -> Sequence[Table]:
+        """Every table that was ever used, in a fixed order."""
+        ...
+
+    def get(self, key: ObjectKey) -> StoredObject | None: ...
+
+    def find_by_uid(self, uid: str) -> ObjectKey | None: ...
+
+    def dependents_of(self, uid: str) -> Sequence[ObjectKey]:
+        """The objects that name this uid as an owner, whether that exists or not; in the order
+        in which they began to."""
+        ...
+
+    def put(
+        self,
+        resource: str,
+        obj: dict[str, Any],
+        before: StoredObject | None,
+        *,
+        validated_by: object | None = None,
+    ) -> StoredObject:
+        """Store ``obj`` as the version after ``before`` and set its resourceVersion. Checks
+        nothing."""
+        ...
+
+    def remove(self, resource: str, obj: dict[str, Any], before: StoredObject) -> StoredObject:
+        """Delete; ``obj`` is the last state and gets the revision of the deletion."""
+        ...
+
+    def end_watches(self) -> None: ...
+
+
+Listener = Callable[[PlaneStore, Table, StoreEvent], None]
+"""Called with each change as it becomes visible, before it is committed; may write more."""
+
+
+class Store(Protocol):
+    """All planes and users of one server."""
+
+    @property
+    def planes(self) -> Mapping[str, PlaneStore]: ...
+
+    @property
+    def users(self) -> Mapping[bytes, StoredUser]:
+        """By the hash of the token."""
+        ...
+
+    def subscribe(self, listener: Listener) -> None: ...
+
+    def on_failure(self, callback: Callable[[], None]) -> None:
+        """Call back once a commit has failed."""
+        ...
+
+    def open_plane(self, name: str) -> PlaneStore:
+        """The plane of this name, created if need be. A plane created again starts above every
+        revision that it or an earlier store under this name has had."""
+        ...
+
+    def drop_plane(self, name: str) -> None:
+        """Delete a plane with all its objects, and end its watches."""
+        ...
+
+    def add_user(self, name: str, groups: Sequence[str], token_hash: bytes) -> None:
+        """Durable on return. A user of this name before loses its token."""
+        ...
+
+    async def wait_durable(self) -> None:
+        """Return when all that is visible now is on disk. Raises StoreBroken if never."""
+        ...
+
+    def value(self, stored: StoredObject) -> bytes:
+        """The bytes of any version that the history still has."""
+        ...
+
+    def compact_step(self) -> bool:
+        """Give up some of the history older than ``HISTORY_SECONDS``. True while there is
+        more."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file. What was not committed is lost, as in a crash."""
+        ...

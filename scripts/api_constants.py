@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from datum_compute import api
+from datum_compute.api.compute.reasons import REASONS
 from datum_compute.api.kinds import Kind
 
 API = Path(api.__file__).parent
@@ -62,9 +63,11 @@ def vocabulary_of(kind: Kind) -> Vocabulary:
 @cache
 def _words(package: str) -> Vocabulary:
     found = constants_of(package)
+    records = REASONS if package == "compute" else {}
     return Vocabulary(
         {each.value: each.meaning for each in found if each.name.startswith("CONDITION_")},
-        {each.value: each.meaning for each in found if each.name.startswith("REASON_")},
+        {each.value: each.meaning for each in found if each.name.startswith("REASON_")}
+        | {each.name: each.meaning for each in records.values()},
     )
 
 

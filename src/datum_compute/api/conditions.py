@@ -1,4 +1,4 @@
-"""Conditions: what a controller says about an object, and since when.
+"""Conditions: what a controller reports about an object, and since when.
 
 A list of conditions is a map keyed by type. It travels as a tuple in the order in which
 the types were first written, so that writing the same thing twice gives an equal tuple
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from datum_compute.api.structural_schema import described
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""The transition time a schema default carries: nobody has reported yet."""
+"""The transition time of a schema default: no controller has reported yet."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -70,9 +70,21 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 Conditions = tuple[Condition, ...]
 
 
+class ConditionState(NamedTuple):
+    """What a condition is to report, before its time is known."""
+
+    status: str
+    reason: str
+    message: str
+
+    @staticmethod
+    def of(condition: Condition) -> ConditionState:
+        return ConditionState(condition.status, condition.reason, condition.message)
+
+
 def find(conditions: Iterable[Condition], type: str) -> Condition | None:
-    """The condition of this type, if somebody has written it."""
-    for condition in conditions:  # a loop: this is asked a million times in a busy minute
+    """The condition of this type, if the object has it."""
+    for condition in conditions:  # a loop: called a million times in a busy minute
         if condition.type == type:
             return condition
     return None

@@ -15,7 +15,7 @@ from typing import Any
 from datum_compute.api import conditions, quantities
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import Condition
+from datum_compute.api.conditions import Condition, ConditionState
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 
@@ -119,55 +119,39 @@ def keeps_claim(*, ordinal: int | None, desired: int, size: Size, wanted: Size) 
     return ordinal is not None and ordinal < desired and size == wanted
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaDecision:
-    """What QuotaGranted is to say."""
-
-    status: str
-    reason: str
-    message: str
-
-
-DISABLED = QuotaDecision(
+DISABLED = ConditionState(
     conditions.TRUE, compute.REASON_QUOTA_DISABLED, "Quota is not enforced in this cell"
 )
-PENDING = QuotaDecision(
-    conditions.UNKNOWN, compute.REASON_PENDING_EVALUATION, "Waiting for quota evaluation"
+PENDING = ConditionState(
+    conditions.UNKNOWN, compute.REASON_PENDING_EVALUATION, compute.WAITING_FOR_QUOTA
 )
 
 _DENIED = (compute.REASON_QUOTA_EXCEEDED, compute.REASON_VALIDATION_FAILED)
 
 
-def decide_quota(claim: quota.ResourceClaim | None, previous: Condition | None) -> QuotaDecision:
+def decide_quota(claim: quota.ResourceClaim | None, previous: Condition | None) -> ConditionState:
     """What a claim, or its absence, means for an Instance that has ``previous``."""
     if previous is not None and previous.status == conditions.TRUE:
-        return _same(previous)
+        return ConditionState.of(previous)
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED) if claim else None
     if granted is None or granted.status == conditions.UNKNOWN:
         # A denied claim that was released is still a no, until a new claim is answered.
-        return _same(previous) if previous is not None and _was_denied(previous) else PENDING
+        denied = previous is not None and is_denied(previous)
+        return ConditionState.of(previous) if previous is not None and denied else PENDING
     if granted.status == conditions.TRUE:
-        return QuotaDecision(conditions.TRUE, compute.REASON_QUOTA_AVAILABLE, granted.message)
+        return ConditionState(conditions.TRUE, compute.REASON_QUOTA_AVAILABLE, granted.message)
     if granted.reason == quota.REASON_PENDING_EVALUATION:
-        if previous is not None and _was_denied(previous):
-            return _same(previous)
-        return QuotaDecision(conditions.UNKNOWN, compute.REASON_QUOTA_NO_BUDGET, granted.message)
-    if granted.reason == compute.REASON_VALIDATION_FAILED:
-        return QuotaDecision(conditions.FALSE, compute.REASON_VALIDATION_FAILED, granted.message)
-    return QuotaDecision(conditions.FALSE, compute.REASON_QUOTA_EXCEEDED, granted.message)
+        if previous is not None and is_denied(previous):
+            return ConditionState.of(previous)
+        return ConditionState(conditions.UNKNOWN, compute.REASON_QUOTA_NO_BUDGET, granted.message)
+    if granted.reason == quota.REASON_VALIDATION_FAILED:
+        return ConditionState(conditions.FALSE, compute.REASON_VALIDATION_FAILED, granted.message)
+    return ConditionState(conditions.FALSE, compute.REASON_QUOTA_EXCEEDED, granted.message)
 
 
-def is_denied(verdict: QuotaDecision | Condition) -> bool:
+def is_denied(verdict: ConditionState | Condition) -> bool:
     """Whether quota said no, as opposed to nobody having answered."""
     return verdict.status == conditions.FALSE and verdict.reason in _DENIED
-
-
-def _was_denied(previous: Condition) -> bool:
-    return is_denied(previous)
-
-
-def _same(previous: Condition) -> QuotaDecision:
-    return QuotaDecision(previous.status, previous.reason, previous.message)
 
 
 def create_failure_reason(status_code: int | None, *, namespace: str) -> str:
@@ -219,7 +203,7 @@ def has_room_for_denied(
 def is_claim_invalid(claim: quota.ResourceClaim) -> bool:
     """Whether a claim was turned down for what it says, whatever the budget."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
-    return granted is not None and granted.reason == compute.REASON_VALIDATION_FAILED
+    return granted is not None and granted.reason == quota.REASON_VALIDATION_FAILED
 
 
 def has_room(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> bool:

@@ -10,29 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from datum_compute.api.compute import constants
-from datum_compute.api.compute.reasons import explain
-
-TERMINAL_REASONS = frozenset(
-    {
-        constants.REASON_IMAGE_UNAVAILABLE,
-        constants.REASON_INSTANCE_CRASHING,
-        constants.REASON_CONFIGURATION_ERROR,
-    }
-)
-"""Waiting cannot help: somebody must change the workload."""
-
-REASONS_FAILING_AFTER_GRACE = frozenset(
-    {
-        constants.REASON_QUOTA_EXCEEDED,
-        constants.REASON_VALIDATION_FAILED,
-        constants.REASON_NO_MATCHING_LOCATION,
-        constants.REASON_NO_CELL_FOR_CITY,
-        constants.REASON_AMBIGUOUS_CELL,
-    }
-)
-"""Quota or placement: whoever waits gives up after a grace, because both can pass by
-themselves."""
+from datum_compute.api.compute import constants, reasons
 
 UNSERVED = "No available location serves {city}"
 """What the workload's status says of a city that has no deployment for want of a location;
@@ -50,26 +28,19 @@ class Phase(StrEnum):
 
 
 class BlockingReason(NamedTuple):
-    """Why a deployment is not there yet, in its own words."""
+    """Why a deployment is not as wanted, from its own conditions."""
 
     reason: str
     message: str
     since: str = ""
-    """When it began, as the condition says."""
+    """The condition's transition time."""
+    condition: str = ""
+    """The condition's type; empty where the deployment has none that explains it."""
+    status: str = ""
 
     @property
-    def terminal(self) -> bool:
-        return self.reason in TERMINAL_REASONS
-
-    @property
-    def fails_after_grace(self) -> bool:
-        """Whether to give up on it after a grace."""
-        return self.reason in REASONS_FAILING_AFTER_GRACE
-
-    @property
-    def needs_action(self) -> bool:
-        """Whether it is more than ordinary waiting: somebody must act."""
-        return explain(self.reason).blocks
+    def record(self) -> reasons.Reason:
+        return reasons.lookup(self.reason)
 
 
 class Row(NamedTuple):
@@ -107,7 +78,8 @@ class Row(NamedTuple):
         """``stalled`` says that nothing moved for :data:`BLOCKED_AFTER_SECONDS`."""
         if self.done:
             return Phase.DONE
-        if stalled or (self.blocking_reason is not None and self.blocking_reason.needs_action):
+        blocker = self.blocking_reason
+        if stalled or (blocker is not None and blocker.record.needs_action):
             return Phase.BLOCKED
         moving = self.replicas or self.updated or self.ready or self.removing
         return Phase.UPDATING if moving else Phase.PENDING
@@ -179,10 +151,13 @@ def _missing_blocker(
     for condition in conditions:
         if unserved in str(condition.get("message", "")):
             since = str(condition.get("lastTransitionTime", ""))
-            return BlockingReason(constants.REASON_NO_MATCHING_LOCATION, unserved, since)
-    blockers = [_blocker(each) for each in conditions if each.get("status") == "False"]
-    # That somebody must act says more than that nothing is available yet.
-    return next((each for each in blockers if each.needs_action), next(iter(blockers), None))
+            return BlockingReason(reasons.REASON_NO_MATCHING_LOCATION, unserved, since)
+    blockers = [
+        _blocker(each)._replace(condition="", status="")  # not the deployment's own
+        for each in conditions
+        if each.get("status") == "False"
+    ]
+    return max(blockers, key=lambda each: each.record.severity, default=None)
 
 
 def _row(
@@ -234,12 +209,11 @@ def find_blocking_reason(
     one before: what ails those is what the new spec may well cure.
     """
     by_type = {condition.get("type"): condition for condition in conditions}
-    for type in (constants.CONDITION_SCHEDULED, constants.CONDITION_CELL_REACHABLE):
-        if by_type.get(type, {}).get("status") == "False":
-            return _blocker(by_type[type])
-    replicas = by_type.get(constants.CONDITION_REPLICAS_READY)
-    if reported and replicas is not None and replicas.get("status") != "True":
-        return _blocker(replicas)
+    for type, statuses in reasons.DEPLOYMENT_BLOCKING_CONDITIONS.items():
+        found = by_type.get(type, {})
+        stale = type == constants.CONDITION_REPLICAS_READY and not reported
+        if found.get("status") in statuses and not stale:
+            return _blocker(found)
     return None
 
 
@@ -248,6 +222,8 @@ def _blocker(condition: Mapping[str, Any]) -> BlockingReason:
         str(condition.get("reason", "")),
         str(condition.get("message", "")),
         str(condition.get("lastTransitionTime", "")),
+        str(condition.get("type", "")),
+        str(condition.get("status", "")),
     )
 
 

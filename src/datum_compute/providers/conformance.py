@@ -27,12 +27,6 @@ from datum_compute.providers.protocol import LogSource
 STEP_SECONDS = 0.25
 FOREIGN_FINALIZER = "conformance.compute.datumapis.com/hold"
 
-FAILURES = (
-    compute.REASON_IMAGE_UNAVAILABLE,
-    compute.REASON_INSTANCE_CRASHING,
-    compute.REASON_CONFIGURATION_ERROR,
-)
-
 
 class ConformanceFailure(AssertionError):
     """The provider does not keep the contract; the message says where."""
@@ -190,7 +184,10 @@ async def a_successor_of_the_same_name_runs_its_own_template(bench: ConformanceC
 async def a_failure_is_reported_with_a_declared_reason(bench: ConformanceCell) -> None:
     for number, (reason, how) in enumerate(sorted(bench.broken.items())):
         name = f"broken-{number}"
-        _expect(reason in FAILURES, f"{reason} is not among {', '.join(FAILURES)}")
+        _expect(
+            reason in compute.PROVIDER_FAILURES,
+            f"{reason} is not among {', '.join(compute.PROVIDER_FAILURES)}",
+        )
         await create(bench, name, template_hash="tried", annotations=how)
         await _wait_failure(bench, name, reason)
         observed = (await read(bench, name)).view(compute.Instance).observed_template_hash

@@ -19,17 +19,8 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN
+from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN, ConditionState
 from datum_compute.runtime.controller import Controller
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionState:
-    """One of the two conditions a provider owns. Reasons come from the declared set."""
-
-    status: str
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from datum_compute.api.compute.reasons import CATALOGUE
+from datum_compute.api.compute.reasons import REASONS
 from tests.support.cli.read_screens import FILES, SCENES
 
 
@@ -42,4 +42,4 @@ def test_every_reason_that_shows_up_is_explained() -> None:
     found = set(re.findall(r'"?reason"?: "?(\w+)"?,?$', text, re.MULTILINE))
 
     assert len(found) > 8
-    assert found - set(CATALOGUE) == set()
+    assert found - set(REASONS) == set()

@@ -119,7 +119,7 @@ async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[Conformance
                 embedded.client("cell/dfw"),
                 "simulated",
                 runner.restart,
-                broken={reason: {FAIL: reason} for reason in conformance.FAILURES},
+                broken={reason: {FAIL: reason} for reason in compute.PROVIDER_FAILURES},
                 lines=runner.lines,
             )
         finally:

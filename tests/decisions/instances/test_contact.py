@@ -15,7 +15,7 @@ from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import connectivity, quota
 from datum_compute.decisions.connectivity import FinalizerRelease, Leftovers, PlaneReachability
-from datum_compute.decisions.instances.gates import gates_for_new, may_clear_quota_gate
+from datum_compute.decisions.instances.gates import gates_for_new, may_clear_gate
 from datum_compute.decisions.instances.ordered import decide_instances
 from datum_compute.decisions.instances.plan import Create, Delete, DeleteReason, InstancePlan
 from datum_compute.decisions.quota import Size
@@ -198,7 +198,7 @@ def test_a_cell_cut_off_scales_up_to_the_gate_and_no_further() -> None:
     said = [condition("QuotaGranted", unanswered.status, unanswered.reason)]
     new = instance(1, gates=gates, conditions=said)
     assert gates == ("Quota",)
-    assert not may_clear_quota_gate(new, tuple(said))
+    assert not may_clear_gate(new, "Quota", tuple(said))
 
 
 def sized(minimum: int, *, size: Size = SIZE, deleting: bool = False) -> Any:

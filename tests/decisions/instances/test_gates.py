@@ -36,11 +36,11 @@ def test_the_quota_gate_goes_with_a_grant_for_this_spec(
         Condition(type="QuotaGranted", status=status, reason="R", observed_generation=observed),
     )
 
-    assert gates.may_clear_quota_gate(instance(0, gates=stamped, generation=4), verdict) is may
+    assert gates.may_clear_gate(instance(0, gates=stamped, generation=4), "Quota", verdict) is may
 
 
 def test_without_a_verdict_the_gate_stays() -> None:
-    assert not gates.may_clear_quota_gate(instance(0, gates=["Quota"]), ())
+    assert not gates.may_clear_gate(instance(0, gates=["Quota"]), "Quota", ())
 
 
 def test_what_is_left_when_a_gate_goes() -> None:

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition, Conditions
-from datum_compute.decisions.rollup.readiness import decide_conditions, reason_priority
+from datum_compute.decisions.rollup.readiness import decide_conditions
 from tests.support.decisions.builders import NOW, condition, instance
 
 PENDING = ("Unknown", "Pending", "Waiting for controller")
@@ -219,7 +220,7 @@ def test_ready_carries_the_generation_and_settles() -> None:
 
 def test_priorities_are_those_of_the_contract() -> None:
     assert [
-        reason_priority(reason)
+        reasons.lookup(reason).priority
         for reason in (
             "Pending",
             "Provisioning",

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.api import conditions
+from datum_compute.api.compute.reasons import lookup
 from datum_compute.api.conditions import Condition, Conditions
 from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import quota
 from datum_compute.decisions.rollup.readiness import (
     decide_conditions,
     is_ready_due,
-    reason_priority,
 )
 from tests.support.decisions.builders import NOW, condition, instance
 
@@ -104,8 +104,8 @@ def test_the_blocking_reason_has_the_highest_priority_unknown_ones_included(
     ready = ready_of(decide(said))
 
     if not conditions.is_true(said, "Programmed"):
-        priorities = [reason_priority(each.reason) for each in open_]
-        assert reason_priority(ready.reason) == max(priorities, default=0)
+        priorities = [lookup(each.reason).priority for each in open_]
+        assert lookup(ready.reason).priority == max(priorities, default=0)
 
 
 @given(providers, grants, gates, failures)
@@ -163,7 +163,9 @@ def test_no_claim_and_no_missing_claim_takes_a_grant_away(
 ) -> None:
     before = condition("QuotaGranted", "True", reason, "granted once")
 
-    assert quota.decide_quota(claim, before) == quota.QuotaDecision("True", reason, "granted once")
+    assert quota.decide_quota(claim, before) == conditions.ConditionState(
+        "True", reason, "granted once"
+    )
 
 
 @given(claims, st.sampled_from(["QuotaExceeded", "ValidationFailed"]))
@@ -175,7 +177,7 @@ def test_a_denial_stands_until_a_new_claim_is_answered(
     verdict = quota.decide_quota(claim, before)
 
     if not is_answered(claim) and not _is_granted(claim):
-        assert verdict == quota.QuotaDecision("False", reason, "no")
+        assert verdict == conditions.ConditionState("False", reason, "no")
     else:
         assert verdict == quota.decide_quota(claim, None)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import Condition
+from datum_compute.api.conditions import Condition, ConditionState
 from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import connectivity, quota
-from datum_compute.decisions.instances.gates import may_clear_quota_gate
+from datum_compute.decisions.instances.gates import may_clear_gate
 from datum_compute.decisions.instances.plan import InstancePlan
 from datum_compute.decisions.quota import Size
 from tests.support.decisions.builders import DEPLOYMENT, condition, deployment, instance
@@ -127,7 +127,7 @@ class Claiming:
 
     def may_start(self, toy: ModelInstance) -> bool:
         said = (self.said[toy.uid],)
-        return may_clear_quota_gate(instance(0, gates=["Quota"], conditions=said), said)
+        return may_clear_gate(instance(0, gates=["Quota"], conditions=said), "Quota", said)
 
     def view(self, toy: ModelInstance) -> compute.Instance:
         bare = instance(toy.ordinal, name=toy.name, uid=toy.uid)
@@ -155,7 +155,7 @@ class Claiming:
         return {names.instance_of_claim(name) for name in self.budget.claims}
 
 
-def replace_condition(verdict: quota.QuotaDecision) -> Condition:
+def replace_condition(verdict: ConditionState) -> Condition:
     said = condition("QuotaGranted", verdict.status, verdict.reason)
     return msgspec.structs.replace(said, observed_generation=1)
 

@@ -120,7 +120,7 @@ def test_a_lasting_reason_blocks_even_a_pending_city(
     assert row.phase() is Phase.BLOCKED
     assert row.blocking_reason is not None
     assert (row.blocking_reason.reason, row.blocking_reason.message) == (reason, "why")
-    assert row.blocking_reason.terminal is terminal
+    assert row.blocking_reason.record.terminal is terminal
 
 
 @pytest.mark.parametrize(
@@ -141,19 +141,21 @@ def test_which_conditions_give_the_blocking_reason(type: str, status: str, told:
         [{"type": type, "status": status, "reason": "Why", "message": "so"}]
     )
 
-    assert found == (BlockingReason("Why", "so") if told else None)
+    assert found == (BlockingReason("Why", "so", condition=type, status=status) if told else None)
 
 
 def test_scheduling_comes_before_reachability_and_replicas() -> None:
     said = [
-        {"type": type, "status": "False", "reason": type}
+        {"type": type, "status": "False", "reason": "Why"}
         for type in ("ReplicasReady", "CellReachable", "Scheduled")
     ]
 
-    assert [find_blocking_reason(said[:count]) for count in (1, 2, 3)] == [
-        BlockingReason("ReplicasReady", ""),
-        BlockingReason("CellReachable", ""),
-        BlockingReason("Scheduled", ""),
+    found = [find_blocking_reason(said[:count]) for count in (1, 2, 3)]
+
+    assert [each.condition for each in found if each] == [
+        "ReplicasReady",
+        "CellReachable",
+        "Scheduled",
     ]
 
 

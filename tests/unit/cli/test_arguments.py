@@ -3,11 +3,8 @@ suggested can be typed."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from datum_compute.api.compute.reasons import CATALOGUE
 from datum_compute.cli.arguments import (
     DEFAULT_ACTIONS,
     LEADING_FLAGS,
@@ -46,20 +43,6 @@ def test_the_actions_named_for_a_command_are_those_it_has(command: str) -> None:
 
     assert set(found) == set(actions)
     assert default in actions
-
-
-SUGGESTED = sorted({each.command for each in CATALOGUE.values() if each.command})
-
-
-@pytest.mark.parametrize("template", SUGGESTED)
-def test_every_command_the_catalogue_suggests_exists(template: str) -> None:
-    words = template.replace("{workload}", "web").split()
-
-    assert words[0] == "datumctl-compute"
-    args = build_parser(words[1]).parse_args(insert_default_action(words[1:], words[1]))
-    assert args.command == words[1]
-    assert args.command in COMMANDS
-    assert not re.search(r"[{}]", " ".join(words))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,18 @@
-"""What each reason of a condition means to a person.
+"""The reasons of the compute API, one record each, and the gates they explain.
 
-The API says why something is not there with a reason; this says for every one of them who
-can act, how long it is normal, whether it is in the way, what it is called in plain words
-and what to try. It knows nothing but the vocabulary and the standard library, so that a
-command can ask without loading typed kinds. A reason that nobody here declared (an older
-or a newer controller's) gets :func:`explain`'s careful answer instead of an error.
+A condition says with a reason why it has its status. Its record here is the only place
+that knows what follows from a reason: which conditions carry it, who can act on it, whether
+waiting helps, which of several reasons explains most. Rollups, Events, provider
+conformance, the API reference and the CLI read the records and keep no lists of their own.
+
+To add a reason, declare it here and write it where it arises. ``make generate`` puts it on
+the reference page, and a test asks for its wording in :mod:`datum_compute.cli.explain.reasons`.
+To add a gate, declare it and its reason here, stamp it in
+:mod:`datum_compute.decisions.instances.gates`, and remove it in the controller that decides
+its condition.
+
+The module imports constants only, so that a command can read it without loading the kinds.
+Values are the contract on the wire and never change.
 """
 
 from __future__ import annotations
@@ -14,321 +22,578 @@ from typing import NamedTuple
 
 from datum_compute.api.compute import constants
 
-PROGRAM = "datumctl-compute"
-
 
 class Actor(StrEnum):
-    """Who can act."""
+    """Who can act on a reason."""
 
-    USER = "you"
-    PLATFORM = "the platform"
-    WAIT = "nobody: it is in progress"
+    USER = "user"
+    PLATFORM = "platform"
+    WAIT = "nobody"
+    """Work in progress: no one has to act."""
 
 
-class Explanation(NamedTuple):
-    """What stands behind a reason."""
+class KindCondition(NamedTuple):
+    """A condition of one kind."""
 
-    reason: str
-    summary: str
-    """How the CLI calls it: lower case, no full stop."""
+    kind: str
+    type: str
+
+
+class Reason(NamedTuple):
+    """What follows from a reason, whichever condition carries it."""
+
+    name: str
+    meaning: str
+    """One or two sentences for the reference page."""
     actor: Actor = Actor.WAIT
-    advice: str = ""
-    """What that actor does about it; a sentence, or nothing where all is well."""
+    true: tuple[KindCondition, ...] = ()
+    """The conditions that carry it while True; likewise ``false`` and ``unknown``. A reason
+    with none of them is carried by Events alone."""
+    false: tuple[KindCondition, ...] = ()
+    unknown: tuple[KindCondition, ...] = ()
+    priority: int = 0
+    """How much it explains: rollups report the highest of several. 0 explains nothing that
+    another reason would not explain better."""
+    placeholder: bool = False
+    """It says only that the condition is not True yet."""
+    terminal: bool = False
+    """Waiting cannot help: the workload must be changed."""
+    fails_after_grace: bool = False
+    """Waiting rarely helps: a waiting client gives up after a grace period."""
+    warns: bool = False
+    """Worth a Warning although no one has to act."""
     usual_seconds: float | None = None
-    """In which time it usually passes by itself; None where time plays no part."""
-    command: str = ""
-    """What to type next, with ``{workload}`` where a workload's name belongs."""
+    """How long it usually lasts; None where time plays no part."""
     healthy: bool = False
-    """Whether it tells of nothing wrong: of a condition that is True, or of work being done."""
+    """Nothing is wrong: the condition is True, or the work is routine."""
+    metric_label: str = ""
+    """Its value of ``reason`` in ``compute_quota_eval_failures_total``; empty where it counts
+    as no failure of evaluation."""
 
     @property
-    def blocks(self) -> bool:
-        """Whether somebody must act before it goes on: more than ordinary waiting."""
+    def needs_action(self) -> bool:
+        """Whether it lasts until the user or the platform acts."""
         return self.actor is not Actor.WAIT
 
-    def actor_after(self, standing_seconds: float) -> Actor:
-        """Who can act now that it has stood so long: what is in progress for much longer
-        than usual is the platform's concern."""
-        overdue = self.usual_seconds is not None and standing_seconds > self.usual_seconds
-        return Actor.PLATFORM if overdue and not self.blocks else self.actor
+    @property
+    def severity(self) -> tuple[bool, bool]:
+        """For clients that compare deployments or Instances: the highest comes first."""
+        return self.terminal, self.needs_action
 
-    def next_command(self, workload: str) -> str:
-        return self.command.replace("{workload}", workload)
-
-
-def explain(reason: str) -> Explanation:
-    """What is known of a reason; an unknown one is in progress until it is shown otherwise."""
-    found = CATALOGUE.get(reason)
-    return found or Explanation(reason, humanize_reason(reason), command=_WHY)
+    def actor_after(self, seconds: float) -> Actor:
+        """Who can act once it has lasted this long: work in progress that takes much longer
+        than usual is up to the platform."""
+        overdue = self.usual_seconds is not None and seconds > self.usual_seconds
+        return Actor.PLATFORM if overdue and not self.needs_action else self.actor
 
 
-def humanize_reason(reason: str) -> str:
-    """``PendingProgramming`` as ``pending programming``."""
-    spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in reason)
-    return spaced.strip()
+class Gate(NamedTuple):
+    """A scheduling gate: no provider starts an Instance that has one left."""
+
+    name: str
+    condition: str = ""
+    """The Instance condition that decides it; empty where none does."""
+    reason: str = ""
+    """What Programmed, Available and Ready report while that condition is False."""
 
 
-_WHY = f"{PROGRAM} why {{workload}}"
-_STATUS = f"{PROGRAM} status {{workload}}"
-_WATCH = f"{PROGRAM} rollout status {{workload}}"
-_DEPLOY = f"{PROGRAM} deploy {{workload}}"
-_QUOTA = f"{PROGRAM} quota"
-_CITIES = f"{PROGRAM} cities"
+REASONS: dict[str, Reason] = {}
+"""Every reason of the API by name, in the order of the reference page."""
+
+
+def lookup(name: str) -> Reason:
+    """The record of a reason. An unknown one, of an older or newer controller, counts as work
+    in progress of no known duration."""
+    return REASONS.get(name) or Reason(name, "", placeholder=not name)
+
+
+def _declare(reason: Reason) -> str:
+    REASONS[reason.name] = reason
+    return reason.name
+
+
+INSTANCE_PROGRAMMED = KindCondition("Instance", constants.CONDITION_PROGRAMMED)
+INSTANCE_AVAILABLE = KindCondition("Instance", constants.CONDITION_AVAILABLE)
+INSTANCE_READY = KindCondition("Instance", constants.CONDITION_READY)
+INSTANCE_QUOTA_GRANTED = KindCondition("Instance", constants.CONDITION_QUOTA_GRANTED)
+DEPLOYMENT_AVAILABLE = KindCondition("WorkloadDeployment", constants.CONDITION_AVAILABLE)
+DEPLOYMENT_REPLICAS_READY = KindCondition("WorkloadDeployment", constants.CONDITION_REPLICAS_READY)
+DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDITION_CELL_REACHABLE)
+DEPLOYMENT_SCHEDULED = KindCondition("WorkloadDeployment", constants.CONDITION_SCHEDULED)
+WORKLOAD_AVAILABLE = KindCondition("Workload", constants.CONDITION_AVAILABLE)
+PLACEMENT_AVAILABLE = KindCondition("Placement", constants.CONDITION_AVAILABLE)
+
+DEPLOYMENT_BLOCKING_CONDITIONS = {
+    constants.CONDITION_SCHEDULED: ("False",),
+    constants.CONDITION_CELL_REACHABLE: ("False",),
+    constants.CONDITION_REPLICAS_READY: ("False", "Unknown"),
+}
+"""What blocks a deployment: the first of these conditions that has one of its statuses."""
 
 _MINUTE = 60.0
+_ON_PROVIDER = (INSTANCE_PROGRAMMED, INSTANCE_AVAILABLE, INSTANCE_READY)
+_ON_DEPLOYMENT = (DEPLOYMENT_AVAILABLE, DEPLOYMENT_REPLICAS_READY)
+_ON_WORKLOAD = (WORKLOAD_AVAILABLE, PLACEMENT_AVAILABLE)
 
+# The durations are guesses at what a user may call normal, on the long side: a local platform
+# takes seconds where a real network or registry takes minutes. Only that of ImageUnavailable
+# is given: a registry is retried for that long.
 
-def _all_well(reason: str, said: str) -> Explanation:
-    return Explanation(reason, said, healthy=True)
-
-
-def _in_progress(
-    reason: str, said: str, usual_seconds: float, advice: str, command: str = _WATCH
-) -> Explanation:
-    return Explanation(reason, said, Actor.WAIT, advice, usual_seconds, command)
-
-
-def _yours(
-    reason: str, said: str, advice: str, command: str, usual_seconds: float | None = None
-) -> Explanation:
-    return Explanation(reason, said, Actor.USER, advice, usual_seconds, command)
-
-
-def _platforms(
-    reason: str, said: str, advice: str, usual_seconds: float | None = None, command: str = _WHY
-) -> Explanation:
-    return Explanation(reason, said, Actor.PLATFORM, advice, usual_seconds, command)
-
-
-# The times below are guesses at what a person may call normal, on the long side: a local
-# platform takes seconds where a real network or registry takes minutes. Only that of
-# ImageUnavailable is given: registries are asked again for so long.
-_ALL = (
-    # Instance: Programmed and Available.
-    _in_progress(
-        constants.REASON_PENDING,
-        "waiting to be looked at",
-        _MINUTE,
-        "Nobody needs to act: the controllers have not looked at it yet.",
-    ),
-    _in_progress(
-        constants.REASON_PENDING_PROGRAMMING,
-        "waiting to be started",
-        2 * _MINUTE,
-        "Nobody needs to act: the cell is about to start it.",
-    ),
-    _in_progress(
-        constants.REASON_PROGRAMMING_IN_PROGRESS,
-        "starting",
-        5 * _MINUTE,
-        "Nobody needs to act: the cell is starting it.",
-    ),
-    _all_well(constants.REASON_PROGRAMMED, "started"),
-    _yours(
-        constants.REASON_PENDING_QUOTA,
-        "waiting for quota",
-        "Free some quota, or ask for more: the project has none left for it.",
-        _QUOTA,
-    ),
-    _yours(
-        constants.REASON_IMAGE_UNAVAILABLE,
-        "image unavailable",
-        "Deploy an image that exists and can be pulled.",
-        f"{_DEPLOY} --image=IMAGE",
-        30 * _MINUTE,
-    ),
-    _yours(
-        constants.REASON_INSTANCE_CRASHING,
-        "crashing",
-        "Look at what it prints, and deploy one that stays up: the process keeps ending.",
-        f"{PROGRAM} logs {{workload}}",
-        10 * _MINUTE,
-    ),
-    _yours(
-        constants.REASON_CONFIGURATION_ERROR,
-        "configuration error",
-        "Change what the message names: it cannot be had as it is.",
-        f"{PROGRAM} workloads describe {{workload}}",
-    ),
-    _all_well(constants.REASON_AVAILABLE, "available"),
-    _all_well(constants.REASON_ASLEEP, "asleep until it is called"),
-    _in_progress(
-        constants.REASON_STOPPED,
-        "stopped",
-        2 * _MINUTE,
-        "Nobody needs to act: it is not running at the moment.",
-    ),
-    _in_progress(
-        constants.REASON_STARTING, "starting", 5 * _MINUTE, "Nobody needs to act: it is starting."
-    ),
-    _in_progress(
-        constants.REASON_STOPPING, "stopping", 2 * _MINUTE, "Nobody needs to act: it is stopping."
-    ),
-    _in_progress(
-        constants.REASON_PROVISIONING,
-        "being provisioned",
-        5 * _MINUTE,
-        "Nobody needs to act: the cell is preparing it.",
-    ),
-    _platforms(
-        constants.REASON_FAILED,
-        "failed",
-        "The cell could not run it: the platform team has to look, or deploy it anew.",
-    ),
-    # Instance: Ready.
-    _in_progress(
-        constants.REASON_SCHEDULING_GATES_PRESENT,
-        "waiting for network and quota",
-        2 * _MINUTE,
-        "Nobody needs to act: it starts when its network and its quota are there.",
-    ),
-    _platforms(
-        constants.REASON_NETWORK_FAILED_TO_CREATE,
-        "network could not be created",
-        "The network could not be made in that city: the platform team has to look.",
-    ),
-    # Instance: QuotaGranted.
-    _in_progress(
-        constants.REASON_PENDING_EVALUATION,
-        "quota evaluation",
-        _MINUTE,
-        "Nobody needs to act: quota is being asked for.",
-    ),
-    _in_progress(
-        constants.REASON_QUOTA_NO_BUDGET,
-        "no quota budget yet",
-        _MINUTE,
-        "Nobody needs to act yet: the project's budget is being set up.",
-        _QUOTA,
-    ),
-    _all_well(constants.REASON_QUOTA_AVAILABLE, "quota granted"),
-    _all_well(constants.REASON_QUOTA_DISABLED, "quota not enforced"),
-    _yours(
-        constants.REASON_QUOTA_EXCEEDED,
-        "quota exceeded",
-        "Free some quota by scaling something down or destroying it, or ask for more.",
-        _QUOTA,
-    ),
-    _platforms(
-        constants.REASON_VALIDATION_FAILED,
-        "quota validation failed",
-        "The quota service refuses the request as such: the platform team has to look.",
-        command=_QUOTA,
-    ),
-    _platforms(
-        constants.REASON_QUOTA_BACKEND_UNAVAILABLE,
-        "quota service unavailable",
-        "The quota service does not answer; it is asked again and again.",
-        5 * _MINUTE,
-    ),
-    _platforms(
-        constants.REASON_QUOTA_PROJECT_NOT_FOUND,
-        "quota service does not know the project",
-        "The quota service does not know this project: the platform team has to look.",
-    ),
-    _platforms(
-        constants.REASON_QUOTA_NAMESPACE_NOT_FOUND,
-        "quota service does not know the namespace",
-        "The quota service does not know this namespace: the platform team has to look.",
-    ),
-    _platforms(
-        constants.REASON_QUOTA_MISCONFIGURED,
-        "quota misconfigured",
-        "The cell may not ask for quota as it does: the platform team has to look.",
-    ),
-    _platforms(
-        constants.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE,
-        "project of the cell's namespace unknown",
-        "The cell cannot tell whose quota to use: the platform team has to look.",
-    ),
-    _platforms(
-        constants.REASON_QUOTA_CLAIM_ORPHANED,
-        "a quota claim was left behind",
-        "Some quota may stay in use that nothing needs: the platform team can release it.",
-        command=_QUOTA,
-    ),
-    # WorkloadDeployment.
-    _all_well(constants.REASON_STABLE_INSTANCE_FOUND, "an instance is available"),
-    _yours(
-        constants.REASON_NO_MATCHING_LOCATION,
-        "city not served",
-        "Choose another city: no location of this one is open to the project.",
-        _CITIES,
-    ),
-    _in_progress(
-        constants.REASON_PROVISIONING_NETWORK,
-        "network being provisioned",
-        2 * _MINUTE,
-        "Nobody needs to act: the network is being made ready in that city.",
-    ),
-    _in_progress(
-        constants.REASON_PROVISIONING_INSTANCES,
-        "instances being provisioned",
-        5 * _MINUTE,
-        "Nobody needs to act: instances are being started one by one.",
-    ),
-    _all_well(constants.REASON_REPLICAS_AVAILABLE, "all instances available"),
-    _all_well(constants.REASON_CELL_READY, "cell reachable"),
-    _in_progress(
-        constants.REASON_CELL_UNREACHABLE,
-        "cell does not answer",
-        30 * _MINUTE,
-        "Nobody needs to act yet; the platform team is concerned.",
-        _STATUS,
-    ),
-    _in_progress(
-        constants.REASON_CELL_DISCONNECTED,
-        "cell cut off from the centre",
-        30 * _MINUTE,
-        "Nobody needs to act yet: updates go on when the cell is in touch again.",
-        _STATUS,
-    ),
-    _all_well(constants.REASON_SCHEDULED, "placed in a cell"),
-    _platforms(
-        constants.REASON_NO_CELL_FOR_CITY,
-        "no cell serves the city",
-        "No cell of the platform serves that city: choose another city, or ask the platform team.",
-        command=_CITIES,
-    ),
-    _platforms(
-        constants.REASON_AMBIGUOUS_CELL,
-        "more than one cell serves the city",
-        "More than one cell took the city: the platform team has to settle which.",
-        command=_STATUS,
-    ),
-    # Events that tell what is being done.
-    _all_well(constants.REASON_SCALED, "scaled"),
-    _all_well(constants.REASON_RECREATED, "replaced by one of the newest template"),
-    _all_well(constants.REASON_TERMINATING, "being removed"),
-    # Workload and placement.
-    _all_well(constants.REASON_AVAILABLE_PLACEMENT_FOUND, "available"),
-    _all_well(constants.REASON_AVAILABLE_DEPLOYMENT_FOUND, "available"),
-    _in_progress(
-        constants.REASON_NO_AVAILABLE_PLACEMENTS,
-        "no placement available yet",
-        5 * _MINUTE,
-        "Nobody needs to act: no city has an available instance yet.",
-        _WHY,
-    ),
-    _in_progress(
-        constants.REASON_NO_AVAILABLE_DEPLOYMENTS,
-        "no city available yet",
-        5 * _MINUTE,
-        "Nobody needs to act: no city has an available instance yet.",
-        _WHY,
-    ),
-    _yours(
-        constants.REASON_NETWORK_NOT_FOUND,
-        "network not found",
-        "Name a network that exists in the project: this one does not.",
-        f"{_DEPLOY} --network=default",
-    ),
-    _in_progress(
-        constants.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
-        "the one before is still being removed",
-        10 * _MINUTE,
-        "Nobody needs to act: it starts when what had its name is gone.",
-    ),
+# Instance: Programmed and Available.
+REASON_PENDING = _declare(
+    Reason(
+        "Pending",
+        "No controller has reconciled the Instance yet.",
+        unknown=_ON_PROVIDER,
+        placeholder=True,
+        usual_seconds=_MINUTE,
+    )
+)
+REASON_PENDING_PROGRAMMING = _declare(
+    Reason(
+        "PendingProgramming",
+        "All gates are removed and no provider has begun.",
+        false=(INSTANCE_PROGRAMMED, INSTANCE_READY),
+        placeholder=True,
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_PROGRAMMING_IN_PROGRESS = _declare(
+    Reason(
+        "ProgrammingInProgress",
+        "A provider is at work on the Instance.",
+        unknown=(INSTANCE_PROGRAMMED,),
+        usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_PROGRAMMED = _declare(
+    Reason(
+        "Programmed",
+        "The provider runs the Instance in its present form.",
+        true=(INSTANCE_PROGRAMMED,),
+        healthy=True,
+    )
+)
+REASON_PENDING_QUOTA = _declare(
+    Reason(
+        "PendingQuota",
+        "The Instance waits for quota before anything is started.",
+        Actor.USER,
+        false=_ON_PROVIDER,
+        priority=3,
+    )
 )
 
-CATALOGUE = {each.reason: each for each in _ALL}
+# Failures that a provider reports.
+REASON_IMAGE_UNAVAILABLE = _declare(
+    Reason(
+        "ImageUnavailable",
+        "The image cannot be pulled: a wrong name, no access, or no registry.",
+        Actor.USER,
+        false=_ON_PROVIDER,
+        priority=5,
+        terminal=True,
+        usual_seconds=30 * _MINUTE,
+    )
+)
+REASON_INSTANCE_CRASHING = _declare(
+    Reason(
+        "InstanceCrashing",
+        "The program starts and ends again and again.",
+        Actor.USER,
+        false=_ON_PROVIDER,
+        priority=5,
+        terminal=True,
+        usual_seconds=10 * _MINUTE,
+    )
+)
+REASON_CONFIGURATION_ERROR = _declare(
+    Reason(
+        "ConfigurationError",
+        "The Instance cannot be started as it is written.",
+        Actor.USER,
+        false=_ON_PROVIDER,
+        priority=5,
+        terminal=True,
+    )
+)
+
+# Instance: further reasons of Available.
+REASON_AVAILABLE = _declare(
+    Reason(
+        "Available",
+        "It is ready to serve, also while scaled to zero.",
+        true=(INSTANCE_AVAILABLE, INSTANCE_READY),
+        healthy=True,
+    )
+)
+REASON_ASLEEP = _declare(
+    Reason(
+        "Asleep",
+        "It is ready to serve and runs nothing until it is called.",
+        true=(INSTANCE_AVAILABLE,),
+        healthy=True,
+    )
+)
+REASON_STOPPED = _declare(
+    Reason(
+        "Stopped",
+        "The program has ended and is not started again.",
+        false=(INSTANCE_AVAILABLE,),
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_STARTING = _declare(
+    Reason(
+        "Starting",
+        "The program is starting.",
+        false=(INSTANCE_AVAILABLE,),
+        usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_STOPPING = _declare(
+    Reason(
+        "Stopping",
+        "The program is being stopped.",
+        false=(INSTANCE_AVAILABLE,),
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_PROVISIONING = _declare(
+    Reason(
+        "Provisioning",
+        "What the program needs to run is being prepared.",
+        false=(INSTANCE_AVAILABLE, INSTANCE_READY),
+        unknown=(INSTANCE_AVAILABLE,),
+        priority=1,
+        usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_FAILED = _declare(
+    Reason(
+        "Failed",
+        "The provider has given the Instance up; the message says why.",
+        Actor.PLATFORM,
+        false=(INSTANCE_AVAILABLE,),
+    )
+)
+
+# Instance: further reasons of Ready.
+REASON_SCHEDULING_GATES_PRESENT = _declare(
+    Reason(
+        "SchedulingGatesPresent",
+        "A gate is left; no provider may start the Instance.",
+        false=(INSTANCE_READY,),
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_NETWORK_FAILED_TO_CREATE = _declare(
+    Reason(
+        "NetworkFailedToCreate",
+        "A network of the Instance cannot be set up at its location.",
+        Actor.PLATFORM,
+        false=(INSTANCE_READY,),
+        priority=7,
+    )
+)
+
+# Instance: QuotaGranted.
+REASON_PENDING_EVALUATION = _declare(
+    Reason(
+        "PendingEvaluation",
+        "The claim is not created or not evaluated yet.",
+        unknown=(INSTANCE_QUOTA_GRANTED,),
+        usual_seconds=_MINUTE,
+    )
+)
+REASON_QUOTA_NO_BUDGET = _declare(
+    Reason(
+        "QuotaNoBudget",
+        "The claim waits because the project has no budget of that resource.",
+        unknown=(INSTANCE_QUOTA_GRANTED,),
+        usual_seconds=_MINUTE,
+        metric_label="no_budget",
+    )
+)
+REASON_QUOTA_AVAILABLE = _declare(
+    Reason(
+        "QuotaAvailable",
+        "The claim was granted.",
+        true=(INSTANCE_QUOTA_GRANTED,),
+        healthy=True,
+    )
+)
+REASON_QUOTA_DISABLED = _declare(
+    Reason(
+        "QuotaDisabled",
+        "The cell has no access to quota and claims none.",
+        true=(INSTANCE_QUOTA_GRANTED,),
+        healthy=True,
+    )
+)
+REASON_QUOTA_EXCEEDED = _declare(
+    Reason(
+        "QuotaExceeded",
+        "The claim was denied: the budget does not cover it.",
+        Actor.USER,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        fails_after_grace=True,
+    )
+)
+REASON_VALIDATION_FAILED = _declare(
+    Reason(
+        "ValidationFailed",
+        "The claim was refused as malformed; the message says why.",
+        Actor.PLATFORM,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        fails_after_grace=True,
+    )
+)
+REASON_QUOTA_BACKEND_UNAVAILABLE = _declare(
+    Reason(
+        "QuotaBackendUnavailable",
+        "The quota service does not answer.",
+        Actor.PLATFORM,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        usual_seconds=5 * _MINUTE,
+        metric_label="backend_unavailable",
+    )
+)
+REASON_QUOTA_PROJECT_NOT_FOUND = _declare(
+    Reason(
+        "QuotaProjectNotFound",
+        "The quota service does not know the project.",
+        Actor.PLATFORM,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        metric_label="project_not_found",
+    )
+)
+REASON_QUOTA_NAMESPACE_NOT_FOUND = _declare(
+    Reason(
+        "QuotaNamespaceNotFound",
+        "The namespace claims go to does not exist in the project.",
+        Actor.PLATFORM,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        metric_label="namespace_not_found",
+    )
+)
+REASON_QUOTA_MISCONFIGURED = _declare(
+    Reason(
+        "QuotaMisconfigured",
+        "The claim may not be created: a registration or a right is missing.",
+        Actor.PLATFORM,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        metric_label="misconfigured",
+    )
+)
+REASON_QUOTA_PROJECT_ID_UNRESOLVABLE = _declare(
+    Reason(
+        "QuotaProjectIDUnresolvable",
+        "The cell's namespace does not name the project it serves.",
+        Actor.PLATFORM,
+        false=(INSTANCE_QUOTA_GRANTED,),
+        metric_label="project_id_unresolvable",
+    )
+)
+
+# WorkloadDeployment.
+REASON_STABLE_INSTANCE_FOUND = _declare(
+    Reason(
+        "StableInstanceFound",
+        "At least one Instance is Ready.",
+        true=(DEPLOYMENT_AVAILABLE,),
+        healthy=True,
+    )
+)
+REASON_NO_MATCHING_LOCATION = _declare(
+    Reason(
+        "NoMatchingLocation",
+        "No Location the project may use serves the city.",
+        Actor.USER,
+        false=(*_ON_DEPLOYMENT, *_ON_WORKLOAD),
+        priority=6,
+        fails_after_grace=True,
+    )
+)
+REASON_PROVISIONING_NETWORK = _declare(
+    Reason(
+        "ProvisioningNetwork",
+        "The networks of the deployment are being set up in the cell.",
+        false=_ON_DEPLOYMENT,
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_PROVISIONING_INSTANCES = _declare(
+    Reason(
+        "ProvisioningInstances",
+        "Instances are being started and none is Ready.",
+        false=_ON_DEPLOYMENT,
+        usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_NO_CELL_FOR_CITY = _declare(
+    Reason(
+        "NoCellForCity",
+        "No cell serves the city.",
+        Actor.PLATFORM,
+        false=(*_ON_DEPLOYMENT, DEPLOYMENT_SCHEDULED, *_ON_WORKLOAD),
+        priority=6,
+        fails_after_grace=True,
+    )
+)
+REASON_AMBIGUOUS_CELL = _declare(
+    Reason(
+        "AmbiguousCell",
+        "More than one cell was chosen for the city.",
+        Actor.PLATFORM,
+        false=(*_ON_DEPLOYMENT, DEPLOYMENT_SCHEDULED, *_ON_WORKLOAD),
+        priority=6,
+        fails_after_grace=True,
+    )
+)
+REASON_REPLICAS_AVAILABLE = _declare(
+    Reason(
+        "ReplicasAvailable",
+        "As many Instances are Ready as are wanted.",
+        true=(DEPLOYMENT_REPLICAS_READY,),
+        healthy=True,
+    )
+)
+REASON_CELL_DISCONNECTED = _declare(
+    Reason(
+        "CellDisconnected",
+        "The cell is disconnected from the hub, and replaces no Instance until it is back.",
+        false=(DEPLOYMENT_REPLICAS_READY,),
+        usual_seconds=30 * _MINUTE,
+    )
+)
+REASON_CELL_READY = _declare(
+    Reason(
+        "CellReady",
+        "The cell answers.",
+        true=(DEPLOYMENT_CELL_REACHABLE,),
+        healthy=True,
+    )
+)
+REASON_CELL_UNREACHABLE = _declare(
+    Reason(
+        "CellUnreachable",
+        "The cell does not answer; the message says since when.",
+        false=(DEPLOYMENT_CELL_REACHABLE,),
+        warns=True,
+        usual_seconds=30 * _MINUTE,
+    )
+)
+REASON_SCHEDULED = _declare(
+    Reason(
+        "Scheduled",
+        "One cell was found for the city.",
+        true=(DEPLOYMENT_SCHEDULED,),
+        healthy=True,
+    )
+)
+
+# Workload and placement.
+REASON_AVAILABLE_PLACEMENT_FOUND = _declare(
+    Reason(
+        "AvailablePlacementFound",
+        "At least one placement is available.",
+        true=(WORKLOAD_AVAILABLE,),
+        healthy=True,
+    )
+)
+REASON_AVAILABLE_DEPLOYMENT_FOUND = _declare(
+    Reason(
+        "AvailableDeploymentFound",
+        "At least one deployment of the placement is available.",
+        true=(PLACEMENT_AVAILABLE,),
+        healthy=True,
+    )
+)
+REASON_NO_AVAILABLE_PLACEMENTS = _declare(
+    Reason(
+        "NoAvailablePlacements",
+        "No placement is available.",
+        false=(WORKLOAD_AVAILABLE,),
+        placeholder=True,
+        usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_NO_AVAILABLE_DEPLOYMENTS = _declare(
+    Reason(
+        "NoAvailableDeployments",
+        "No deployment of the placement is available.",
+        false=(PLACEMENT_AVAILABLE,),
+        placeholder=True,
+        usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_NETWORK_NOT_FOUND = _declare(
+    Reason(
+        "NetworkNotFound",
+        "A network the template names does not exist in the project.",
+        Actor.USER,
+        false=(WORKLOAD_AVAILABLE,),
+    )
+)
+REASON_PREVIOUS_DEPLOYMENT_TERMINATING = _declare(
+    Reason(
+        "PreviousDeploymentTerminating",
+        "A deployment of the same name, of a deleted workload, is still being deleted.",
+        false=_ON_WORKLOAD,
+        priority=5,
+        usual_seconds=10 * _MINUTE,
+    )
+)
+
+# Events alone, never a condition.
+REASON_SCALED = _declare(
+    Reason(
+        "Scaled",
+        "The wanted number of Instances was changed.",
+        healthy=True,
+    )
+)
+REASON_RECREATED = _declare(
+    Reason(
+        "Recreated",
+        "An Instance was replaced by one of the newest template.",
+        healthy=True,
+    )
+)
+REASON_TERMINATING = _declare(
+    Reason(
+        "Terminating",
+        "An Instance is being removed.",
+        healthy=True,
+    )
+)
+REASON_QUOTA_CLAIM_ORPHANED = _declare(
+    Reason(
+        "QuotaClaimOrphaned",
+        "The claim of a deleted Instance was left behind.",
+        Actor.PLATFORM,
+    )
+)
+
+PROVIDER_FAILURES = tuple(
+    each.name for each in REASONS.values() if each.terminal and INSTANCE_PROGRAMMED in each.false
+)
+"""The failures that a provider reports on Programmed or Available."""
+
+GATE_NETWORK = "Network"
+"""Held until the Instance's networks are ready in the cell."""
+GATE_QUOTA = "Quota"
+"""Held until the Instance's quota is granted."""
+
+GATES = {
+    each.name: each
+    for each in (
+        Gate(GATE_NETWORK),
+        Gate(GATE_QUOTA, constants.CONDITION_QUOTA_GRANTED, REASON_PENDING_QUOTA),
+    )
+}
+"""Gates by name, in the order in which they are stamped."""
+
+GATE_REASONS = frozenset(each.reason for each in GATES.values() if each.reason)
+"""Reasons that only repeat what a gate's own condition says."""

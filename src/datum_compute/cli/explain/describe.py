@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from datum_compute.api.compute.reasons import explain
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
@@ -20,6 +19,7 @@ from datum_compute.cli.explain.health import (
     workload_paragraph,
 )
 from datum_compute.cli.explain.health import workload_health as health_of
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import (
     NONE,
     age,

@@ -1,8 +1,8 @@
 """Where a workload stands, row by row, and why a row is not where it should be.
 
 Shared by ``status``, ``workloads describe`` and ``why``. The rows and what is in their way
-come from :mod:`datum_compute.decisions.rollout`; what a reason means to a person from
-:mod:`datum_compute.api.compute.reasons`.
+come from :mod:`datum_compute.decisions.rollout`; the wording of a reason from
+:mod:`datum_compute.cli.explain.reasons`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from datum_compute.api.compute.reasons import Actor, Explanation, explain
+from datum_compute.api.compute.reasons import REASON_CELL_UNREACHABLE, Actor
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.render.output import Paint, duration, precise_duration, seconds_since, table
 from datum_compute.decisions.rollout import BlockingReason, Row, decide_rollout
 
 Json = Mapping[str, Any]
 
 HEADER = ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE")
-STALE = "CellUnreachable"
 
 
 class PlacementHealth(NamedTuple):
@@ -33,13 +33,14 @@ class PlacementHealth(NamedTuple):
     def blocking_reason(self) -> BlockingReason | None:
         """What is in the way: of a row that is not done, or of what is known about it."""
         blocker = self.row.blocking_reason
-        if blocker is None or (self.row.done and blocker.reason != STALE):
+        if blocker is None or (self.row.done and blocker.reason != REASON_CELL_UNREACHABLE):
             return None
         return blocker
 
     @property
     def stale(self) -> bool:
-        return self.row.blocking_reason is not None and self.row.blocking_reason.reason == STALE
+        blocker = self.row.blocking_reason
+        return blocker is not None and blocker.reason == REASON_CELL_UNREACHABLE
 
     @property
     def explanation(self) -> Explanation | None:
@@ -53,7 +54,7 @@ class PlacementHealth(NamedTuple):
         if self.stale:
             return f"last report {duration(self.seconds or 0)} ago"
         if self.blocking_reason is not None:
-            return "blocked" if self.blocking_reason.needs_action else "waiting"
+            return "blocked" if self.blocking_reason.record.needs_action else "waiting"
         return "" if self.row.done else self.row.phase().lower()
 
     @property
@@ -62,9 +63,9 @@ class PlacementHealth(NamedTuple):
         blocker, explanation = self.blocking_reason, self.explanation
         if blocker is None or explanation is None:
             return ""
-        if blocker.terminal:
+        if blocker.record.terminal:
             return f"Failed ({explanation.summary})"
-        return f"{'Blocked' if blocker.needs_action else 'Waiting'} ({explanation.summary})"
+        return f"{'Blocked' if blocker.record.needs_action else 'Waiting'} ({explanation.summary})"
 
     def paragraph(self) -> list[str]:
         """Why the row is not as wanted, for people; empty where it is."""
@@ -97,27 +98,15 @@ class PlacementHealth(NamedTuple):
             view["reason"] = self.blocking_reason.reason
             view["message"] = states.clean_message(self.blocking_reason.message)
             view["since"] = self.blocking_reason.since
-            view["whoCanAct"] = actor_name(self.explanation.actor_after(self.seconds or 0))
+            view["whoCanAct"] = self.explanation.actor_after(self.seconds or 0).value
         return view
 
 
 def actor_advice(explanation: Explanation, seconds: float) -> str:
-    said = advice(explanation, seconds)
+    said = explanation.advice_after(seconds)
     if explanation.actor_after(seconds) is Actor.USER:
         return f"You can act: {said[0].lower()}{said[1:]}"
     return said
-
-
-def advice(explanation: Explanation, seconds: float) -> str:
-    """What whoever can act does about it."""
-    if explanation.actor_after(seconds) is Actor.PLATFORM and not explanation.blocks:
-        return "It lasts longer than usual, so the platform team should look."
-    return explanation.advice
-
-
-def actor_name(actor: Actor) -> str:
-    """For programs: one word."""
-    return {Actor.USER: "user", Actor.PLATFORM: "platform"}.get(actor, "nobody")
 
 
 def assess_placements(
@@ -148,7 +137,7 @@ def worst_cause(found: Sequence[PlacementHealth]) -> str:
     known = [(b, e) for b, e in blockers if b is not None and e is not None]
     if not known:
         return ""
-    _, explanation = max(known, key=lambda pair: (pair[0].terminal, pair[0].needs_action))
+    _, explanation = max(known, key=lambda pair: pair[0].record.severity)
     return explanation.summary
 
 
@@ -215,7 +204,7 @@ def suggested_commands(found: Sequence[PlacementHealth], workload: str, own: Jso
         for each in found
         if each.explanation is not None
         and each.blocking_reason is not None
-        and each.blocking_reason.needs_action
+        and each.blocking_reason.record.needs_action
     ]
     if own:
         steps.append(explain(str(own.get("reason"))).next_command(workload))

@@ -11,16 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from datum_compute.api.compute.reasons import PROVIDER_FAILURES, lookup
+from datum_compute.cli.explain.reasons import TEXTS, explain
+
 Json = Mapping[str, Any]
 
 API_PREFIX = "compute.datumapis.com/"
-FAILURES = {
-    "ImageUnavailable": "image unavailable",
-    "InstanceCrashing": "crashing",
-    "ConfigurationError": "configuration error",
-}
 ALL_AVAILABLE = "Available — all placements at desired replicas"
-QUOTA = {"QuotaExceeded": "quota exceeded", "ValidationFailed": "quota validation failed"}
 
 
 def condition(obj: Json, kind: str) -> Json:
@@ -42,21 +39,23 @@ def instance_status(instance: Json) -> str:
         return "Available"
     granted = condition(instance, "QuotaGranted")
     if granted.get("status") == "False":
-        return f"Pending ({QUOTA.get(granted.get('reason', ''), 'quota unavailable')})"
+        reason = str(granted.get("reason", ""))
+        denied = lookup(reason).fails_after_grace
+        return f"Pending ({TEXTS[reason].summary if denied else 'quota unavailable'})"
     if granted.get("status") == "Unknown":
         return "Pending (quota evaluation)"
     for kind in ("Programmed", "Available"):
         found = condition(instance, kind)
-        if found.get("status") != "True" and found.get("reason") in FAILURES:
-            return f"Failed ({FAILURES[found['reason']]})"
+        if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
+            return f"Failed ({TEXTS[found['reason']].summary})"
     programmed = condition(instance, "Programmed")
     if programmed.get("status") != "True" and programmed.get("reason") in (
         "PendingProgramming",
         "ProgrammingInProgress",
     ):
         return "Starting"
-    reason = condition(instance, "Ready").get("reason")
-    return f"Pending ({reason})" if reason else "Pending"
+    ready = condition(instance, "Ready").get("reason")
+    return f"Pending ({ready})" if ready else "Pending"
 
 
 def instance_detail(instance: Json) -> tuple[str, str]:
@@ -69,8 +68,6 @@ def instance_detail(instance: Json) -> tuple[str, str]:
     if status == "Pending (quota exceeded)":
         return "Not available — quota exceeded", message
     if status.startswith("Failed"):
-        from datum_compute.api.compute.reasons import explain  # lists never come here
-
         said = explain(str(deepest.get("reason", ""))).summary
         said = "instance crashing" if said == "crashing" else said
         return f"Not available — {said}", message
@@ -86,7 +83,7 @@ def blocking_condition(instance: Json) -> Json:
         return granted
     for kind in ("Programmed", "Available"):
         found = condition(instance, kind)
-        if found.get("status") != "True" and found.get("reason") in FAILURES:
+        if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
             return found
     ready = condition(instance, "Ready")
     waits = granted.get("status") == "Unknown" and ready.get("reason") == "SchedulingGatesPresent"
@@ -220,8 +217,6 @@ def health_detail(workload: Json, cause: str = "") -> str:
         missing = desired(workload) - status.get("readyReplicas", 0)
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
-    from datum_compute.api.compute.reasons import explain
-
     reason = str(condition(workload, "Available").get("reason", ""))
     return (
         f"Unavailable — {cause or (explain(reason).summary if reason else 'no reason was given')}"

@@ -11,25 +11,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from datum_compute.api.compute.reasons import CATALOGUE, explain
+from datum_compute.api.compute.reasons import REASON_PROVISIONING_INSTANCES, REASONS, Actor, lookup
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, with_program_name
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import (
     PlacementHealth,
-    actor_name,
-    advice,
     assess_placements,
     workload_health,
 )
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import duration, precise_duration, seconds_since, show
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
-from datum_compute.decisions.rollout import TERMINAL_REASONS
 
 Json = Mapping[str, Any]
 
 EVENTS_SHOWN = 5
+ACTORS = {
+    Actor.USER: "you",
+    Actor.PLATFORM: "the platform",
+    Actor.WAIT: "nobody: it is in progress",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class RootCause:
         )
 
     def describe(self) -> list[str]:
-        usual = explain(self.reason).usual_seconds
+        usual = lookup(self.reason).usual_seconds
         head = f"{self.type}={self.status}" if self.type else self.reason
         if self.seconds is not None:
             head += f" since {precise_duration(self.seconds)}"
@@ -110,7 +113,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
             )
         return _answer(context, links, cause, workload, name, [("Workload", name)])
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
-    cause = _cause_of(worst, deployments, now)
+    cause = _cause_of(worst)
     instance = None
     if worst.row.deployment and not worst.stale:
         instance = _blamed(context, worst.row.deployment)
@@ -149,13 +152,13 @@ def _worst(found: Sequence[PlacementHealth]) -> PlacementHealth | None:
     if not wrong:
         return None
 
-    def weight(each: PlacementHealth) -> tuple[bool, bool, bool]:
+    def severity(each: PlacementHealth) -> tuple[tuple[bool, bool], bool]:
         blocker = each.blocking_reason
         if blocker is None:
-            return False, False, not each.row.removing
-        return blocker.terminal, blocker.needs_action, not each.stale
+            return (False, False), not each.row.removing
+        return blocker.record.severity, not each.stale
 
-    return max(wrong, key=weight)
+    return max(wrong, key=severity)
 
 
 def _city_link(worst: PlacementHealth, deployments: Sequence[Json]) -> Link:
@@ -177,16 +180,17 @@ def _named(deployments: Sequence[Json], name: str) -> Json:
     return next((each for each in deployments if each["metadata"]["name"] == name), {})
 
 
-def _cause_of(worst: PlacementHealth, deployments: Sequence[Json], now: datetime) -> RootCause:
+def _cause_of(worst: PlacementHealth) -> RootCause:
     blocker = worst.blocking_reason
     if blocker is None:
-        return RootCause("", "", "ProvisioningInstances", worst.note, None)
-    deployment = _named(deployments, worst.row.deployment)
-    for kind in ("Scheduled", "CellReachable", "ReplicasReady"):
-        condition = states.condition(deployment, kind)
-        if condition and condition.get("reason") == blocker.reason:
-            return RootCause.of(condition, now)
-    return RootCause("", "", blocker.reason, states.clean_message(blocker.message), worst.seconds)
+        return RootCause("", "", REASON_PROVISIONING_INSTANCES, worst.note, None)
+    return RootCause(
+        blocker.condition,
+        blocker.status,
+        blocker.reason,
+        states.clean_message(blocker.message),
+        worst.seconds,
+    )
 
 
 def _blamed(context: Context, deployment: str) -> dict[str, Any] | None:
@@ -195,11 +199,11 @@ def _blamed(context: Context, deployment: str) -> dict[str, Any] | None:
     found = context.reader.list(INSTANCES, NAMESPACE, label_selector=selector)
     unready = [each for each in found if not states.is_true(each, "Ready")]
 
-    def weight(each: Json) -> tuple[bool, bool, int]:
+    def severity(each: Json) -> tuple[tuple[bool, bool], int]:
         reason = str(states.blocking_condition(each).get("reason", ""))
-        return reason in TERMINAL_REASONS, explain(reason).blocks, -states.ordinal(each)
+        return lookup(reason).severity, -states.ordinal(each)
 
-    return max(unready, key=weight, default=None)
+    return max(unready, key=severity, default=None)
 
 
 def _answer(
@@ -266,9 +270,9 @@ def _view(
         "reason": cause.reason,
         "message": cause.message,
         "sinceSeconds": None if cause.seconds is None else int(cause.seconds),
-        "usuallyUnderSeconds": explanation.usual_seconds,
-        "whoCanAct": actor_name(explanation.actor_after(seconds)),
-        "advice": advice(explanation, seconds),
+        "usuallyUnderSeconds": explanation.reason.usual_seconds,
+        "whoCanAct": explanation.actor_after(seconds).value,
+        "advice": explanation.advice_after(seconds),
         "next": explanation.next_command(workload),
         "events": list(events),
     }
@@ -287,14 +291,14 @@ def _screen(
     lines = _tree(links)
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]
-    explanation = explain(cause.reason)
-    lines.append(f"Who can act   {explanation.actor_after(cause.seconds or 0)}")
+    actor = lookup(cause.reason).actor_after(cause.seconds or 0)
+    lines.append(f"Who can act   {ACTORS[actor]}")
     if view["advice"]:
         lines.append(f"              {view['advice']}")
     lines += _event_lines(events)
     if view["next"]:
         lines.append(f"Next          {with_program_name(view['next'], program)}")
-    if cause.reason not in CATALOGUE:
+    if cause.reason not in REASONS:
         lines.append(f"Reason        {cause.reason}")
     return "\n".join(lines)
 

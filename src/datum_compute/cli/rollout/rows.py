@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from datum_compute.api.compute.reasons import explain
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import GAP
 from datum_compute.decisions.rollout import Phase, Row
 
@@ -34,7 +34,7 @@ class RowProgress(NamedTuple):
         if blocker is None or self.row.done:
             return "nothing has moved for 30s" if self.stalled else ""
         told = states.one_line_reason(blocker)
-        return f"{explain(blocker.reason).summary}: {told}" if blocker.needs_action else told
+        return f"{explain(blocker.reason).summary}: {told}" if blocker.record.needs_action else told
 
     def cells(self) -> tuple[str, ...]:
         row = self.row

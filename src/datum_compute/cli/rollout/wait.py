@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.compute.reasons import explain
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import count, precise_duration
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
@@ -66,7 +66,8 @@ class Movement:
             state = _state(row)
             if told.key not in self._seen or self._seen[told.key][0] != state:
                 self._seen[told.key] = (state, now)
-            if row.blocking_reason is None or not row.blocking_reason.fails_after_grace or row.done:
+            blocker = row.blocking_reason
+            if blocker is None or not blocker.record.fails_after_grace or row.done:
                 self._hopeless.pop(told.key, None)
             else:
                 self._hopeless.setdefault(told.key, now)
@@ -147,7 +148,7 @@ def _raise_if_hopeless(
     """At once where no waiting can help; where it might, after a grace."""
     for told in current:
         blocker = told.row.blocking_reason
-        if blocker is not None and blocker.terminal and not told.row.done:
+        if blocker is not None and blocker.record.terminal and not told.row.done:
             raise CommandError(
                 f'rollout of "{name}" failed in {told.row.city}: '
                 f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}"

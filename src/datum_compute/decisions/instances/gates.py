@@ -11,8 +11,8 @@ from datum_compute.api.compute import v1alpha as compute
 def gates_for_new(*, networks_ready: bool) -> tuple[str, ...]:
     """The gates a new Instance is stamped with, in order.
 
-    No Network gate where networks are ready already, or nobody provides them: it would
-    only be taken off again.
+    No Network gate where networks are ready already, or no networking is on: it would only
+    be removed again.
     """
     if networks_ready:
         return (compute.GATE_QUOTA,)
@@ -23,22 +23,22 @@ def has_gate(instance: compute.Instance, gate: str) -> bool:
     return gate in instance.gates
 
 
-def may_clear_quota_gate(instance: compute.Instance, verdict: conditions.Conditions) -> bool:
-    """Whether the Quota gate can go: granted, and for this very spec.
+def may_clear_gate(instance: compute.Instance, gate: str, current: conditions.Conditions) -> bool:
+    """Whether the gate can be removed: its condition is True, and for this very spec.
 
-    ``verdict`` holds the conditions as they are about to be, or were just, written.
+    ``current`` holds the conditions as they are about to be, or were just, written.
     """
-    granted = conditions.find(verdict, compute.CONDITION_QUOTA_GRANTED)
+    decided = conditions.find(current, compute.GATES[gate].condition)
     return (
-        has_gate(instance, compute.GATE_QUOTA)
-        and granted is not None
-        and granted.status == conditions.TRUE
-        and granted.observed_generation == instance.metadata.generation
+        has_gate(instance, gate)
+        and decided is not None
+        and decided.status == conditions.TRUE
+        and decided.observed_generation == instance.metadata.generation
     )
 
 
 def gates_without(instance: compute.Instance, *cleared: str) -> list[dict[str, Any]] | None:
-    """The gates left when these are gone, for a patch; None when none of them is there."""
+    """The gates left without these, for a patch; None when the Instance has none of them."""
     left = [gate for gate in instance.gates if gate not in cleared]
     if len(left) == len(instance.gates):
         return None

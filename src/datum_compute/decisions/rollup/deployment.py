@@ -1,10 +1,9 @@
 """From Instances to their deployment's status.
 
-Counters count; the two conditions say different things. Available asks whether anybody is
-served at all. ReplicasReady asks whether everything is as wanted, and when it is not, it
-carries the cause a client should show, so that nobody has to list Instances for it. What is
-held back is told there too: as the cause where that keeps replicas from being ready, and
-otherwise in the message alone, because an older template serves as well as it ever did.
+Available is True while any Instance serves. ReplicasReady is True while as many are Ready as
+are wanted; otherwise it carries the blocking reason, so that a client need not list
+Instances. A held step is reported there too: as the reason where it keeps replicas from being
+ready, and otherwise in the message alone, because an older template still serves.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from datum_compute.api import conditions
-from datum_compute.api.compute import names
+from datum_compute.api.compute import names, reasons
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import ConditionState
 from datum_compute.api.references import LocationReference
 from datum_compute.decisions.instances.plan import Delete, DeleteReason, HeldStep
 from datum_compute.decisions.instances.policies import policy_fault
-from datum_compute.decisions.rollup.readiness import denied_quota, reason_priority
+from datum_compute.decisions.rollup.readiness import gate_denial
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class DeploymentContext:
     location: LocationReference | None = None
     """The Location of its city, once found."""
     location_needed: bool = False
-    """Whether not having found one is an obstacle: only where networking is on."""
+    """Whether having none blocks the deployment: only where networking is on."""
     networks_ready: bool = True
     refusal: str = ""
-    """Why the cell takes no Instance of the template; empty where it does."""
+    """Why the cell accepts no Instance of the template; empty where it does."""
 
 
 def decide_deployment_status(
@@ -45,34 +45,34 @@ def decide_deployment_status(
     held: Sequence[HeldStep] = (),
 ) -> compute.WorkloadDeploymentStatus:
     """The status a cell reports. ``instances`` are those listed when the pass began, and
-    ``held`` the steps that may not happen for a reason of their own."""
+    ``held`` the steps that are held back, with the reason."""
     desired = 0 if deployment.metadata.deleting else deployment.spec.scale_settings.min_replicas
     updated = [each for each in instances if each.observed_template_hash == template_hash]
     ready = sum(1 for each in instances if each.ready)
     generation = deployment.source_generation
     available = _available(ready, len(instances), desired, context)
-    standing = [
+    current_template = [
         each
         for each in instances
-        # One about to be replaced says nothing about the template that replaces it.
+        # One about to be replaced explains nothing about the template that replaces it.
         if each.template_hash == template_hash and not each.metadata.deleting
     ]
-    # One on its way out serves, but does not stand in for one that is wanted.
+    # One being removed serves, but does not count as one of those wanted.
     serving = sum(1 for each in instances if each.ready and _is_wanted(each, deployment, desired))
-    complete = _with_held(_replicas_ready(standing, serving, desired, context, held), held)
+    complete = _with_held(_replicas_ready(current_template, serving, desired, context, held), held)
     if fault := policy_fault(deployment.spec.scale_settings.instance_management_policy):
         # Nothing is created or replaced under it, so nothing else matters as much.
-        complete = (conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
+        complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
     elif context.refusal:
         refused = f"the cell takes no Instance of this template: {context.refusal}"
-        complete = (conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, refused)
+        complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, refused)
     current = deployment.status.conditions
-    for type, (status, reason, message) in (
+    for type, state in (
         (compute.CONDITION_AVAILABLE, available),
         (compute.CONDITION_REPLICAS_READY, complete),
     ):
         current = conditions.with_condition(
-            current, type, status, reason, message, now=now, observed_generation=generation
+            current, type, *state, now=now, observed_generation=generation
         )
     return compute.WorkloadDeploymentStatus(
         location=context.location or deployment.status.location,
@@ -94,34 +94,32 @@ def _is_wanted(
     return ordinal is not None and ordinal < desired
 
 
-_Said = tuple[str, str, str]
-"""Status, reason, message."""
-
-
-def _available(ready: int, replicas: int, desired: int, around: DeploymentContext) -> _Said:
+def _available(
+    ready: int, replicas: int, desired: int, context: DeploymentContext
+) -> ConditionState:
     if ready:
-        return (
+        return ConditionState(
             conditions.TRUE,
             compute.REASON_STABLE_INSTANCE_FOUND,
             f"{ready} of {desired} instances are ready",
         )
-    return _obstacle(around) or (
+    return _blocked(context) or ConditionState(
         conditions.FALSE,
         compute.REASON_PROVISIONING_INSTANCES,
         "Instances are being provisioned" if replicas or desired else "No instances are wanted",
     )
 
 
-def _obstacle(around: DeploymentContext) -> _Said | None:
-    """What stands in the way of every Instance alike."""
-    if around.location_needed and around.location is None:
-        return (
+def _blocked(context: DeploymentContext) -> ConditionState | None:
+    """What blocks every Instance alike."""
+    if context.location_needed and context.location is None:
+        return ConditionState(
             conditions.FALSE,
             compute.REASON_NO_MATCHING_LOCATION,
             "No location of this city is known to the cell",
         )
-    if not around.networks_ready:
-        return (
+    if not context.networks_ready:
+        return ConditionState(
             conditions.FALSE,
             compute.REASON_PROVISIONING_NETWORK,
             "Networks are being provisioned",
@@ -130,61 +128,62 @@ def _obstacle(around: DeploymentContext) -> _Said | None:
 
 
 def _replicas_ready(
-    standing: Sequence[compute.Instance],
+    instances: Sequence[compute.Instance],
     ready: int,
     desired: int,
-    around: DeploymentContext,
+    context: DeploymentContext,
     held: Sequence[HeldStep],
-) -> _Said:
+) -> ConditionState:
     if ready >= desired:
-        return (
+        return ConditionState(
             conditions.TRUE,
             compute.REASON_REPLICAS_AVAILABLE,
             f"{ready} of {desired} instances are ready",
         )
-    worst = max(_causes(standing), key=lambda cause: cause[0], default=None)
-    # A gate that is still closed explains less than the reason why it is.
-    if worst is not None and worst[0] > 0:
-        return (conditions.FALSE, worst[1], worst[2])
+    priority, worst = max(_causes(instances), key=lambda cause: cause[0], default=(0, None))
+    # A gate that is still there explains less than the reason why it is.
+    if priority > 0 and worst is not None:
+        return worst
     count = f"{ready} of {desired} instances are ready"
     for each in held:
         if isinstance(each.step, Delete) and each.step.reason is DeleteReason.REPLACE_UNREADY:
-            return (conditions.FALSE, each.reason, count)
-    if obstacle := _obstacle(around):
-        return obstacle
-    if worst is not None:
-        return (conditions.FALSE, worst[1], worst[2])
-    return (conditions.FALSE, compute.REASON_PROVISIONING_INSTANCES, count)
+            return ConditionState(conditions.FALSE, each.reason, count)
+    return (
+        _blocked(context)
+        or worst
+        or ConditionState(conditions.FALSE, compute.REASON_PROVISIONING_INSTANCES, count)
+    )
 
 
-def _with_held(said: _Said, held: Sequence[HeldStep]) -> _Said:
+def _with_held(state: ConditionState, held: Sequence[HeldStep]) -> ConditionState:
     replaced = [each for each in held if isinstance(each.step, Delete)]
     if not replaced:
-        return said
-    status, reason, message = said
+        return state
     which = "1 instance" if len(replaced) == 1 else f"{len(replaced)} instances"
-    told = f"the update of {which} is held back ({replaced[0].reason})"
-    return status, reason, f"{message}; {told}" if message else told
+    note = f"the update of {which} is held back ({replaced[0].reason})"
+    return state._replace(message=f"{state.message}; {note}" if state.message else note)
 
 
-def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, str, str]]:
-    """Priority, reason and message of each unready Instance; lowest ordinal first, so that
-    the first of equals is the one to show."""
+def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, ConditionState]]:
+    """Priority and state of each unready Instance; lowest ordinal first, so that the first of
+    equals is reported."""
     causes = []
     unready = [each for each in instances if not each.ready]
     for instance in sorted(unready, key=lambda each: _by_ordinal(each.metadata.name)):
         ready = conditions.find(instance.status.conditions, compute.CONDITION_READY)
         if ready is None:
             continue
-        denied = denied_quota(instance.status.conditions)
-        blamed = ready
-        if ready.reason == compute.REASON_PENDING_QUOTA and denied is not None:
-            blamed = denied
-        causes.append((reason_priority(ready.reason), blamed.reason, blamed.message))
+        cause = ready
+        for gate in reasons.GATES.values():
+            denial = gate_denial(gate, instance.status.conditions)
+            if gate.reason == ready.reason and denial is not None:
+                cause = denial
+        state = ConditionState(conditions.FALSE, cause.reason, cause.message)
+        causes.append((reasons.lookup(ready.reason).priority, state))
     return causes
 
 
 def _by_ordinal(name: str) -> tuple[int, str]:
-    """Names of one deployment's Instances differ in their ordinal alone, hence in length
-    first: 9 before 10."""
+    """Names of one deployment's Instances differ in their ordinal alone, so shorter names
+    come first: 9 before 10."""
     return len(name), name

@@ -1,26 +1,19 @@
 """From deployments to the status of a placement and of the workload.
 
-A reader of the Workload alone must learn why it is not available: the message names the
-cities concerned and repeats what their deployments say.
+The Workload alone must explain why it is not available: the message names the cities and
+repeats what their deployments report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import Condition, Conditions, wire_time
+from datum_compute.api.conditions import Condition, Conditions, ConditionState, wire_time
 from datum_compute.decisions.placement import PlacementPlan
-
-_PRIORITY = {
-    compute.REASON_PREVIOUS_DEPLOYMENT_TERMINATING: 5,
-    compute.REASON_NO_CELL_FOR_CITY: 6,
-    compute.REASON_AMBIGUOUS_CELL: 6,
-    compute.REASON_NO_MATCHING_LOCATION: 6,
-}
-"""Reasons a placement takes over as its own; any other child's is told in the message."""
 
 
 def decide_workload_status(
@@ -47,14 +40,12 @@ def decide_workload_status(
         )
         for name in sorted(named | left)
     )
-    status, reason, message = _workload_available(placements, missing_networks)
+    available = _workload_available(placements, missing_networks)
     return compute.WorkloadStatus(
         conditions=conditions.with_condition(
             workload.status.conditions,
             compute.CONDITION_AVAILABLE,
-            status,
-            reason,
-            message,
+            *available,
             now=now,
             observed_generation=workload.metadata.generation,
         ),
@@ -78,15 +69,13 @@ def _placement(
     now: datetime,
     generation: int,
 ) -> compute.PlacementStatus:
-    status, reason, message = _placement_available(name, children, plan)
+    available = _placement_available(name, children, plan)
     return compute.PlacementStatus(
         name=name,
         conditions=conditions.with_condition(
             current,
             compute.CONDITION_AVAILABLE,
-            status,
-            reason,
-            message,
+            *available,
             now=now,
             observed_generation=generation,
         ),
@@ -99,48 +88,50 @@ def _placement(
 
 
 def _updated(deployment: compute.WorkloadDeployment) -> int:
-    """A report on an older spec says nothing about the newest template."""
+    """A report on an older spec counts none of the newest template."""
     behind = deployment.status.observed_generation < deployment.metadata.generation
     return 0 if behind else deployment.status.updated_replicas
 
 
-_Said = tuple[str, str, str]
-"""Status, reason, message."""
-
-
 def _placement_available(
     name: str, children: Sequence[compute.WorkloadDeployment], plan: PlacementPlan
-) -> _Said:
+) -> ConditionState:
     available = sorted(each.spec.city_code for each in children if _is_available(each))
-    obstacles = _obstacles(name, children, plan)
-    told = "; ".join(message for _, message in obstacles)
+    blocked = _blocked_cities(name, children, plan)
+    details = "; ".join(message for _, message in blocked)
     if available:
         where = f"Available in {', '.join(available)}"
-        return (
+        return ConditionState(
             conditions.TRUE,
             compute.REASON_AVAILABLE_DEPLOYMENT_FOUND,
-            f"{where}; {told}" if told else where,
+            f"{where}; {details}" if details else where,
         )
-    reason = max(
-        (reason for reason, _ in obstacles),
-        key=lambda each: _PRIORITY.get(each, 0),
-        default="",
+    return ConditionState(
+        conditions.FALSE,
+        _blocking_reason((reason for reason, _ in blocked), reasons.PLACEMENT_AVAILABLE)
+        or compute.REASON_NO_AVAILABLE_DEPLOYMENTS,
+        details or "No deployment is available yet",
     )
-    if _PRIORITY.get(reason, 0) == 0:
-        reason = compute.REASON_NO_AVAILABLE_DEPLOYMENTS
-    return (conditions.FALSE, reason, told or "No deployment is available yet")
 
 
-def _obstacles(
+def _blocking_reason(found: Iterable[str], condition: reasons.KindCondition) -> str:
+    """Of the reasons that the condition may carry, the first of highest priority; empty where
+    none is known."""
+    records = [reasons.lookup(each) for each in found]
+    carried = [each for each in records if condition in each.false and not each.placeholder]
+    return max(carried, key=lambda each: each.priority).name if carried else ""
+
+
+def _blocked_cities(
     placement: str, children: Sequence[compute.WorkloadDeployment], plan: PlacementPlan
 ) -> list[tuple[str, str]]:
     """Reason and message of each city that is not as wanted."""
-    obstacles = [
+    blocked = [
         (compute.REASON_NO_MATCHING_LOCATION, f"No available location serves {each.city}")
         for each in plan.unserved
         if each.placement == placement
     ]
-    obstacles += [
+    blocked += [
         (
             compute.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
             f"{each.city} waits until the previous deployment {each.name} is gone",
@@ -151,22 +142,20 @@ def _obstacles(
     for deployment in children:
         cause = _cause(deployment)
         if cause is not None:
-            obstacles.append((cause.reason, _told(deployment.spec.city_code, cause)))
-    return obstacles
+            blocked.append((cause.reason, _describe(deployment.spec.city_code, cause)))
+    return blocked
 
 
 def _cause(deployment: compute.WorkloadDeployment) -> Condition | None:
-    """The deployment's own word on what is wrong: where before whether."""
-    current = deployment.status.conditions
-    for type in (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE):
-        condition = conditions.find(current, type)
-        if condition is not None and condition.status == conditions.FALSE:
+    """The condition that blocks the deployment."""
+    for type, statuses in reasons.DEPLOYMENT_BLOCKING_CONDITIONS.items():
+        condition = conditions.find(deployment.status.conditions, type)
+        if condition is not None and condition.status in statuses:
             return condition
-    ready = conditions.find(current, compute.CONDITION_REPLICAS_READY)
-    return ready if ready is not None and ready.status != conditions.TRUE else None
+    return None
 
 
-def _told(city: str, cause: Condition) -> str:
+def _describe(city: str, cause: Condition) -> str:
     if cause.type == compute.CONDITION_CELL_REACHABLE:
         since = wire_time(cause.last_transition_time)
         return f"{city}: the cell has been unreachable since {since}, its report is of then"
@@ -179,10 +168,10 @@ def _is_available(deployment: compute.WorkloadDeployment) -> bool:
 
 def _workload_available(
     placements: Sequence[compute.PlacementStatus], missing_networks: Sequence[str]
-) -> _Said:
+) -> ConditionState:
     if missing_networks:
         listed = ", ".join(sorted(missing_networks))
-        return (
+        return ConditionState(
             conditions.FALSE,
             compute.REASON_NETWORK_NOT_FOUND,
             f"Networks not found: {listed}",
@@ -193,14 +182,12 @@ def _workload_available(
         for condition in placement.conditions
         if condition.type == compute.CONDITION_AVAILABLE
     ]
-    told = "; ".join(f"{name}: {condition.message}" for name, condition in found)
+    details = "; ".join(f"{name}: {condition.message}" for name, condition in found)
     if any(condition.status == conditions.TRUE for _, condition in found):
-        return conditions.TRUE, compute.REASON_AVAILABLE_PLACEMENT_FOUND, told
-    reason = max(
-        (condition.reason for _, condition in found),
-        key=lambda each: _PRIORITY.get(each, 0),
-        default="",
+        return ConditionState(conditions.TRUE, compute.REASON_AVAILABLE_PLACEMENT_FOUND, details)
+    return ConditionState(
+        conditions.FALSE,
+        _blocking_reason((each.reason for _, each in found), reasons.WORKLOAD_AVAILABLE)
+        or compute.REASON_NO_AVAILABLE_PLACEMENTS,
+        details or "No placement is available yet",
     )
-    if _PRIORITY.get(reason, 0) == 0:
-        reason = compute.REASON_NO_AVAILABLE_PLACEMENTS
-    return conditions.FALSE, reason, told or "No placement is available yet"

@@ -12,26 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import TRUE
+from datum_compute.api.conditions import TRUE, ConditionState
 from datum_compute.providers import protocol
 from datum_compute.providers.errors import Rejected
-from datum_compute.providers.protocol import Addresses, ConditionState, InstanceReport, failed
+from datum_compute.providers.protocol import Addresses, InstanceReport, failed
 
 START_SECONDS = "simulated.compute.datumapis.com/start-seconds"
 FAIL = "simulated.compute.datumapis.com/fail"
 CRASH_AFTER_SECONDS = "simulated.compute.datumapis.com/crash-after-seconds"
 SLEEP_AFTER_SECONDS = "simulated.compute.datumapis.com/sleep-after-seconds"
 
-REASON_ASLEEP = "Asleep"
-"""Of Available while True: nothing runs until somebody calls."""
+FAILURES = tuple(sorted(compute.PROVIDER_FAILURES))
 
-FAILURES = (
-    compute.REASON_CONFIGURATION_ERROR,
-    compute.REASON_IMAGE_UNAVAILABLE,
-    compute.REASON_INSTANCE_CRASHING,
-)
-
-ASLEEP = ConditionState(TRUE, REASON_ASLEEP, "Instance sleeps until it is called")
+ASLEEP = ConditionState(TRUE, compute.REASON_ASLEEP, "Instance sleeps until it is called")
 CRASHING = failed(
     compute.REASON_INSTANCE_CRASHING, f"the simulated process ended, as {CRASH_AFTER_SECONDS} asks"
 )

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import FALSE
+from datum_compute.api.conditions import FALSE, ConditionState
 from datum_compute.env import Environment
 from datum_compute.providers import protocol
-from datum_compute.providers.protocol import ConditionState, InstanceReport, LogLine
+from datum_compute.providers.protocol import InstanceReport, LogLine
 
 KEPT = 200
 """Lines of one Instance. Each is a change of its state, so few Instances have ten."""

@@ -11,7 +11,6 @@ from datum_compute.providers.simulated.addresses import SubnetAddresses
 from datum_compute.providers.simulated.behaviour import (
     CRASH_AFTER_SECONDS,
     FAIL,
-    REASON_ASLEEP,
     SLEEP_AFTER_SECONDS,
     START_SECONDS,
     decide_report,
@@ -50,7 +49,7 @@ def test_it_crashes_and_keeps_crashing() -> None:
 def test_asleep_it_is_still_available_and_says_so() -> None:
     asleep = decide_report(parse_behaviour({SLEEP_AFTER_SECONDS: "10"}), 10.0, ())
 
-    assert (asleep.available.status, asleep.available.reason) == ("True", REASON_ASLEEP)
+    assert (asleep.available.status, asleep.available.reason) == ("True", "Asleep")
 
 
 def test_it_fails_with_the_reason_asked_for() -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute import constants
+from datum_compute.api.compute import constants, reasons
+from datum_compute.api.compute.declared import declared
 from datum_compute.api.compute.v1alpha.runtime import Runtime, Volume
-from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Condition, Conditions
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.references import LocationReference, TemplateMetadata
@@ -21,6 +21,8 @@ __all__ = [
     "DEFAULT_CONDITIONS",
     "INSTANCES",
     "INSTANCE_CONDITIONS",
+    "WAITING_FOR_CONTROLLER",
+    "WAITING_FOR_QUOTA",
     "IPBlock",
     "IngressRule",
     "Instance",
@@ -42,65 +44,11 @@ __all__ = [
 
 INSTANCES = Resource(constants.GROUP, constants.VERSION, "instances", "Instance")
 
-_PROVIDER_FAILURES = (
-    constants.REASON_IMAGE_UNAVAILABLE,
-    constants.REASON_INSTANCE_CRASHING,
-    constants.REASON_CONFIGURATION_ERROR,
-)
-
 INSTANCE_CONDITIONS = (
-    DeclaredCondition(
-        constants.CONDITION_PROGRAMMED,
-        true=(constants.REASON_PROGRAMMED,),
-        false=(
-            constants.REASON_PENDING_PROGRAMMING,
-            constants.REASON_PENDING_QUOTA,
-            *_PROVIDER_FAILURES,
-        ),
-        unknown=(constants.REASON_PENDING, constants.REASON_PROGRAMMING_IN_PROGRESS),
-    ),
-    DeclaredCondition(
-        constants.CONDITION_AVAILABLE,
-        true=(constants.REASON_AVAILABLE, constants.REASON_ASLEEP),
-        false=(
-            constants.REASON_STOPPED,
-            constants.REASON_STARTING,
-            constants.REASON_STOPPING,
-            constants.REASON_PENDING_QUOTA,
-            *_PROVIDER_FAILURES,
-            constants.REASON_PROVISIONING,
-            constants.REASON_FAILED,
-        ),
-        unknown=(constants.REASON_PENDING, constants.REASON_PROVISIONING),
-    ),
-    DeclaredCondition(
-        constants.CONDITION_READY,
-        true=(constants.REASON_AVAILABLE,),
-        false=(
-            constants.REASON_SCHEDULING_GATES_PRESENT,
-            constants.REASON_PENDING_PROGRAMMING,
-            constants.REASON_PENDING_QUOTA,
-            constants.REASON_NETWORK_FAILED_TO_CREATE,
-            constants.REASON_PROVISIONING,
-            *_PROVIDER_FAILURES,
-        ),
-        unknown=(constants.REASON_PENDING,),
-        inherits_from="Programmed and Available",
-    ),
-    DeclaredCondition(
-        constants.CONDITION_QUOTA_GRANTED,
-        true=(constants.REASON_QUOTA_AVAILABLE, constants.REASON_QUOTA_DISABLED),
-        false=(
-            constants.REASON_QUOTA_EXCEEDED,
-            constants.REASON_VALIDATION_FAILED,
-            constants.REASON_QUOTA_BACKEND_UNAVAILABLE,
-            constants.REASON_QUOTA_PROJECT_NOT_FOUND,
-            constants.REASON_QUOTA_NAMESPACE_NOT_FOUND,
-            constants.REASON_QUOTA_MISCONFIGURED,
-            constants.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE,
-        ),
-        unknown=(constants.REASON_PENDING_EVALUATION, constants.REASON_QUOTA_NO_BUDGET),
-    ),
+    declared(reasons.INSTANCE_PROGRAMMED),
+    declared(reasons.INSTANCE_AVAILABLE),
+    declared(reasons.INSTANCE_READY, inherits_from="Programmed and Available"),
+    declared(reasons.INSTANCE_QUOTA_GRANTED),
 )
 
 
@@ -293,20 +241,29 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
         return self.programmed and self.available
 
 
-_WAITING = "Waiting for controller"
+WAITING_FOR_CONTROLLER = "Waiting for controller"
+WAITING_FOR_QUOTA = "Waiting for quota evaluation"
 
 DEFAULT_CONDITIONS: Conditions = (
     Condition(
-        type=constants.CONDITION_PROGRAMMED, reason=constants.REASON_PENDING, message=_WAITING
+        type=constants.CONDITION_PROGRAMMED,
+        reason=reasons.REASON_PENDING,
+        message=WAITING_FOR_CONTROLLER,
     ),
     Condition(
-        type=constants.CONDITION_AVAILABLE, reason=constants.REASON_PENDING, message=_WAITING
+        type=constants.CONDITION_AVAILABLE,
+        reason=reasons.REASON_PENDING,
+        message=WAITING_FOR_CONTROLLER,
     ),
-    Condition(type=constants.CONDITION_READY, reason=constants.REASON_PENDING, message=_WAITING),
+    Condition(
+        type=constants.CONDITION_READY,
+        reason=reasons.REASON_PENDING,
+        message=WAITING_FOR_CONTROLLER,
+    ),
     Condition(
         type=constants.CONDITION_QUOTA_GRANTED,
-        reason=constants.REASON_PENDING_EVALUATION,
-        message="Waiting for quota evaluation",
+        reason=reasons.REASON_PENDING_EVALUATION,
+        message=WAITING_FOR_QUOTA,
     ),
 )
 """What the server puts into the status of a new Instance: Unknown since 1970."""

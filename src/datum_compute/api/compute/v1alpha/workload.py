@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute import constants
+from datum_compute.api.compute import constants, reasons
+from datum_compute.api.compute.declared import declared
 from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.runtime import DNS_LABEL
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings
-from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.scheme import Resource
@@ -36,31 +36,9 @@ __all__ = [
 
 WORKLOADS = Resource(constants.GROUP, constants.VERSION, "workloads", "Workload")
 
-_NOT_PLACED = (
-    constants.REASON_NO_MATCHING_LOCATION,
-    constants.REASON_NO_CELL_FOR_CITY,
-    constants.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
-)
+WORKLOAD_CONDITIONS = (declared(reasons.WORKLOAD_AVAILABLE),)
 
-WORKLOAD_CONDITIONS = (
-    DeclaredCondition(
-        constants.CONDITION_AVAILABLE,
-        true=(constants.REASON_AVAILABLE_PLACEMENT_FOUND,),
-        false=(
-            constants.REASON_NO_AVAILABLE_PLACEMENTS,
-            constants.REASON_NETWORK_NOT_FOUND,
-            *_NOT_PLACED,
-        ),
-    ),
-)
-
-PLACEMENT_CONDITIONS = (
-    DeclaredCondition(
-        constants.CONDITION_AVAILABLE,
-        true=(constants.REASON_AVAILABLE_DEPLOYMENT_FOUND,),
-        false=(constants.REASON_NO_AVAILABLE_DEPLOYMENTS, *_NOT_PLACED),
-    ),
-)
+PLACEMENT_CONDITIONS = (declared(reasons.PLACEMENT_AVAILABLE),)
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 
 from datum_compute.api import conditions as conditions_
-from datum_compute.api.compute import constants
+from datum_compute.api.compute import constants, reasons
+from datum_compute.api.compute.declared import declared
 from datum_compute.api.compute.v1alpha.instance import InstanceTemplate
 from datum_compute.api.compute.v1alpha.scale import ScaleSettings
-from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.references import LocationReference
@@ -31,35 +31,14 @@ WORKLOAD_DEPLOYMENTS = Resource(
     constants.GROUP, constants.VERSION, "workloaddeployments", "WorkloadDeployment"
 )
 
-_NOTHING_SERVES = (
-    constants.REASON_NO_MATCHING_LOCATION,
-    constants.REASON_PROVISIONING_NETWORK,
-    constants.REASON_PROVISIONING_INSTANCES,
-)
-_NOT_SCHEDULED = (constants.REASON_NO_CELL_FOR_CITY, constants.REASON_AMBIGUOUS_CELL)
-
 WORKLOAD_DEPLOYMENT_CONDITIONS = (
-    DeclaredCondition(
-        constants.CONDITION_AVAILABLE,
-        true=(constants.REASON_STABLE_INSTANCE_FOUND,),
-        false=(*_NOTHING_SERVES, *_NOT_SCHEDULED),
-    ),
-    DeclaredCondition(
-        constants.CONDITION_REPLICAS_READY,
-        true=(constants.REASON_REPLICAS_AVAILABLE,),
-        false=(*_NOTHING_SERVES, *_NOT_SCHEDULED),
+    declared(reasons.DEPLOYMENT_AVAILABLE),
+    declared(
+        reasons.DEPLOYMENT_REPLICAS_READY,
         inherits_from="the unready Instance of highest priority",
     ),
-    DeclaredCondition(
-        constants.CONDITION_CELL_REACHABLE,
-        true=(constants.REASON_CELL_READY,),
-        false=(constants.REASON_CELL_UNREACHABLE,),
-    ),
-    DeclaredCondition(
-        constants.CONDITION_SCHEDULED,
-        true=(constants.REASON_SCHEDULED,),
-        false=_NOT_SCHEDULED,
-    ),
+    declared(reasons.DEPLOYMENT_CELL_REACHABLE),
+    declared(reasons.DEPLOYMENT_SCHEDULED),
 )
 
 

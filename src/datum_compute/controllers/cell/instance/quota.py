@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datum_compute.api import conditions
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import ConditionState
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
@@ -24,7 +25,6 @@ from datum_compute.controllers.cell.instance.retries import Retries, WantedClaim
 from datum_compute.controllers.cell.project_namespaces import ProjectNamespace, project_namespace_of
 from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.connectivity import is_own_claim
-from datum_compute.decisions.quota import QuotaDecision
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
@@ -49,7 +49,7 @@ RESTORE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class QuotaEvaluation:
-    verdict: QuotaDecision
+    verdict: ConditionState
     due_in: float = 0.0
     """Seconds for which the answer to a claim just made is worth waiting for."""
     requeue_after: float | None = None
@@ -247,10 +247,10 @@ class ClaimManager:
         return None
 
 
-def _as_verdict(previous: conditions.Condition | None) -> QuotaDecision:
+def _as_verdict(previous: conditions.Condition | None) -> ConditionState:
     if previous is None:
         return decisions.PENDING
-    return QuotaDecision(previous.status, previous.reason, previous.message)
+    return ConditionState.of(previous)
 
 
 def _denial(previous: conditions.Condition | None) -> conditions.Condition | None:
@@ -271,16 +271,16 @@ def _is_refused(claim: quota.ResourceClaim) -> bool:
     return exceeded or decisions.is_claim_invalid(claim)
 
 
-def _taken(claim: Object) -> QuotaDecision:
+def _taken(claim: Object) -> ConditionState:
     holder = claim.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER, "somebody else")
-    return QuotaDecision(
+    return ConditionState(
         conditions.FALSE,
         compute.REASON_QUOTA_MISCONFIGURED,
         f"Claim {claim.namespace}/{claim.name} belongs to {holder}",
     )
 
 
-def _failed(held: QuotaDecision, error: Exception, tenant: ProjectNamespace) -> QuotaDecision:
+def _failed(held: ConditionState, error: Exception, tenant: ProjectNamespace) -> ConditionState:
     if decisions.is_denied(held):
         return held  # only the answer to a new claim changes a denial
     code = error.code if isinstance(error, errors.StatusError) else None
@@ -288,6 +288,6 @@ def _failed(held: QuotaDecision, error: Exception, tenant: ProjectNamespace) -> 
         code = None  # a plane without quota kinds says nothing about this namespace
     reason = decisions.create_failure_reason(code, namespace=tenant.namespace)
     text = str(error) or "no answer in time"
-    return QuotaDecision(
+    return ConditionState(
         conditions.FALSE, reason, f"Quota of project {tenant.project}: {text}"[:1024]
     )

@@ -7,6 +7,7 @@ import asyncio
 from datum_compute.api import conditions
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import ConditionState
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
@@ -18,7 +19,7 @@ from datum_compute.controllers.cell.instance.status import DecidedStatus, decide
 from datum_compute.controllers.cell.instance.sweep import Sweep
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import HUB
-from datum_compute.decisions.quota import QuotaDecision, pending_requeue
+from datum_compute.decisions.quota import pending_requeue
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import Backoff
@@ -94,12 +95,12 @@ class InstanceReconciler:
             log.info("conflict while quota is pending", name=instance.name)
             return after(requeue)
 
-    def _safety_requeue(self, instance: Object, verdict: QuotaDecision) -> float | None:
+    def _safety_requeue(self, instance: Object, verdict: ConditionState) -> float | None:
         if verdict.status == conditions.TRUE:
             return None
         return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
 
-    async def _report(self, cell: Cluster, instance: Object, verdict: QuotaDecision) -> Object:
+    async def _report(self, cell: Cluster, instance: Object, verdict: ConditionState) -> Object:
         """One status write, and the gate in the same pass: a grant that is written but not
         acted upon would have nobody to act upon it later."""
         outlook = self._outlook(cell, instance, verdict)
@@ -125,7 +126,7 @@ class InstanceReconciler:
         del self._starting[uid]
         return 0.0
 
-    def _outlook(self, cell: Cluster, instance: Object, verdict: QuotaDecision) -> DecidedStatus:
+    def _outlook(self, cell: Cluster, instance: Object, verdict: ConditionState) -> DecidedStatus:
         return decide_instance_status(
             instance.view(compute.Instance),
             verdict,
@@ -202,7 +203,7 @@ class InstanceReconciler:
             view = instance.view(compute.Instance)
             granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
             if granted is not None:
-                said = QuotaDecision(granted.status, granted.reason, granted.message)
+                said = ConditionState.of(granted)
                 outlook = self._outlook(cell, instance, said)
                 instance = await self._write_status(cell, instance, outlook)
             retry = await self._tell_hub(instance)

@@ -7,12 +7,12 @@ quota failure and for whatever else keeps it from serving, ``Available`` when it
 
 from __future__ import annotations
 
+from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import Conditions
+from datum_compute.api.conditions import Conditions, ConditionState
 from datum_compute.api.meta import Object
 from datum_compute.controllers.lag import conditions_in, observe_lag
 from datum_compute.decisions import status_events
-from datum_compute.decisions.quota import QuotaDecision
 from datum_compute.decisions.status_events import NORMAL, WARNING, EventContent
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
@@ -20,15 +20,6 @@ from datum_compute.runtime.events import EventRecorder
 from datum_compute.runtime.metrics.registry import LAG_SECONDS, MetricsRegistry
 
 COMPONENT = "instance-controller"
-
-_EVALUATION_FAILURES = {
-    compute.REASON_QUOTA_BACKEND_UNAVAILABLE: "backend_unavailable",
-    compute.REASON_QUOTA_PROJECT_NOT_FOUND: "project_not_found",
-    compute.REASON_QUOTA_NAMESPACE_NOT_FOUND: "namespace_not_found",
-    compute.REASON_QUOTA_MISCONFIGURED: "misconfigured",
-    compute.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE: "project_id_unresolvable",
-    compute.REASON_QUOTA_NO_BUDGET: "no_budget",
-}
 
 
 class InstanceSignals:
@@ -46,7 +37,9 @@ class InstanceSignals:
             "reason",
         )
         self._failures = {
-            reason: failures.labels(label) for reason, label in _EVALUATION_FAILURES.items()
+            each.name: failures.labels(each.metric_label)
+            for each in reasons.REASONS.values()
+            if each.metric_label
         }
         self._orphaned = registry.counter(
             "compute_quota_claim_orphaned_total",
@@ -65,7 +58,7 @@ class InstanceSignals:
             "Reports that the hub could not be given, and that are tried again.",
         ).labels()
 
-    def evaluated(self, verdict: QuotaDecision) -> None:
+    def evaluated(self, verdict: ConditionState) -> None:
         failure = self._failures.get(verdict.reason)
         if failure is not None:
             failure.inc()

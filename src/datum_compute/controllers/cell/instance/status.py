@@ -9,9 +9,8 @@ import msgspec
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import Conditions
-from datum_compute.decisions.instances.gates import has_gate, may_clear_quota_gate
-from datum_compute.decisions.quota import QuotaDecision
+from datum_compute.api.conditions import Conditions, ConditionState
+from datum_compute.decisions.instances.gates import has_gate, may_clear_gate
 from datum_compute.decisions.rollup.readiness import decide_conditions
 
 
@@ -23,7 +22,7 @@ class DecidedStatus:
 
 def decide_instance_status(
     instance: compute.Instance,
-    verdict: QuotaDecision,
+    verdict: ConditionState,
     *,
     now: datetime,
     network_failure: str | None,
@@ -33,7 +32,7 @@ def decide_instance_status(
     before = instance.status.conditions
     current = _with_quota(instance, verdict, now)
     instance = _with_conditions(instance, current)
-    clears = may_clear_quota_gate(instance, current)
+    clears = may_clear_gate(instance, compute.GATE_QUOTA, current)
     decided = decide_conditions(instance, now=now, network_failure=network_failure)
     if clears:
         instance = _without_quota_gate(_with_conditions(instance, decided))
@@ -44,11 +43,11 @@ def decide_instance_status(
     return DecidedStatus(told, clears)
 
 
-def _with_quota(instance: compute.Instance, verdict: QuotaDecision, now: datetime) -> Conditions:
+def _with_quota(instance: compute.Instance, verdict: ConditionState, now: datetime) -> Conditions:
     current = instance.status.conditions
     previous = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
     if not has_gate(instance, compute.GATE_QUOTA) and previous is not None:
-        said = QuotaDecision(previous.status, previous.reason, previous.message)
+        said = ConditionState.of(previous)
         if said == verdict:
             return current  # of an older generation, and true all the same
     return conditions.with_condition(

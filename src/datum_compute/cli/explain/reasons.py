@@ -1,0 +1,248 @@
+"""What the CLI says about a reason: a label, advice, and the command to run next.
+
+What follows from a reason (who can act, whether waiting helps) is in its record, in
+:mod:`datum_compute.api.compute.reasons`. A reason of an older or newer controller, which has
+no record, is described by its own name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from datum_compute.api.compute import reasons
+from datum_compute.api.compute.reasons import Actor, Reason
+from datum_compute.cli.errors import PROGRAM
+
+WORKLOAD = "{workload}"
+"""In the words of a next step: the workload's name."""
+
+
+class NextStep(NamedTuple):
+    """A command of this program, without the program's name."""
+
+    words: tuple[str, ...]
+    flags: tuple[tuple[str, str], ...] = ()
+
+
+class ReasonText(NamedTuple):
+    summary: str
+    """A label: lower case, no full stop."""
+    advice: str = ""
+    """What the actor does about it, as a sentence; empty where all is well."""
+    next_step: NextStep | None = None
+
+
+class Explanation(NamedTuple):
+    """A reason's record and its text."""
+
+    reason: Reason
+    text: ReasonText
+
+    @property
+    def summary(self) -> str:
+        return self.text.summary
+
+    def actor_after(self, seconds: float) -> Actor:
+        return self.reason.actor_after(seconds)
+
+    def advice_after(self, seconds: float) -> str:
+        """What the actor does about it once it has lasted this long."""
+        if self.actor_after(seconds) is Actor.PLATFORM and not self.reason.needs_action:
+            return "It lasts longer than usual, so the platform team should look."
+        return self.text.advice
+
+    def next_command(self, workload: str) -> str:
+        step = self.text.next_step
+        if step is None:
+            return ""
+        words = (workload if word == WORKLOAD else word for word in step.words)
+        return " ".join((PROGRAM, *words, *(f"{name}={value}" for name, value in step.flags)))
+
+
+def explain(name: str) -> Explanation:
+    """The record and the text of a reason; an unknown reason is described by its name."""
+    text = TEXTS.get(name) or ReasonText(humanize(name), next_step=_WHY)
+    return Explanation(reasons.lookup(name), text)
+
+
+def humanize(name: str) -> str:
+    """``PendingProgramming`` as ``pending programming``."""
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+
+_WHY = NextStep(("why", WORKLOAD))
+_STATUS = NextStep(("status", WORKLOAD))
+_WATCH = NextStep(("rollout", "status", WORKLOAD))
+_QUOTA = NextStep(("quota",))
+_CITIES = NextStep(("cities",))
+
+TEXTS = {
+    reasons.REASON_PENDING: ReasonText(
+        "waiting to be looked at",
+        "Nobody needs to act: the controllers have not looked at it yet.",
+        _WATCH,
+    ),
+    reasons.REASON_PENDING_PROGRAMMING: ReasonText(
+        "waiting to be started", "Nobody needs to act: the cell is about to start it.", _WATCH
+    ),
+    reasons.REASON_PROGRAMMING_IN_PROGRESS: ReasonText(
+        "starting", "Nobody needs to act: the cell is starting it.", _WATCH
+    ),
+    reasons.REASON_PROGRAMMED: ReasonText("started"),
+    reasons.REASON_PENDING_QUOTA: ReasonText(
+        "waiting for quota",
+        "Free some quota, or ask for more: the project has none left for it.",
+        _QUOTA,
+    ),
+    reasons.REASON_IMAGE_UNAVAILABLE: ReasonText(
+        "image unavailable",
+        "Deploy an image that exists and can be pulled.",
+        NextStep(("deploy", WORKLOAD), flags=(("--image", "IMAGE"),)),
+    ),
+    reasons.REASON_INSTANCE_CRASHING: ReasonText(
+        "crashing",
+        "Look at what it prints, and deploy one that stays up: the process keeps ending.",
+        NextStep(("logs", WORKLOAD)),
+    ),
+    reasons.REASON_CONFIGURATION_ERROR: ReasonText(
+        "configuration error",
+        "Change what the message names: it cannot be had as it is.",
+        NextStep(("workloads", "describe", WORKLOAD)),
+    ),
+    reasons.REASON_AVAILABLE: ReasonText("available"),
+    reasons.REASON_ASLEEP: ReasonText("asleep until it is called"),
+    reasons.REASON_STOPPED: ReasonText(
+        "stopped", "Nobody needs to act: it is not running at the moment.", _WATCH
+    ),
+    reasons.REASON_STARTING: ReasonText("starting", "Nobody needs to act: it is starting.", _WATCH),
+    reasons.REASON_STOPPING: ReasonText("stopping", "Nobody needs to act: it is stopping.", _WATCH),
+    reasons.REASON_PROVISIONING: ReasonText(
+        "being provisioned", "Nobody needs to act: the cell is preparing it.", _WATCH
+    ),
+    reasons.REASON_FAILED: ReasonText(
+        "failed",
+        "The cell could not run it: the platform team has to look, or deploy it anew.",
+        _WHY,
+    ),
+    reasons.REASON_SCHEDULING_GATES_PRESENT: ReasonText(
+        "waiting for network and quota",
+        "Nobody needs to act: it starts when its network and its quota are there.",
+        _WATCH,
+    ),
+    reasons.REASON_NETWORK_FAILED_TO_CREATE: ReasonText(
+        "network could not be created",
+        "The network could not be made in that city: the platform team has to look.",
+        _WHY,
+    ),
+    reasons.REASON_PENDING_EVALUATION: ReasonText(
+        "quota evaluation", "Nobody needs to act: quota is being asked for.", _WATCH
+    ),
+    reasons.REASON_QUOTA_NO_BUDGET: ReasonText(
+        "no quota budget yet",
+        "Nobody needs to act yet: the project's budget is being set up.",
+        _QUOTA,
+    ),
+    reasons.REASON_QUOTA_AVAILABLE: ReasonText("quota granted"),
+    reasons.REASON_QUOTA_DISABLED: ReasonText("quota not enforced"),
+    reasons.REASON_QUOTA_EXCEEDED: ReasonText(
+        "quota exceeded",
+        "Free some quota by scaling something down or destroying it, or ask for more.",
+        _QUOTA,
+    ),
+    reasons.REASON_VALIDATION_FAILED: ReasonText(
+        "quota validation failed",
+        "The quota service refuses the request as such: the platform team has to look.",
+        _QUOTA,
+    ),
+    reasons.REASON_QUOTA_BACKEND_UNAVAILABLE: ReasonText(
+        "quota service unavailable",
+        "The quota service does not answer; it is asked again and again.",
+        _WHY,
+    ),
+    reasons.REASON_QUOTA_PROJECT_NOT_FOUND: ReasonText(
+        "quota service does not know the project",
+        "The quota service does not know this project: the platform team has to look.",
+        _WHY,
+    ),
+    reasons.REASON_QUOTA_NAMESPACE_NOT_FOUND: ReasonText(
+        "quota service does not know the namespace",
+        "The quota service does not know this namespace: the platform team has to look.",
+        _WHY,
+    ),
+    reasons.REASON_QUOTA_MISCONFIGURED: ReasonText(
+        "quota misconfigured",
+        "The cell may not ask for quota as it does: the platform team has to look.",
+        _WHY,
+    ),
+    reasons.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE: ReasonText(
+        "project of the cell's namespace unknown",
+        "The cell cannot tell whose quota to use: the platform team has to look.",
+        _WHY,
+    ),
+    reasons.REASON_STABLE_INSTANCE_FOUND: ReasonText("an instance is available"),
+    reasons.REASON_NO_MATCHING_LOCATION: ReasonText(
+        "city not served",
+        "Choose another city: no location of this one is open to the project.",
+        _CITIES,
+    ),
+    reasons.REASON_PROVISIONING_NETWORK: ReasonText(
+        "network being provisioned",
+        "Nobody needs to act: the network is being made ready in that city.",
+        _WATCH,
+    ),
+    reasons.REASON_PROVISIONING_INSTANCES: ReasonText(
+        "instances being provisioned",
+        "Nobody needs to act: instances are being started one by one.",
+        _WATCH,
+    ),
+    reasons.REASON_NO_CELL_FOR_CITY: ReasonText(
+        "no cell serves the city",
+        "No cell of the platform serves that city: choose another city, or ask the platform team.",
+        _CITIES,
+    ),
+    reasons.REASON_AMBIGUOUS_CELL: ReasonText(
+        "more than one cell serves the city",
+        "More than one cell took the city: the platform team has to settle which.",
+        _STATUS,
+    ),
+    reasons.REASON_REPLICAS_AVAILABLE: ReasonText("all instances available"),
+    reasons.REASON_CELL_DISCONNECTED: ReasonText(
+        "cell cut off from the centre",
+        "Nobody needs to act yet: updates go on when the cell is in touch again.",
+        _STATUS,
+    ),
+    reasons.REASON_CELL_READY: ReasonText("cell reachable"),
+    reasons.REASON_CELL_UNREACHABLE: ReasonText(
+        "cell does not answer", "Nobody needs to act yet; the platform team is concerned.", _STATUS
+    ),
+    reasons.REASON_SCHEDULED: ReasonText("placed in a cell"),
+    reasons.REASON_AVAILABLE_PLACEMENT_FOUND: ReasonText("available"),
+    reasons.REASON_AVAILABLE_DEPLOYMENT_FOUND: ReasonText("available"),
+    reasons.REASON_NO_AVAILABLE_PLACEMENTS: ReasonText(
+        "no placement available yet",
+        "Nobody needs to act: no city has an available instance yet.",
+        _WHY,
+    ),
+    reasons.REASON_NO_AVAILABLE_DEPLOYMENTS: ReasonText(
+        "no city available yet", "Nobody needs to act: no city has an available instance yet.", _WHY
+    ),
+    reasons.REASON_NETWORK_NOT_FOUND: ReasonText(
+        "network not found",
+        "Name a network that exists in the project: this one does not.",
+        NextStep(("deploy", WORKLOAD), flags=(("--network", "default"),)),
+    ),
+    reasons.REASON_PREVIOUS_DEPLOYMENT_TERMINATING: ReasonText(
+        "the one before is still being removed",
+        "Nobody needs to act: it starts when what had its name is gone.",
+        _WATCH,
+    ),
+    reasons.REASON_SCALED: ReasonText("scaled"),
+    reasons.REASON_RECREATED: ReasonText("replaced by one of the newest template"),
+    reasons.REASON_TERMINATING: ReasonText("being removed"),
+    reasons.REASON_QUOTA_CLAIM_ORPHANED: ReasonText(
+        "a quota claim was left behind",
+        "Some quota may stay in use that nothing needs: the platform team can release it.",
+        _QUOTA,
+    ),
+}
+"""By reason, in the order of the records."""

@@ -156,5 +156,5 @@ async def test_a_manager_that_loses_its_lease_ends_and_says_why(tmp_path: Path) 
         async with asyncio.timeout(20):
             assert await one.process.wait() == 1
 
-        said = await one.until_said("leadership lost, so this process ends")
+        said = await one.until_said("leadership lost, exiting")
         assert "held by usurper" in said["reason"]

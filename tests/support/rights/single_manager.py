@@ -18,7 +18,8 @@ from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.assembly import rights
-from datum_compute.assembly.manager.groups import PlaneClients, build_manager
+from datum_compute.assembly.manager.groups import build_manager
+from datum_compute.assembly.manager.plane_clients import PlaneClients
 from datum_compute.assembly.manager.settings import ManagerSettings
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.assembly.manager.groups import PlaneClients, build_manager
+from datum_compute.assembly.manager.groups import build_manager
 from datum_compute.assembly.manager.main import main
+from datum_compute.assembly.manager.plane_clients import PlaneClients
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
 from datum_compute.client import kubeconfig
 from datum_compute.runtime.manager import Manager

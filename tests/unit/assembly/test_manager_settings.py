@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from datum_compute.assembly.manager.main import main
 from datum_compute.assembly.manager.settings import SettingsError, parse
 from datum_compute.client import kubeconfig
 from datum_compute.testing.environment import SimulatedEnvironment
+from tests.support.paths import ROOT
 
 MANAGEMENT = "--enable-management-controllers"
 CELL = "--enable-cell-controllers"
@@ -206,3 +210,15 @@ def test_the_lease_is_in_the_configured_namespace_or_the_pods_own(tmp_path: Path
     assert lease_namespace(untold, tmp_path) == "compute-system"
     with pytest.raises(SettingsError, match="give --leader-elect-namespace"):
         lease_namespace(untold, tmp_path / "nowhere")
+
+
+def test_the_documents_list_every_flag_and_no_other() -> None:
+    page = (ROOT / "docs/operate/manager.md").read_text()
+    [table] = re.findall(r"## Flags\n(.*?)\n## ", page, re.DOTALL)
+    topologies = page.split("## Flags")[0]
+
+    documented = set(re.findall(r"--[a-z][a-z-]+", topologies + table))
+    with pytest.raises(SystemExit), redirect_stdout(help_text := io.StringIO()):
+        parse(["--help"])
+
+    assert documented == set(re.findall(r"--[a-z][a-z-]+", help_text.getvalue())) - {"--help"}

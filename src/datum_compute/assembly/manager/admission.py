@@ -1,7 +1,7 @@
-"""Admission as a manager serves it: on every replica, about the projects that are ready.
+"""Admission as a manager serves it: on every replica, for the projects that are ready.
 
-Whoever leads, any replica may be asked; so reviews have a fleet and clients of their own,
-which no election fences: they read, and ask who may use what.
+Reviews reach replicas that do not lead, so they have their own fleet and clients, without the
+fence of leader election: they only read and check access.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from datum_compute.assembly.manager.groups import PlaneClients
+from datum_compute.assembly.manager.plane_clients import PlaneClients
 from datum_compute.assembly.manager.settings import ManagerSettings
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.planes import SINGLE
@@ -27,10 +27,10 @@ from datum_compute.webhooks.workload import WorkloadReviews
 class Webhooks:
     app: ASGIApp
     fleet: Fleet
-    """The projects reviews are about; run by whoever serves the application."""
+    """The projects under review; the caller runs it beside the application."""
 
     def missing(self) -> list[str]:
-        """What it is not ready for, in words."""
+        """Why it is not ready; empty when it is."""
         return [] if self.fleet.discovered else [f"fleet {self.fleet.name}: not discovered"]
 
 

@@ -17,8 +17,8 @@ An error names the file, the field by its path, what was found and what is allow
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -31,11 +31,11 @@ KIND = "WorkloadOperator"
 
 
 class SettingsError(Exception):
-    """The manager must not start like this; the message says what to change."""
+    """The manager must not start with these settings; the message says what to change."""
 
 
 class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A part of the file in which every field is known."""
+    """A part of the file; unknown fields are errors."""
 
 
 class TlsSecretReference(_Section, frozen=True):
@@ -45,11 +45,11 @@ class TlsSecretReference(_Section, frozen=True):
 
 class TlsSettings(_Section, frozen=True):
     cert_dir: str = ""
-    """Where certificate and key are; looked at again when they are renewed."""
+    """Where certificate and key are; reloaded when they change."""
     cert_name: str = "tls.crt"
     key_name: str = "tls.key"
     secret_ref: TlsSecretReference | None = None
-    """Read by nothing: a Secret is mounted, and ``certDir`` names the place."""
+    """Accepted and not read: mount the Secret and name its directory in ``certDir``."""
 
     @property
     def directory(self) -> Path:
@@ -68,7 +68,7 @@ class WebhookServer(_Section, frozen=True, rename={"client_ca_name": "clientCANa
     port: int = 9443
     tls: TlsSettings = TlsSettings()
     client_ca_name: str = ""
-    """A file in ``certDir``: whose certificates the API server must show."""
+    """A file in ``certDir`` with the authority of the API server's client certificate."""
 
 
 class Discovery(_Section, frozen=True):
@@ -77,11 +77,11 @@ class Discovery(_Section, frozen=True):
     internal_service_discovery: bool = False
     """Reach projects under their names inside the cluster, instead of the server named here."""
     discovery_kubeconfig_path: str = ""
-    """Where Project objects are found; empty means the manager's own cluster."""
+    """The cluster of the Project objects; empty means the manager's own."""
     project_kubeconfig_path: str = ""
-    """The server below which each project has its plane; empty means the one above."""
+    """The server of the project planes; empty means that of the Project objects."""
     cluster_name: str = ""
-    """The name of this cell towards the hub and the projects."""
+    """The name of this cell on the hub and in the projects."""
     quota_kubeconfig_path: str = ""
     """The server of the project planes in which a cell claims quota; empty means
     ``projectKubeconfigPath``, and without that quota is not enforced."""
@@ -97,12 +97,12 @@ class WorkloadOperator(_Section, frozen=True, kw_only=True):
 
     @classmethod
     def default(cls) -> WorkloadOperator:
-        """What holds without a file."""
+        """The settings without a file."""
         return cls(api_version=API_VERSION, kind=KIND)
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Of two values for one key, neither is known to be the one that was meant."""
+    """Refuses a key that is given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -124,9 +124,9 @@ def load_config(path: str) -> WorkloadOperator:
             f"--server-config {path}: not valid YAML: {yaml_fault(error)}"
         ) from error
     try:
-        config = msgspec.convert(document, WorkloadOperator)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"--server-config {path}: {_in_words(str(error))}") from error
+        config: WorkloadOperator = _convert(document, WorkloadOperator, "")
+    except _Fault as error:
+        raise SettingsError(f"--server-config {path}: {error}") from error
     if (config.api_version, config.kind) != (API_VERSION, KIND):
         found = f"{config.api_version} {config.kind}"
         raise SettingsError(f"--server-config {path}: expected {API_VERSION} {KIND}, not {found}")
@@ -138,41 +138,43 @@ def load_config(path: str) -> WorkloadOperator:
     return config
 
 
-_ERROR = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
-_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(?P<name>[^`]*)`")
+class _Fault(Exception):
+    """A field by its path, and what is wrong with it."""
 
 
-def _in_words(error: str) -> str:
-    """The library's words with the field first, and what is allowed there last."""
-    found = _ERROR.match(error)
-    path = (found["path"] or "") if found else ""
-    what = found["what"] if found else error
-    known, allowed = _at(path)
-    about = _FIELD.match(what)
-    if about is None:
-        return f"{path or 'the document'}: {what}{allowed}"
-    name = f"{path}.{about['name']}" if path else about["name"]
-    if "unknown" in what:
-        return f"{name}: unknown field; known here: {', '.join(known)}"
-    return f"{name}: required"
+def _convert(values: Any, kind: type[_Section], path: str) -> Any:
+    """An instance of ``kind``; raises :class:`_Fault` for the first field that does not fit."""
+    fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+    types = get_type_hints(kind)
+    found = {}
+    for name, value in _leaf(values, dict[str, Any], path or "the document").items():
+        where = f"{path}.{name}" if path else name
+        if name not in fields:
+            raise _Fault(f"{where}: unknown field; known here: {', '.join(fields)}")
+        found[fields[name].name] = _field(value, types[fields[name].name], where)
+    for name, each in fields.items():
+        if each.required and each.name not in found:
+            raise _Fault(f"{path}.{name}: required" if path else f"{name}: required")
+    return kind(**found)
 
 
-def _at(path: str) -> tuple[list[str], str]:
-    """The fields known at a path, and the values allowed there in words."""
-    kind: Any = WorkloadOperator
-    for step in filter(None, path.split(".")):
-        fields = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
-        if step not in fields:
-            return [], ""
-        kind = _without_none(get_type_hints(kind)[fields[step]])
-        if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
-            if get_origin(kind) is Literal:
-                return [], f"; allowed: {', '.join(map(str, get_args(kind)))}"
-            return [], ""
-    return [each.encode_name for each in msgspec.structs.fields(kind)], ""
+def _field(value: Any, declared: Any, where: str) -> Any:
+    options = get_args(declared) if isinstance(declared, UnionType) else (declared,)
+    section = next((each for each in options if _is_section(each)), None)
+    if section is None or (value is None and NoneType in options):
+        return _leaf(value, declared, where)
+    return _convert(value, section, where)
 
 
-def _without_none(kind: Any) -> Any:
-    options = [option for option in get_args(kind) if option is not type(None)]
-    is_optional = len(options) == 1 and get_origin(kind) is not Literal
-    return options[0] if is_optional else kind
+def _is_section(declared: Any) -> bool:
+    return isinstance(declared, type) and issubclass(declared, _Section)
+
+
+def _leaf(value: Any, declared: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(value, declared)
+    except msgspec.ValidationError as error:
+        allowed = ""
+        if get_origin(declared) is Literal:
+            allowed = f"; allowed: {', '.join(map(str, get_args(declared)))}"
+        raise _Fault(f"{where}: {error}{allowed}") from error

@@ -1,9 +1,9 @@
-"""The program ``compute-manager``: says what it enabled, and runs until it is told to stop.
+"""The program ``compute-manager``.
 
-Started in this order: the probes and the metrics, so that whoever waits for us can ask what
-for; clusters and caches; with an election, the candidate; reconcilers, once it leads. On
-SIGTERM or Ctrl-C no new key is taken, reconciles that run are given a few seconds, the Lease
-is given back, and connections are closed; a second signal ends the process at once.
+It starts in this order: probes and metrics, so that a manager that waits can report what it
+waits for; clusters and caches; with leader election, the candidate; reconcilers, once it
+leads. On SIGTERM or Ctrl-C the queues stop, running reconciles get a few seconds, the Lease is
+released and connections are closed; a second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import uvloop
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.assembly.manager.admission import Webhooks, build_webhooks
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
-from datum_compute.assembly.manager.groups import PlaneClients, build_manager
+from datum_compute.assembly.manager.groups import build_manager
 from datum_compute.assembly.manager.http_server import ServingError, serve
-from datum_compute.assembly.manager.kubeconfigs import check_kubeconfigs
+from datum_compute.assembly.manager.plane_clients import PlaneClients, check_kubeconfigs
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
 from datum_compute.client.kubeconfig import KubeconfigError
 from datum_compute.env import Environment, SystemEnvironment
@@ -38,9 +38,9 @@ logger = get_logger(__name__)
 GC_THRESHOLDS = (50_000, 20, 100)
 """Caches live long: the collector's defaults made filling one 4 to 5 times slower."""
 DRAIN_SECONDS = 5.0
-"""What running reconciles are given to end."""
+"""How long running reconciles may take to end."""
 STOP_SECONDS = 10.0
-"""After this the process ends whatever it waits for."""
+"""After this the process exits in any case."""
 
 
 def main(argv: Sequence[str], env: Environment) -> int:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str], env: Environment) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     except LeadershipLost as error:
-        logger.error("leadership lost, so this process ends", reason=str(error))
+        logger.error("leadership lost, exiting", reason=str(error))
         return 1
     return 0
 
@@ -67,14 +67,14 @@ async def _run(env: Environment, settings: ManagerSettings) -> None:
     try:
         manager = build_manager(env, settings, planes, metrics)
         webhooks = build_webhooks(env, settings, planes) if settings.webhooks else None
-        _say_enabled(settings)
+        logger.info("controllers enabled", **settings.log_fields())
         async with TaskGroup("compute-manager") as tasks:
             started = _start_servers(tasks, settings, manager, metrics, webhooks)
             started.append(tasks.start(manager.run(), name=manager.name))
-            started.append(tasks.start(_say_ready(manager), name="readiness"))
+            started.append(tasks.start(_log_ready(manager), name="readiness"))
             await stop.wait()
             if not await manager.drain(DRAIN_SECONDS):
-                logger.warning("reconciles did not end in time and are cut off")
+                logger.warning("reconciles did not end in time and are cancelled")
             await tasks.stop(*started)
     finally:
         await planes.close()
@@ -82,7 +82,7 @@ async def _run(env: Environment, settings: ManagerSettings) -> None:
 
 
 def _stop_signal() -> asyncio.Event:
-    """Set by the first signal; a second one, or too long a goodbye, ends the process."""
+    """Set by the first signal; a second one, or :data:`STOP_SECONDS`, ends the process."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -99,7 +99,7 @@ def _stop_signal() -> asyncio.Event:
 
 
 def _give_up() -> None:
-    logger.error("not everything ended in time, so the process does")
+    logger.error("shutdown took too long, exiting")
     os._exit(1)
 
 
@@ -134,29 +134,7 @@ def _start_servers(
     return started
 
 
-def _say_enabled(settings: ManagerSettings) -> None:
-    fields = {
-        "management": settings.management,
-        "cell": settings.cell,
-        "provider": settings.provider,
-        "discovery": settings.discovery.mode,
-        "cluster": settings.discovery.cluster_name,
-        "federation": bool(settings.federation_kubeconfig),
-        "quota": settings.cell and bool(settings.quota_kubeconfig),
-        "networking": settings.networking,
-        "lease": settings.lease_name if settings.leader_elect else "none",
-        "probes": _where(settings.health_probes),
-        "metrics": _where(settings.metrics),
-        "webhooks": _where(settings.webhooks),
-    }
-    logger.info("controllers enabled", **fields)
-
-
-def _where(address: object) -> str:
-    return "off" if address is None else str(address)
-
-
-async def _say_ready(manager: Manager) -> None:
+async def _log_ready(manager: Manager) -> None:
     await manager.wait_ready()
     logger.info("ready")
 

@@ -1,8 +1,7 @@
-"""What a manager is told: flags, and a configuration file that is read strictly.
+"""The settings of a manager: flags, and a configuration file.
 
 The file is a ``WorkloadOperator`` of ``apiserver.config.datumapis.com/v1alpha1``; its fields
-are declared in :mod:`.config`. A flag or a field nobody knows is an error, never ignored: it
-may be the one that mattered.
+are declared in :mod:`.config`. Unknown flags and fields are errors.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ them."""
 NETWORKING_GATE = "NetworkingIntegration"
 
 LEASE = "e98b06c6.datumapis.com"
-"""Of all managers of a kind; the group they run follows."""
+"""The name of every manager's Lease, before its group."""
 
 NO_PROVIDER = "none"
 LogFormat = Literal["text", "json"]
@@ -74,7 +73,7 @@ class ManagerSettings:
     log_format: LogFormat = "text"
     discovery: Discovery = field(default_factory=Discovery)
     source: str = ""
-    """What errors about a field of the file begin with; empty without a file."""
+    """The prefix of errors about a field of the file; empty without a file."""
 
     @property
     def quota_kubeconfig(self) -> str:
@@ -82,7 +81,7 @@ class ManagerSettings:
 
     @property
     def group(self) -> str:
-        """Which controllers run here, in one word."""
+        """The controllers that run here: ``management``, ``cell`` or ``all``."""
         if self.management and self.cell:
             return "all"
         return "management" if self.management else "cell"
@@ -91,9 +90,38 @@ class ManagerSettings:
     def lease_name(self) -> str:
         return f"{LEASE}-{self.group}"
 
+    def kubeconfigs(self) -> list[tuple[str, str, str]]:
+        """Flag or field, path and context of every kubeconfig that is set."""
+        discovery, file = self.discovery, self.source
+        every = [
+            ("--kubeconfig", self.kubeconfig, ""),
+            ("--federation-kubeconfig", self.federation_kubeconfig, self.federation_context),
+            (f"{file}discovery.discoveryKubeconfigPath", discovery.discovery_kubeconfig_path, ""),
+            (f"{file}discovery.projectKubeconfigPath", discovery.project_kubeconfig_path, ""),
+            (f"{file}discovery.quotaKubeconfigPath", discovery.quota_kubeconfig_path, ""),
+        ]
+        return [each for each in every if each[1]]
+
+    def log_fields(self) -> dict[str, object]:
+        """What the manager logs at start."""
+        return {
+            "management": self.management,
+            "cell": self.cell,
+            "provider": self.provider,
+            "discovery": self.discovery.mode,
+            "cluster": self.discovery.cluster_name,
+            "federation": bool(self.federation_kubeconfig),
+            "quota": self.cell and bool(self.quota_kubeconfig),
+            "networking": self.networking,
+            "lease": self.lease_name if self.leader_elect else "none",
+            "probes": str(self.health_probes or "off"),
+            "metrics": str(self.metrics or "off"),
+            "webhooks": str(self.webhooks or "off"),
+        }
+
 
 def parse(argv: Sequence[str]) -> ManagerSettings:
-    """Raises :class:`SettingsError` for what makes no sense, before anything is started."""
+    """Raises :class:`SettingsError` for invalid settings, before anything is started."""
     args = _parser().parse_args(argv)
     config = load_config(args.server_config) if args.server_config else WorkloadOperator.default()
     where = f"--server-config {args.server_config}: " if args.server_config else ""

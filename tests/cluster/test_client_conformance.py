@@ -18,8 +18,7 @@ from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
-from datum_compute.client.protocol import apply, merge, strategic_merge
-from datum_compute.client.subresources import get_subresource
+from datum_compute.client.protocol import merge
 from tests.support.client_conformance.cases import Case, every_case, every_case_of
 from tests.support.client_conformance.fixture import (
     EVENT_TIMEOUT,
@@ -27,11 +26,12 @@ from tests.support.client_conformance.fixture import (
     WIDGETS,
     ConformanceFixture,
     ConformanceTarget,
-    causes,
     content,
+    get_subresource,
     next_event,
     next_events,
     open_fixture,
+    strategic_merge,
     wait_served,
 )
 from tests.support.client_conformance.reader import READ_CASES, reader_target
@@ -129,75 +129,6 @@ SLIDER_DEFINITION: dict[str, Any] = {
 }
 
 
-async def apply_owns_fields(world: ConformanceFixture) -> None:
-    """Two managers, each with what it said and no more."""
-    ours = world.target.client_with(field_manager="ours")
-    theirs = world.target.client_with(field_manager="theirs")
-    place = world.namespace
-
-    made = await ours.patch(WIDGETS, "one", apply({"spec": {"size": 3, "note": "a"}}), place)
-    await theirs.patch(WIDGETS, "one", apply({"spec": {"color": "red"}}), place)
-    dropped = await ours.patch(WIDGETS, "one", apply({"spec": {"size": 3}}), place)
-
-    assert content(made.spec) == {"size": 3, "note": "a"}
-    assert content(dropped.spec) == {"size": 3, "color": "red"}
-
-
-async def apply_conflicts_unless_forced(world: ConformanceFixture) -> None:
-    ours = world.target.client_with(field_manager="ours")
-    theirs = world.target.client_with(field_manager="theirs")
-    place = world.namespace
-    await ours.patch(WIDGETS, "one", apply({"spec": {"size": 3}}), place)
-
-    with pytest.raises(errors.Conflict) as caught:
-        await theirs.patch(WIDGETS, "one", apply({"spec": {"size": 4}}), place)
-    taken = await theirs.patch(WIDGETS, "one", apply({"spec": {"size": 4}}, force=True), place)
-
-    assert [(cause.field, cause.reason) for cause in caught.value.causes] == [
-        (".spec.size", "FieldManagerConflict")
-    ]
-    assert '"ours"' in caught.value.message
-    assert content(taken.spec) == {"size": 4}
-
-
-async def apply_of_nothing_new_keeps_the_revision(world: ConformanceFixture) -> None:
-    body = {"spec": {"size": 3}}
-    first = await world.patch("one", apply(body))
-
-    again = await world.patch("one", apply(body))
-
-    assert again.metadata == first.metadata
-
-
-async def apply_reaches_status_and_can_be_tried(world: ConformanceFixture) -> None:
-    await world.create("one")
-
-    tried = await world.patch("one", apply({"spec": {"size": 9}}, force=True), dry_run=True)
-    reported = await world.patch(
-        "one", apply({"status": {"phase": "Running"}}), subresource="status"
-    )
-
-    assert content(tried.spec) == {"size": 9}
-    assert content(reported.status) == {"phase": "Running"}
-    assert content((await world.get("one")).spec) == {"size": 1}
-
-
-async def apply_is_validated(world: ConformanceFixture) -> None:
-    with pytest.raises(errors.Invalid) as caught:
-        await world.patch("one", apply({"spec": {"color": "pink"}}))
-
-    assert causes(caught.value) == {("spec.color", "FieldValueNotSupported")}
-    assert not await world.exists("one")
-
-
-async def apply_works_on_built_in_kinds(world: ConformanceFixture) -> None:
-    made = await world.client.patch(
-        core.CONFIG_MAPS, "settings", apply({"data": {"a": "1"}}), world.namespace
-    )
-
-    assert content(made.data) == {"a": "1"}
-
-
 async def strategic_merges_know_their_lists(world: ConformanceFixture) -> None:
     body = {"metadata": {"name": "settings", "finalizers": ["example.com/a"]}}
     await world.client.create(core.CONFIG_MAPS, body, world.namespace)
@@ -244,12 +175,6 @@ async def a_scale_is_read_and_written(world: ConformanceFixture) -> None:
 
 
 ONLY_HERE: list[Case] = [
-    apply_owns_fields,
-    apply_conflicts_unless_forced,
-    apply_of_nothing_new_keeps_the_revision,
-    apply_reaches_status_and_can_be_tried,
-    apply_is_validated,
-    apply_works_on_built_in_kinds,
     strategic_merges_know_their_lists,
     a_scale_is_read_and_written,
 ]

@@ -182,13 +182,9 @@ class ApiClient:
         target = ClientCall("patch", resource, namespace, name, subresource, self._cluster)
         target.check(named=True)
         query = self._write_query(dry_run)
-        body = patch.body
-        if patch.content_type == "application/apply-patch+yaml":
-            query += (("force", "true" if patch.force else "false"),)
-            body = _applied(target, body)
         try:
             response = await self._call(
-                "PATCH", target, query, body, content_type=patch.content_type
+                "PATCH", target, query, patch.body, content_type=patch.content_type
             )
         except errors.Invalid as invalid:
             if any(cause.field == "metadata.uid" for cause in invalid.causes):
@@ -452,14 +448,6 @@ def _key_of(body: WireObject) -> tuple[str, str]:
 def _typed(resource: Resource, body: WireObject) -> WireObject:
     """The body with its kind, which custom resources need on the wire."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-
-
-def _applied(target: ClientCall, body: WireObject) -> WireObject:
-    """The body with its kind and name: what is applied may have to be created from it."""
-    metadata = body.get("metadata")
-    given = metadata if isinstance(metadata, Mapping) else {}
-    named = _query(name=target.name, namespace=target.namespace)
-    return {**_typed(target.resource, body), "metadata": {**dict(named), **given}}
 
 
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')

@@ -40,8 +40,6 @@ class Patch:
     content_type: str
     body: Any
     """JSON values; :class:`msgspec.Raw` where a subtree is copied."""
-    force: bool = False
-    """For apply only: take over fields another manager owns."""
 
 
 def merge(body: WireObject) -> Patch:
@@ -49,22 +47,9 @@ def merge(body: WireObject) -> Patch:
     return Patch("application/merge-patch+json", body)
 
 
-def strategic_merge(body: WireObject) -> Patch:
-    """A merge that knows which lists have keys. Only built-in kinds have it: a custom one
-    answers ``Unsupported``."""
-    return Patch("application/strategic-merge-patch+json", body)
-
-
 def json_patch(operations: list[dict[str, Any]]) -> Patch:
     """RFC 6902, with ``test`` as a precondition."""
     return Patch("application/json-patch+json", operations)
-
-
-def apply(body: WireObject, *, force: bool = False) -> Patch:
-    """Server-side apply: the fields we want to own, and no others. The client's
-    ``field_manager`` is the owner; a field that another owns is a ``Conflict`` unless forced.
-    A server without it answers ``Unsupported``."""
-    return Patch("application/apply-patch+yaml", body, force)
 
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -151,3 +136,62 @@ class Client(Protocol):
     async def raw(self, path: str) -> bytes:
         """GET of a path below the plane's root, for discovery, health and subresources."""
         ...
+
+
+class ReadForwarder:
+    """The reading half of a client in front of ``client``, for one that changes writes alone."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def cluster(self) -> str:
+        return self._client.cluster
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        return await self._client.get(resource, name, namespace)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList:
+        return await self._client.list(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+        )
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_seconds: int = 0,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
+        return self._client.watch(
+            resource,
+            namespace,
+            resource_version=resource_version,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            bookmarks=bookmarks,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def raw(self, path: str) -> bytes:
+        return await self._client.raw(path)

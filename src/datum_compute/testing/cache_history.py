@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.protocol import Client, EventType, Patch, Propagation, WatchEvent
-from datum_compute.client.read_forwarder import ReadForwarder
+from datum_compute.client.protocol import (
+    Client,
+    EventType,
+    Patch,
+    Propagation,
+    ReadForwarder,
+    WatchEvent,
+)
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cache.index import IndexKeys

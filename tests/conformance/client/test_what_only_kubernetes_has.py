@@ -1,7 +1,6 @@
 """What the embedded server lacks and a Kubernetes API server has: a clear no, on both transports.
 
-The calls themselves are the client's and are proven on the real server, in
-``tests/cluster/test_client_conformance.py``.
+``scale`` is proven on the real server, in ``tests/cluster/test_client_conformance.py``.
 """
 
 from __future__ import annotations
@@ -11,19 +10,24 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from datum_compute.client import errors
-from datum_compute.client.protocol import apply
-from datum_compute.client.subresources import get_subresource
-from tests.support.client_conformance.fixture import WIDGETS, ConformanceFixture, open_fixture
+from datum_compute.client.protocol import Patch
+from tests.support.client_conformance.fixture import (
+    WIDGETS,
+    ConformanceFixture,
+    get_subresource,
+    open_fixture,
+)
 from tests.support.client_conformance.targets import HttpsServer, in_process
 
 
 async def server_side_apply(world: ConformanceFixture) -> None:
     made = await world.create("one", {"size": 3})
+    apply = Patch("application/apply-patch+yaml", {"spec": {"size": 4}})
 
     with pytest.raises(errors.Unsupported, match="server-side apply is not served here") as caught:
-        await world.patch("one", apply({"spec": {"size": 4}}))
+        await world.patch("one", apply)
     with pytest.raises(errors.Unsupported):
-        await world.patch("new", apply({"spec": {"size": 4}}, force=True))
+        await world.patch("new", apply)
 
     assert (caught.value.code, caught.value.reason) == (415, "UnsupportedMediaType")
     assert (await world.get("one")).metadata == made.metadata

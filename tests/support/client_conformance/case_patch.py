@@ -6,12 +6,13 @@ import pytest
 
 from datum_compute.api import core
 from datum_compute.client import errors
-from datum_compute.client.protocol import Patch, json_patch, merge, strategic_merge
+from datum_compute.client.protocol import Patch, json_patch, merge
 from tests.support.client_conformance.fixture import (
     ConformanceFixture,
     causes,
     content,
     revision_of,
+    strategic_merge,
 )
 
 

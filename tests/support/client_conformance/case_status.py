@@ -7,13 +7,13 @@ import pytest
 from datum_compute.api import core
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
-from datum_compute.client.subresources import get_subresource
 from tests.support.client_conformance.fixture import (
     WIDGETS,
     ConformanceFixture,
     body_of,
     causes,
     content,
+    get_subresource,
     revision_of,
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import core
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, EventType, Patch, WatchEvent, merge
@@ -221,6 +221,18 @@ DEFINITION: dict[str, Any] = {
         ],
     },
 }
+
+
+async def get_subresource(
+    client: Client, resource: Resource, name: str, namespace: str, *, subresource: str
+) -> Object:
+    """For ``status`` the whole object, for ``scale`` a Scale."""
+    return Object.from_wire(await client.raw(resource.path(namespace, name, subresource)))
+
+
+def strategic_merge(body: WireObject) -> Patch:
+    """A merge that knows which lists have keys; only built-in kinds have it."""
+    return Patch("application/strategic-merge-patch+json", body)
 
 
 def body_of(world: ConformanceFixture, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.protocol import apply, json_patch, merge, strategic_merge
+from datum_compute.client.protocol import json_patch, merge
 from tests.support.client.scripted_server import WIDGET, ScriptedServer, answer
 
 WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
@@ -151,38 +151,18 @@ async def test_an_update_puts_the_object_to_its_own_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "content_type", "body", "extra"),
+    ("patch", "content_type", "body"),
     [
-        (merge({"spec": None}), "application/merge-patch+json", {"spec": None}, ()),
+        (merge({"spec": None}), "application/merge-patch+json", {"spec": None}),
         (
             json_patch([{"op": "remove", "path": "/spec"}]),
             "application/json-patch+json",
             [{"op": "remove", "path": "/spec"}],
-            (),
-        ),
-        (
-            apply({"spec": {}}, force=True),
-            "application/apply-patch+yaml",
-            {
-                "apiVersion": "toys.example.com/v1",
-                "kind": "Realm",
-                "metadata": {"name": "one"},
-                "spec": {},
-            },
-            (("force", "true"),),
-        ),
-        (
-            strategic_merge({"spec": None}),
-            "application/strategic-merge-patch+json",
-            {"spec": None},
-            (),
         ),
     ],
-    ids=["merge", "json", "apply", "strategic"],
+    ids=["merge", "json"],
 )
-async def test_each_kind_of_patch(
-    patch: Any, content_type: str, body: Any, extra: tuple[Any, ...]
-) -> None:
+async def test_each_kind_of_patch(patch: Any, content_type: str, body: Any) -> None:
     toy = ScriptedServer(answer(WIDGET))
 
     await toy.client(field_manager="me").patch(REALMS, "one", patch, subresource="status")
@@ -190,22 +170,8 @@ async def test_each_kind_of_patch(
     assert toy.only.method == "PATCH"
     assert toy.only.path == "/apis/toys.example.com/v1/realms/one/status"
     assert toy.only.headers["content-type"] == content_type
-    assert toy.only.query == (("fieldManager", "me"), *extra)
+    assert toy.only.query == (("fieldManager", "me"),)
     assert decoded(toy.only.body) == body
-
-
-async def test_what_is_applied_names_itself_as_it_may_have_to_be_created() -> None:
-    toy = ScriptedServer(answer(WIDGET))
-    labels = {"metadata": {"labels": {"a": "b"}}}
-
-    await toy.client().patch(WIDGETS, "one", apply(labels), "default")
-
-    assert decoded(toy.only.body)["metadata"] == {
-        "name": "one",
-        "namespace": "default",
-        "labels": {"a": "b"},
-    }
-    assert ("force", "false") in toy.only.query
 
 
 async def test_a_delete_carries_its_preconditions() -> None:

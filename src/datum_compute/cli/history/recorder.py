@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import client_errors
@@ -27,7 +30,6 @@ from datum_compute.cli.rollout.wait import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.reviews import who_am_i
 
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
@@ -59,11 +61,12 @@ class Recorder:
         )
 
     async def actor(self) -> str:
-        """Who the server says we are; nobody where it does not."""
+        """The user that the server takes us for; empty where it does not answer that."""
         if self._actor is None:
             try:
-                self._actor = (await who_am_i(self._client)).username
-            except (errors.StatusError, errors.Malformed):
+                review = await self._client.create(core.SELF_SUBJECT_REVIEWS, {})
+                self._actor = review.view(core.SelfSubjectReview).status.user_info.username
+            except (errors.StatusError, errors.Malformed, msgspec.DecodeError):
                 self._actor = ""
         return self._actor
 

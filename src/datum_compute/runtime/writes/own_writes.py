@@ -23,8 +23,7 @@ import msgspec
 from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.protocol import Client, Patch, Propagation
-from datum_compute.client.read_forwarder import ReadForwarder
+from datum_compute.client.protocol import Client, Patch, Propagation, ReadForwarder
 from datum_compute.runtime.cache.cache import Cache, CacheExpectation
 
 

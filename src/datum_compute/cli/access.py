@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import age
 from datum_compute.cli.tables import SERVICE_ENTITLEMENTS
 from datum_compute.client import errors
@@ -28,7 +29,8 @@ SERVICE = "compute.datumapis.com"
 ACTIVATION_SECONDS = 30.0
 """How long a command waits for a request it has just made."""
 POLL_SECONDS = 1.0
-REQUEST = "datumctl-compute access request"
+REQUEST = command("access", "request")
+REQUEST_AND_WAIT = command("access", "request", "--wait")
 
 
 class AccessState(Enum):
@@ -138,9 +140,9 @@ def _offer(context: Context) -> None:
     if access.state is AccessState.PENDING:
         raise CommandError(
             "Requested. Activation usually takes a few minutes.",
+            REQUEST_AND_WAIT,
             exit_code=Exit.ACCESS_PENDING,
             code="AccessPending",
-            hint=f"{REQUEST} --wait",
             retryable=True,
             calm=True,
         )
@@ -196,9 +198,9 @@ def access_error(context: Context, access: Access) -> CommandError:
         return CommandError(
             f"Access to compute was requested {since} ago and is being activated. "
             "Try again in a moment, or wait for it.",
+            REQUEST_AND_WAIT,
             exit_code=Exit.ACCESS_PENDING,
             code="AccessPending",
-            hint=f"{REQUEST} --wait",
             retryable=True,
             calm=True,
         )
@@ -218,7 +220,7 @@ def access_error(context: Context, access: Access) -> CommandError:
     }
     return CommandError(
         texts[state],
+        REQUEST if state is AccessState.NOT_REQUESTED else None,
         exit_code=EXITS[state],
         code=codes.get(state, "AccessRevoked"),
-        hint=REQUEST if state is AccessState.NOT_REQUESTED else "",
     )

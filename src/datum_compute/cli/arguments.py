@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from datum_compute.cli import errors
+from datum_compute.cli.explain.suggestions import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,10 +117,10 @@ class Parser(argparse.ArgumentParser):
             found, left = super().parse_known_args(words, self._parsed)
         except argparse.ArgumentError as error:
             where = f"{error.argument_name}: " if error.argument_name else ""
-            raise errors.usage(f"{where}{error.message}", f"{self.prog} --help") from None
+            raise errors.usage(f"{where}{error.message}", self._help()) from None
         self._refuse_unknown_flags(left)
         if left:
-            raise errors.usage(f"not understood: {' '.join(left)}", f"{self.prog} --help")
+            raise errors.usage(f"not understood: {' '.join(left)}", self._help())
         return found, left
 
     def _refuse_unknown_flags(self, words: Sequence[str]) -> None:
@@ -130,7 +131,7 @@ class Parser(argparse.ArgumentParser):
             if flag.startswith("--") and " " not in flag and flag not in self.flags:
                 nearest = _nearest(flag, self.flags)
                 meant = f"; did you mean {nearest}?" if nearest else ""
-                raise errors.usage(f'unknown flag "{flag}"{meant}', f"{self.prog} --help")
+                raise errors.usage(f'unknown flag "{flag}"{meant}', self._help())
 
     def _refuse_unknown_subcommand(self, words: Sequence[str]) -> None:
         """A parser with subcommands has no flags that take a value."""
@@ -139,8 +140,11 @@ class Parser(argparse.ArgumentParser):
         if word is not None and word not in known:
             raise errors.usage(
                 f'unknown {self.subcommands.dest} "{word}"; there are {", ".join(known)}',
-                f"{self.prog} {_nearest(word, known) or '--help'}",
+                Command((*self.prog.split()[1:], _nearest(word, known) or "--help")),
             )
+
+    def _help(self) -> Command:
+        return Command((*self.prog.split()[1:], "--help"))
 
     def error(self, message: str) -> NoReturn:
         """argparse calls this for required arguments that are missing, and for little else."""
@@ -151,7 +155,7 @@ class Parser(argparse.ArgumentParser):
             if action.required and getattr(self._parsed, action.dest, None) is None
         ]
         said = f"{', '.join(missing)} is missing" if missing else message
-        raise errors.usage(said, f"{self.prog} --help")
+        raise errors.usage(said, self._help())
 
 
 def _is_flag(word: str) -> bool:

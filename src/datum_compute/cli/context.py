@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
-from datum_compute.cli.errors import PROGRAM, CommandError, Exit, usage, with_program_name
+from datum_compute.cli.errors import PROGRAM, CommandError, Exit, usage
+from datum_compute.cli.explain.suggestions import AddFlag, Command, Invocation, Suggestion
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -70,12 +71,11 @@ class Context:
         env: Environment,
         streams: Streams,
         args: Namespace,
-        program: str = PROGRAM,
+        invocation: Invocation | None = None,
         reach: Reach | None = None,
     ) -> None:
-        """``program`` is what a person types to run us; commands that are suggested use it."""
         self.env = env
-        self.program = program
+        self.invocation = invocation or Invocation(PROGRAM)
         self.streams = streams
         self.args = args
         self.reach = reach or Reach()
@@ -114,24 +114,28 @@ class Context:
 
     def say(self, text: str = "") -> None:
         """Talk: progress, reasons, next steps. Never data."""
-        print(with_program_name(text, self.program), file=self.streams.stderr, flush=True)
+        print(text, file=self.streams.stderr, flush=True)
 
     def show(self, text: str) -> None:
         """Data, and nothing but data."""
         print(text, file=self.streams.stdout, flush=True)
 
-    def suggest(self, *commands: str) -> None:
-        """What to try next, one command a line; not to programs."""
-        wanted = [command for command in dict.fromkeys(commands) if command]
+    def suggest(self, *suggestions: Suggestion | None) -> None:
+        """What to try next, one a line, where a person reads."""
+        wanted = [self.invocation.render(each) for each in dict.fromkeys(suggestions) if each]
         if wanted and self.tables and not self.args.no_headers:
             self.say("\nTry:  " + "\n      ".join(wanted))
+
+    def command(self, *words: str) -> str:
+        """A command of this program as the user would type it."""
+        return self.invocation.render(Command(words))
 
     def confirm(self, question: str, *, flag: str = "--yes") -> None:
         """Go on only after a yes; without a terminal refuse and name the flag."""
         if getattr(self.args, "yes", False):
             return
         if not self.streams.interactive:
-            raise usage(f"there is no terminal to ask on: {question}", f"add {flag} to say yes")
+            raise usage(f"there is no terminal to ask on: {question}", AddFlag(flag))
         print(f"{question} [y/N] ", end="", file=self.streams.stderr, flush=True)
         if self.streams.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")

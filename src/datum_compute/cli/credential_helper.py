@@ -11,6 +11,7 @@ import subprocess
 from datetime import datetime, timedelta
 
 from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.explain.suggestions import AddFlag, OtherProgram
 from datum_compute.client.auth.credentials import ClientIdentity, is_token
 from datum_compute.env import Environment
 
@@ -23,7 +24,9 @@ class HelperCredential:
     def __init__(self, env: Environment) -> None:
         helper = env.variable("DATUM_CREDENTIALS_HELPER")
         if not helper:
-            raise usage("no credentials: DATUM_CREDENTIALS_HELPER is not set", "--token TOKEN")
+            raise usage(
+                "no credentials: DATUM_CREDENTIALS_HELPER is not set", AddFlag("--token", "TOKEN")
+            )
         self._env = env
         self._command = [helper, "auth", "get-token"]
         if session := env.variable("DATUM_SESSION"):
@@ -74,5 +77,5 @@ class HelperCredential:
 
 def _no_token(why: str) -> CommandError:
     return CommandError(
-        f"asking for a token: {why}", code="CredentialFailed", hint="datumctl login"
+        f"asking for a token: {why}", OtherProgram(("datumctl", "login")), code="CredentialFailed"
     )

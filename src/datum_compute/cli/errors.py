@@ -26,14 +26,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from datum_compute.cli.explain.suggestions import Invocation, Suggestion
     from datum_compute.client.errors import ClientError
 
 PROGRAM = "datumctl-compute"
-
-
-def with_program_name(text: str, program: str) -> str:
-    """``text`` with the commands in it as this person would have to type them."""
-    return text if program == PROGRAM else text.replace(f"{PROGRAM} ", f"{program} ")
 
 
 class Exit(IntEnum):
@@ -59,10 +55,9 @@ class CommandError(Exception):
     def __init__(
         self,
         message: str,
-        *,
+        *suggestions: Suggestion | None,
         exit_code: Exit = Exit.FAILED,
         code: str = "Failed",
-        hint: str = "",
         retryable: bool = False,
         calm: bool = False,
     ) -> None:
@@ -72,20 +67,20 @@ class CommandError(Exception):
         self.message = message
         self.exit_code = exit_code
         self.code = code
-        self.hint = hint
+        self.suggestions = tuple(each for each in suggestions if each is not None)
         self.retryable = retryable
 
 
-def usage(message: str, hint: str = "") -> CommandError:
-    return CommandError(message, exit_code=Exit.USAGE, code="Usage", hint=hint)
+def usage(message: str, *suggestions: Suggestion) -> CommandError:
+    return CommandError(message, *suggestions, exit_code=Exit.USAGE, code="Usage")
 
 
-def not_found(what: str, name: str, project: str, hint: str) -> CommandError:
+def not_found(what: str, name: str, project: str, suggestion: Suggestion) -> CommandError:
     return CommandError(
         f'{what} "{name}" not found in project {project}',
+        suggestion,
         exit_code=Exit.NOT_FOUND,
         code="NotFound",
-        hint=hint,
     )
 
 
@@ -96,19 +91,19 @@ def from_client(failure: ClientError) -> CommandError:
     return client_errors.to_command_error(failure)
 
 
-def render(error: CommandError, stream: TextIO, *, as_json: bool, program: str = PROGRAM) -> None:
-    hint = with_program_name(error.hint, program)
+def render(error: CommandError, stream: TextIO, *, as_json: bool, invocation: Invocation) -> None:
+    hints = [invocation.render(each) for each in error.suggestions]
     if as_json:
         import json
 
         body = {
             "code": error.code,
             "message": error.message,
-            "hint": hint,
+            "hint": ", or ".join(hints),
             "retryable": error.retryable,
         }
         print(json.dumps({"error": body}, indent=2), file=stream)
         return
     print(error.message if error.calm else f"Error: {error.message}", file=stream)
-    if hint:
-        print(f"Try:  {hint}", file=stream)
+    if hints:
+        print("Try:  " + "\n      ".join(hints), file=stream)

@@ -22,6 +22,7 @@ from datum_compute.cli.arguments import (
 )
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import Invocation, Remark
 from datum_compute.env import SystemEnvironment
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ def main(
     if plugin.MANIFEST_FLAG in argv:  # wherever it stands, and whatever else does not parse
         print(plugin.manifest(), file=streams.stdout)
         return int(Exit.DONE)
+    invocation = Invocation.of(program, argv)
     try:
-        return _dispatch(argv, env, streams, program, reach or Reach())
+        return _dispatch(argv, env, streams, invocation, reach or Reach())
     except KeyboardInterrupt:
         print("Interrupted.", file=streams.stderr)
         return int(Exit.INTERRUPTED)
@@ -120,7 +122,7 @@ def main(
             raise
         error = _as_command_error(failure)
         as_json = _output_format(argv) == "json"
-        errors.render(error, streams.stderr, as_json=as_json, program=program)
+        errors.render(error, streams.stderr, as_json=as_json, invocation=invocation)
         return int(error.exit_code)
 
 
@@ -136,8 +138,8 @@ def _as_command_error(failure: Exception) -> CommandError:
         return CommandError(f"{where}{failure.strerror or failure}", code="System")
     return CommandError(
         f"this is a fault of the program: {type(failure).__name__}: {failure}",
+        Remark(f"set {TRACEBACK}=1 to see where, and report it"),
         code="Internal",
-        hint=f"set {TRACEBACK}=1 to see where, and report it",
     )
 
 
@@ -153,7 +155,7 @@ def _discard(stream: TextIO) -> None:
 
 
 def _dispatch(
-    argv: Sequence[str], env: Environment, streams: Streams, program: str, reach: Reach
+    argv: Sequence[str], env: Environment, streams: Streams, invocation: Invocation, reach: Reach
 ) -> int:
     if argv and argv[0] == COMPLETE:
         from datum_compute.cli.completion import complete
@@ -169,7 +171,7 @@ def _dispatch(
     if args.command is None:
         parser.print_help(streams.stderr)
         return int(Exit.USAGE)
-    context = Context(env, streams, args, program, reach)
+    context = Context(env, streams, args, invocation, reach)
     if args.command not in WITHOUT_ACCESS:
         context.gate = _check_access
     return int(_module(args.command).run(context))

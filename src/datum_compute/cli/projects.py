@@ -7,7 +7,8 @@ has: the plane may be that of a platform without it, or there is no such project
 from __future__ import annotations
 
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import PROGRAM, CommandError, Exit
+from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.tables import PROJECTS
 from datum_compute.client import errors
 
@@ -29,14 +30,16 @@ def check_project(context: Context) -> None:
     named = ", ".join(known[:MOST_NAMED]) + (", …" if len(known) > MOST_NAMED else "")
     raise CommandError(
         f'project "{project}" not found; there are {named or "none"}',
+        _suggestion(project, known),
         exit_code=Exit.NOT_FOUND,
         code="NotFound",
-        hint=_hint(project, known),
     )
 
 
-def _hint(project: str, known: list[str]) -> str:
+def _suggestion(project: str, known: list[str]) -> Suggestion:
     import difflib
 
     nearest = difflib.get_close_matches(project, known, n=1) or known
-    return f"{PROGRAM} workloads --project {nearest[0]}" if nearest else "check --project"
+    if not nearest:
+        return Remark("check --project")
+    return command("workloads", "--project", nearest[0])

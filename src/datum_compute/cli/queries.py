@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import PROGRAM, not_found
+from datum_compute.cli.errors import not_found
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import age
 from datum_compute.cli.tables import (
     CITY_TOPOLOGY,
@@ -39,15 +40,15 @@ def workload(context: Context, name: str) -> Json:
 
 
 def no_workload(context: Context, name: str) -> Exception:
-    return not_found("workload", name, context.target.project, f"{PROGRAM} workloads")
+    return not_found("workload", name, context.target.project, command("workloads"))
 
 
 def instance(context: Context, name: str) -> Json:
     try:
         return context.reader.get(INSTANCES, name, NAMESPACE)
     except errors.NotFound:
-        hint = f"{PROGRAM} instances"
-        raise not_found("instance", name, context.target.project, hint) from None
+        project = context.target.project
+        raise not_found("instance", name, project, command("instances")) from None
 
 
 def deployments_of(context: Context, found: Mapping[str, Any]) -> list[Json]:

@@ -80,6 +80,6 @@ class Detach:
             names = ", ".join(f'"{name}"' for name in self.written)
             self._context.say(
                 f"\nDetached. {names}: the platform goes on with it; see  "
-                f"datumctl-compute status {self.written[0]}"
+                f"{self._context.command('status', self.written[0])}"
             )
             return 0

@@ -9,6 +9,7 @@ from datum_compute.api.planes import PROJECT
 from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.explain.suggestions import AddFlag, Remark, command
 from datum_compute.cli.quick import connect
 from datum_compute.client import kubeconfig
 from datum_compute.client.auth.credentials import TokenSource
@@ -66,7 +67,7 @@ class ProjectTarget(NamedTuple):
 
 
 def _unusable_certificates(error: kubeconfig.KubeconfigError) -> CommandError:
-    return usage(str(error), "--certificate-authority FILE")
+    return usage(str(error), AddFlag("--certificate-authority", "FILE"))
 
 
 def find_target(env: Environment, args: Namespace) -> ProjectTarget:
@@ -119,7 +120,7 @@ def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
 def _from_flags(args: Namespace) -> ProjectTarget:
     for flag in ("project", "token"):
         if not getattr(args, flag):
-            raise usage(f"--server needs --{flag}", f"--{flag} {flag.upper()}")
+            raise usage(f"--server needs --{flag}", AddFlag(f"--{flag}", flag.upper()))
     ca_pem = b""
     if args.certificate_authority:
         try:
@@ -146,7 +147,11 @@ def _origin(given_as: str, server: str) -> str:
 def _from_plugin(env: Environment, args: Namespace) -> ProjectTarget:
     project = args.project or env.variable("DATUM_PROJECT") or ""
     if not project:
-        raise usage("no project is chosen", "--project NAME, or choose one with datumctl")
+        raise usage(
+            "no project is chosen",
+            AddFlag("--project", "NAME"),
+            Remark("choose a project with datumctl"),
+        )
     from datum_compute.cli.credential_helper import (
         HelperCredential,  # a local platform needs no helper
     )
@@ -176,11 +181,12 @@ def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
         running, token = there.running(), there.token()
         ca_pem = there.ca_pem() if running else b""
     except state_reader.StateUnusable as error:
-        raise usage(str(error), "--data-dir DIR") from error
+        raise usage(str(error), AddFlag("--data-dir", "DIR")) from error
     if running is None or token is None:
         raise CommandError(
             "there is nothing to talk to: no local platform is running and no server was named",
+            command("local", "up", "--detach"),
+            Remark("run it through datumctl"),
             code="NoTarget",
-            hint="datumctl-compute local up --detach, or run it through datumctl",
         )
     return _target(args.project or running.project, running.address, token, ca_pem)

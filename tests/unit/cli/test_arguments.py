@@ -13,6 +13,7 @@ from datum_compute.cli.arguments import (
     move_leading_flags,
 )
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import Command
 from datum_compute.cli.main import COMMANDS, build_parser
 
 
@@ -81,7 +82,8 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str,
     with pytest.raises(CommandError) as told:
         build_parser(command).parse_args(insert_default_action(words, command))
 
-    assert (told.value.message, told.value.hint) == (says, hint)
+    assert told.value.message == says
+    assert told.value.suggestions == (Command(tuple(hint.split()[1:])),)
     assert told.value.exit_code is Exit.USAGE
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.cli import errors as cli_errors
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import Exit, from_client
 from datum_compute.cli.main import main, program_name
@@ -239,10 +238,6 @@ def test_hints_use_the_name_the_program_was_started_by() -> None:
     main(["instances"], env, Streams(io.StringIO(), io.StringIO(), err), "bin/datumctl-compute")
 
     assert "Try:  bin/datumctl-compute local up --detach" in err.getvalue()
-    assert (
-        cli_errors.with_program_name("datumctl-compute x", "datumctl-compute")
-        == "datumctl-compute x"
-    )
 
 
 INTERRUPTED_WHILE_LOADING = """

@@ -6,6 +6,7 @@ import pytest
 
 from datum_compute.api.compute.reasons import REASONS, Actor
 from datum_compute.cli.explain.reasons import TEXTS, explain
+from datum_compute.cli.explain.suggestions import command
 
 
 def test_every_reason_has_a_text_and_every_text_a_reason() -> None:
@@ -38,4 +39,4 @@ def test_an_unknown_reason_is_described_by_its_own_name() -> None:
     assert found.summary == "source too large"
     assert found.actor_after(1e9) is Actor.WAIT
     assert not found.reason.needs_action
-    assert found.next_command("web") == "datumctl-compute why web"
+    assert found.next_command("web") == command("why", "web")

@@ -10,6 +10,7 @@ import pytest
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.credential_helper import TOKEN_LIFETIME, HelperCredential
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import OtherProgram
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import ClientIdentity
 from datum_compute.client.transport import HttpRequest, HttpResponse
@@ -137,7 +138,7 @@ def test_a_helper_without_a_token_is_reported_with_what_to_do(
         HelperCredential(helper.environment()).fetch_blocking()
 
     assert told.value.exit_code is Exit.FAILED
-    assert told.value.hint == "datumctl login"
+    assert told.value.suggestions == (OtherProgram(("datumctl", "login")),)
 
 
 def test_a_missing_helper_is_reported(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import ObjectList
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.errors import Exit
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.rollout.wait import MAX_LIST_FAILURES
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -160,7 +161,7 @@ async def test_pending_never_blocked() -> None:
 
         assert "Blocked    quota exceeded: the message of QuotaExceeded" in on.lines[-1]
         assert failed.exit_code == Exit.BLOCKED
-        assert failed.hint == "datumctl-compute quota"
+        assert failed.suggestions == (command("quota"),)
 
 
 async def test_pending_without_a_report_is_blocked_after_30_seconds() -> None:

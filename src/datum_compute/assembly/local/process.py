@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import json
 import logging
 import os
 import select
@@ -49,6 +50,9 @@ class StartFailed(Exception):
     """The platform did not become ready; the message says why."""
 
 
+class PortTaken(StartFailed): ...
+
+
 def run_in_foreground(
     env: Environment,
     state: StateDirectory,
@@ -76,8 +80,9 @@ def run_in_foreground(
         starter.tell(HELD)
         raise
     except Exception as error:
-        failed = StartFailed(_why(error, settings))
-        starter.tell(str(failed).encode())
+        failed = _start_failure(error, settings)
+        report = {"reason": type(failed).__name__, "message": str(failed)}
+        starter.tell(json.dumps(report).encode())
         raise failed from error
 
 
@@ -102,12 +107,12 @@ class _Starter:
             pass  # nobody waits any more
 
 
-def _why(error: Exception, settings: LocalSettings) -> str:
+def _start_failure(error: Exception, settings: LocalSettings) -> StartFailed:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"port {settings.port} is taken by another process"
+        return PortTaken(f"port {settings.port} is taken by another process")
     if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return f"{type(error).__name__}: {error}"
+        return StartFailed(f"{error.filename}: {error.strerror}")
+    return StartFailed(f"{type(error).__name__}: {error}")
 
 
 async def _run(
@@ -202,13 +207,24 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
     if told == HELD:
         raise AlreadyRunning(str(state.path))
     if told != READY:
-        raise StartFailed(told.decode(errors="replace") or _last_line(state))
+        raise _reported_failure(told, state)
+
+
+def _reported_failure(report: bytes, state: StateDirectory) -> StartFailed:
+    """The failure a child reports. One that was killed reports nothing: its log may."""
+    try:
+        found = json.loads(report)
+    except ValueError:
+        return StartFailed(_last_line(state))
+    kind = PortTaken if found["reason"] == PortTaken.__name__ else StartFailed
+    return kind(found["message"])
 
 
 def _told(reading: int) -> bytes:
-    """What the child says before it closes the pipe or its time is up."""
+    """What the child reports before it closes the pipe or its time is up."""
     readable, _, _ = select.select([reading], [], [], START_SECONDS)
-    return os.read(reading, 4096) if readable else f"not ready in {START_SECONDS:g} s".encode()
+    late = {"reason": "StartFailed", "message": f"not ready in {START_SECONDS:g} s"}
+    return os.read(reading, 4096) if readable else json.dumps(late).encode()
 
 
 def wait_until_running(state: StateDirectory) -> RunningPlatform | None:

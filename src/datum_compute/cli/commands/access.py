@@ -17,6 +17,7 @@ from datum_compute.cli.access import (
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import add_output_flags, age, duration, show
 from datum_compute.cli.session import DEFAULT_TIMEOUT, parse_duration, with_client
 
@@ -113,9 +114,9 @@ def _told(context: Context, before: Access, access: Access) -> int:
     elif access.state is AccessState.PENDING:
         raise CommandError(
             f"access to compute is not active after {duration(context.args.timeout)}",
+            command("access"),
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
-            hint="datumctl-compute access",
             retryable=True,
         )
     elif access.state is AccessState.ACTIVE:

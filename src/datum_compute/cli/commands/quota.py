@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrained",
         action="store_true",
-        help=f"only what is used to {CONSTRAINED:.0%} or more, or was refused",
+        help=f"only what is used to {CONSTRAINED:.0%}% or more, or was refused",
     )
     add_output_flags(parser)
 

@@ -19,6 +19,7 @@ from datum_compute.cli.explain.health import (
     workload_paragraph,
 )
 from datum_compute.cli.explain.health import workload_health as health_of
+from datum_compute.cli.explain.suggestions import Suggestion
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags, age, painter
 from datum_compute.cli.render.watch import Screen, ScreenLine, add_watch_flag, present
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    steps: list[str] = []
+    steps: list[Suggestion | None] = []
 
     def look() -> Screen:
         workload = queries.workload(context, context.args.name)

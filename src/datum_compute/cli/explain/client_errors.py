@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import AddFlag, OtherProgram, Remark, Suggestion, command
 from datum_compute.client import errors as client
 from datum_compute.client.call import ClientCall
 from datum_compute.client.errors import Fault
@@ -18,8 +19,9 @@ def to_command_error(failure: client.ClientError) -> CommandError:
     if isinstance(failure, client.Unauthorized):
         return CommandError(
             f"the credential was refused: {text}",
+            OtherProgram(("datumctl", "login")),
+            Remark("check --token"),
             code="Unauthorized",
-            hint="log in again with datumctl login, or check --token",
         )
     if isinstance(failure, client.Conflict):
         return CommandError(text, exit_code=Exit.CONFLICT, code="Conflict", retryable=True)
@@ -28,9 +30,9 @@ def to_command_error(failure: client.ClientError) -> CommandError:
     if isinstance(failure, client.NotServed):
         return CommandError(
             f"compute is not served there, or there is no such project: {text}",
+            Remark("check --project and --server"),
             exit_code=Exit.UNAVAILABLE,
             code="NotServed",
-            hint="check --project and --server",
         )
     if isinstance(failure, client.Invalid) and failure.causes:
         # Servers name the field in the message once more.
@@ -49,12 +51,12 @@ def unknown_fields_error(failure: client.Invalid, unknown: Sequence[str]) -> Com
     return CommandError(message, exit_code=Exit.USAGE, code="UnknownField")
 
 
-_LOCAL_STATUS = "datumctl-compute local status"
-_CHECK_SERVER = "check --server"
-_FAULTS = {
+_LOCAL_STATUS = command("local", "status")
+_CHECK_SERVER = Remark("check --server")
+_FAULTS: dict[Fault, tuple[str, Suggestion]] = {
     Fault.CERTIFICATE_UNTRUSTED: (
         "{} shows a certificate that is not trusted here",
-        "--certificate-authority FILE",
+        AddFlag("--certificate-authority", "FILE"),
     ),
     Fault.NOT_TLS: ("{} does not speak TLS", _CHECK_SERVER),
     Fault.REFUSED: ("nothing listens at {}", _LOCAL_STATUS),
@@ -64,14 +66,14 @@ _FAULTS = {
 
 
 def _unreachable(failure: client.TransportFailure) -> CommandError:
-    text, hint = _FAULTS.get(failure.fault, ("", _LOCAL_STATUS))
+    text, suggestion = _FAULTS.get(failure.fault, ("", _LOCAL_STATUS))
     text = text.format(failure.server or "the server")
     if not text:
         text = f"{failure.server}: {failure.detail}" if failure.server else failure.detail
     if failure.status_code:
         text = f"{text} (HTTP {failure.status_code})"
     return CommandError(
-        _doing(failure) + _one_line(text), code="Unreachable", hint=hint, retryable=True
+        _doing(failure) + _one_line(text), suggestion, code="Unreachable", retryable=True
     )
 
 

@@ -20,6 +20,7 @@ from datum_compute.cli.explain.health import (
 )
 from datum_compute.cli.explain.health import workload_health as health_of
 from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.explain.suggestions import Suggestion, command
 from datum_compute.cli.render.output import (
     NONE,
     age,
@@ -106,12 +107,14 @@ def _advice(found: Json, now: datetime) -> str:
     return actor_advice(explain(str(deepest.get("reason", ""))), since)
 
 
-def _instance_steps(found: Json, workload: str) -> list[str]:
+def _instance_steps(found: Json, workload: str) -> list[Suggestion | None]:
     if states.is_true(found, "Ready"):
         return []
     reason = str(states.blocking_condition(found).get("reason", ""))
-    why = f"datumctl-compute why {found['metadata']['name']}"
-    return [explain(reason).next_command(workload), why]
+    return [
+        explain(reason).next_command(workload),
+        command("why", found["metadata"]["name"]),
+    ]
 
 
 def describe_workload(context: Context) -> int:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from datum_compute.api.compute.reasons import REASON_CELL_UNREACHABLE, Actor
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
+from datum_compute.cli.explain.suggestions import Suggestion, command
 from datum_compute.cli.render.output import Paint, duration, precise_duration, seconds_since, table
 from datum_compute.decisions.rollout import BlockingReason, Row, decide_rollout
 
@@ -197,10 +198,12 @@ def workload_paragraph(cause: Json, now: datetime) -> list[str]:
     return ["", *([told] if told else []), actor_advice(explain(str(cause.get("reason"))), seconds)]
 
 
-def suggested_commands(found: Sequence[PlacementHealth], workload: str, own: Json) -> list[str]:
+def suggested_commands(
+    found: Sequence[PlacementHealth], workload: str, own: Json
+) -> list[Suggestion | None]:
     """Commands that fit the causes; the last one explains. ``own`` is the workload's own."""
-    steps = [
-        each.explanation.next_command(workload)
+    steps: list[Suggestion | None] = [
+        explain(each.blocking_reason.reason).next_command(workload)
         for each in found
         if each.explanation is not None
         and each.blocking_reason is not None
@@ -209,4 +212,4 @@ def suggested_commands(found: Sequence[PlacementHealth], workload: str, own: Jso
     if own:
         steps.append(explain(str(own.get("reason"))).next_command(workload))
     wrong = own or any(each.blocking_reason for each in found)
-    return [*steps, f"datumctl-compute why {workload}"] if wrong else []
+    return [*steps, command("why", workload)] if wrong else []

@@ -11,17 +11,10 @@ from typing import NamedTuple
 
 from datum_compute.api.compute import reasons
 from datum_compute.api.compute.reasons import Actor, Reason
-from datum_compute.cli.errors import PROGRAM
+from datum_compute.cli.explain.suggestions import Command, command
 
 WORKLOAD = "{workload}"
 """In the words of a next step: the workload's name."""
-
-
-class NextStep(NamedTuple):
-    """A command of this program, without the program's name."""
-
-    words: tuple[str, ...]
-    flags: tuple[tuple[str, str], ...] = ()
 
 
 class ReasonText(NamedTuple):
@@ -29,7 +22,7 @@ class ReasonText(NamedTuple):
     """A label: lower case, no full stop."""
     advice: str = ""
     """What the actor does about it, as a sentence; empty where all is well."""
-    next_step: NextStep | None = None
+    next_step: Command | None = None
 
 
 class Explanation(NamedTuple):
@@ -51,12 +44,11 @@ class Explanation(NamedTuple):
             return "It lasts longer than usual, so the platform team should look."
         return self.text.advice
 
-    def next_command(self, workload: str) -> str:
+    def next_command(self, workload: str) -> Command | None:
         step = self.text.next_step
         if step is None:
-            return ""
-        words = (workload if word == WORKLOAD else word for word in step.words)
-        return " ".join((PROGRAM, *words, *(f"{name}={value}" for name, value in step.flags)))
+            return None
+        return Command(tuple(workload if word == WORKLOAD else word for word in step.words))
 
 
 def explain(name: str) -> Explanation:
@@ -70,11 +62,11 @@ def humanize(name: str) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
 
-_WHY = NextStep(("why", WORKLOAD))
-_STATUS = NextStep(("status", WORKLOAD))
-_WATCH = NextStep(("rollout", "status", WORKLOAD))
-_QUOTA = NextStep(("quota",))
-_CITIES = NextStep(("cities",))
+_WHY = command("why", WORKLOAD)
+_STATUS = command("status", WORKLOAD)
+_WATCH = command("rollout", "status", WORKLOAD)
+_QUOTA = command("quota")
+_CITIES = command("cities")
 
 TEXTS = {
     reasons.REASON_PENDING: ReasonText(
@@ -97,17 +89,17 @@ TEXTS = {
     reasons.REASON_IMAGE_UNAVAILABLE: ReasonText(
         "image unavailable",
         "Deploy an image that exists and can be pulled.",
-        NextStep(("deploy", WORKLOAD), flags=(("--image", "IMAGE"),)),
+        command("deploy", WORKLOAD, "--image=IMAGE"),
     ),
     reasons.REASON_INSTANCE_CRASHING: ReasonText(
         "crashing",
         "Look at what it prints, and deploy one that stays up: the process keeps ending.",
-        NextStep(("logs", WORKLOAD)),
+        command("logs", WORKLOAD),
     ),
     reasons.REASON_CONFIGURATION_ERROR: ReasonText(
         "configuration error",
         "Change what the message names: it cannot be had as it is.",
-        NextStep(("workloads", "describe", WORKLOAD)),
+        command("workloads", "describe", WORKLOAD),
     ),
     reasons.REASON_AVAILABLE: ReasonText("available"),
     reasons.REASON_ASLEEP: ReasonText("asleep until it is called"),
@@ -229,7 +221,7 @@ TEXTS = {
     reasons.REASON_NETWORK_NOT_FOUND: ReasonText(
         "network not found",
         "Name a network that exists in the project: this one does not.",
-        NextStep(("deploy", WORKLOAD), flags=(("--network", "default"),)),
+        command("deploy", WORKLOAD, "--network=default"),
     ),
     reasons.REASON_PREVIOUS_DEPLOYMENT_TERMINATING: ReasonText(
         "the one before is still being removed",

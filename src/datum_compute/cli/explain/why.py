@@ -14,7 +14,7 @@ from typing import Any
 from datum_compute.api.compute.reasons import REASON_PROVISIONING_INSTANCES, REASONS, Actor, lookup
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found, with_program_name
+from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import (
     PlacementHealth,
@@ -22,6 +22,7 @@ from datum_compute.cli.explain.health import (
     workload_health,
 )
 from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.explain.suggestions import Invocation, command
 from datum_compute.cli.render.output import duration, precise_duration, seconds_since, show
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
@@ -93,9 +94,8 @@ def _instance(context: Context, name: str) -> dict[str, Any]:
     except CommandError as error:
         if error.exit_code is not Exit.NOT_FOUND:
             raise
-        hint = "datumctl-compute workloads"
         project = context.target.project
-        raise not_found("workload or instance", name, project, hint) from None
+        raise not_found("workload or instance", name, project, command("workloads")) from None
 
 
 def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
@@ -225,12 +225,12 @@ def _answer(
             for each in queries.events(context, kind_, [named])
         ]
     )
-    view = _view(name, kind, links, cause, workload, events)
+    view = _view(context.invocation, name, kind, links, cause, workload, events)
     view["object"] = subject
     show(
         context,
         view,
-        as_table=lambda _: _screen(links, cause, view, events, context.program),
+        as_table=lambda _: _screen(links, cause, view, events),
         names=[f"{kind}/{name}"],
     )
     return 0
@@ -245,6 +245,7 @@ def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _view(
+    invocation: Invocation,
     name: str,
     kind: str,
     links: Sequence[Link],
@@ -265,6 +266,7 @@ def _view(
         return view
     explanation = explain(cause.reason)
     seconds = cause.seconds or 0
+    following = explanation.next_command(workload)
     return view | {
         "condition": cause.type,
         "reason": cause.reason,
@@ -273,7 +275,7 @@ def _view(
         "usuallyUnderSeconds": explanation.reason.usual_seconds,
         "whoCanAct": explanation.actor_after(seconds).value,
         "advice": explanation.advice_after(seconds),
-        "next": explanation.next_command(workload),
+        "next": invocation.render(following) if following else "",
         "events": list(events),
     }
 
@@ -283,7 +285,6 @@ def _screen(
     cause: RootCause | None,
     view: Json,
     events: Sequence[Json],
-    program: str,
 ) -> str:
     if cause is None:
         last = links[-1]
@@ -297,7 +298,7 @@ def _screen(
         lines.append(f"              {view['advice']}")
     lines += _event_lines(events)
     if view["next"]:
-        lines.append(f"Next          {with_program_name(view['next'], program)}")
+        lines.append(f"Next          {view['next']}")
     if cause.reason not in REASONS:
         lines.append(f"Reason        {cause.reason}")
     return "\n".join(lines)

@@ -106,8 +106,8 @@ def _repeat(context: Context, look: Look, show: Callable[[Screen], None]) -> Non
                 told = from_client(error)
                 raise CommandError(
                     f"the platform went away while it was watched: {told.message}",
+                    *told.suggestions,
                     code="Unreachable",
-                    hint=told.hint,
                     retryable=True,
                 ) from error
         else:

@@ -22,9 +22,10 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import PROGRAM, CommandError, Exit, from_client, not_found
+from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count, precise_duration
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
@@ -135,9 +136,9 @@ def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> Com
     return CommandError(
         f'"{name}" is not ready after {precise_duration(seconds)}; still waiting for '
         + "; ".join(waiting or ["the first report"]),
+        command("why", name),
         exit_code=Exit.TIMED_OUT,
         code="TimedOut",
-        hint=f"{PROGRAM} why {name}",
         retryable=True,
     )
 
@@ -153,9 +154,9 @@ def _raise_if_hopeless(
                 f'rollout of "{name}" failed in {told.row.city}: '
                 f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}"
                 f"{_kept(told.row)}",
+                command("why", name),
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocker.reason,
-                hint=f"{PROGRAM} why {name}",
             )
     for told in current:
         blocker = told.row.blocking_reason
@@ -163,9 +164,9 @@ def _raise_if_hopeless(
             raise CommandError(
                 f'"{name}" is blocked in {told.row.city}: '
                 f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}",
+                explain(blocker.reason).next_command(name),
                 exit_code=Exit.BLOCKED,
                 code=blocker.reason,
-                hint=explain(blocker.reason).next_command(name),
             )
 
 
@@ -219,9 +220,9 @@ async def wait_gone(
         has = "has" if len(cities) == 1 else "have"
         raise CommandError(
             f'"{name}" is not gone yet: {", ".join(cities)} {has} not confirmed',
+            command("destroy", name, "--yes"),
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
-            hint=f"{PROGRAM} destroy {name} --yes",
             retryable=True,
         ) from None
 
@@ -264,22 +265,22 @@ class _Look:
         return to_dict(workload), [to_dict(item) for item in page.items]
 
     def _gone(self) -> CommandError:
-        hint = f"{PROGRAM} workloads"
         if not self._uid:
-            return not_found("workload", self._name, self._context.target.project, hint)
+            project = self._context.target.project
+            return not_found("workload", self._name, project, command("workloads"))
         return CommandError(
             f'workload "{self._name}" was deleted while it was watched',
+            command("workloads"),
             exit_code=Exit.NOT_FOUND,
             code="NotFound",
-            hint=hint,
         )
 
     def _lost(self, error: errors.ClientError) -> CommandError:
         return CommandError(
             f'the platform went away while "{self._name}" was watched, which goes on by itself: '
             + from_client(error).message,
+            command("status", self._name),
             code="Unreachable",
-            hint=f"{PROGRAM} status {self._name}",
             retryable=True,
         )
 

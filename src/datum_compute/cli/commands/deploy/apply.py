@@ -21,6 +21,7 @@ from datum_compute.cli.commands.deploy.plan import (
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, from_client, usage
+from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.output import elapsed
 from datum_compute.cli.render.results import result, show_results
@@ -32,7 +33,7 @@ from datum_compute.client.client import ApiClient
 
 def run(context: Context) -> int:
     if context.args.exit_code and not context.args.dry_run:
-        raise usage("--exit-code tells what --dry-run has found", "add --dry-run")
+        raise usage("--exit-code tells what --dry-run has found", AddFlag("--dry-run"))
     if not context.args.exit_code:
         return _run(context)
     try:
@@ -59,7 +60,7 @@ def _run(context: Context) -> int:
         name = context.args.name
         return _deploy(context, [DesiredWorkload(name, partial(as_flags_say, name, flags))])
     if flags.given or not context.streams.interactive:
-        raise usage("name the workload, or give a file", "datumctl-compute deploy -f FILE")
+        raise usage("name the workload, or give a file", command("deploy", "-f", "FILE"))
     from datum_compute.cli.commands.deploy import prompts
 
     name, flags = prompts.prompt_for_workload(context)
@@ -79,7 +80,9 @@ def as_flags_say(name: str, flags: Flags, live: Workload | None) -> Workload:
 def flags_of(args: argparse.Namespace) -> Flags:
     cities = [c.strip().upper() for entry in args.city or [] for c in entry.split(",") if c.strip()]
     if args.minimum is not None and not 1 <= args.minimum <= 1000:
-        raise usage(f"--min {args.minimum}: expected a number from 1 to 1000", "--min 1")
+        raise usage(
+            f"--min {args.minimum}: expected a number from 1 to 1000", AddFlag("--min", "1")
+        )
     return Flags(
         image=args.image,
         cities=None if args.city is None else tuple(dict.fromkeys(cities)),
@@ -127,7 +130,8 @@ def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = 
             for plan, _, rev in done:
                 if plan.writes:
                     told = f" as revision #{rev}" if rev else ""
-                    context.say(f"Written{told}. See  datumctl-compute status {plan.desired.name}")
+                    see = context.command("status", plan.desired.name)
+                    context.say(f"Written{told}. See  {see}")
         show_results(context, results)
         return 0
 
@@ -203,7 +207,7 @@ async def _follow(
             await wait_rolled_out(context, client, name, timeout=context.args.timeout)
         except CommandError as error:
             if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
-                error.hint = f"datumctl-compute rollout undo {name}"
+                error.suggestions = (command("rollout", "undo", name),)
             raise
         told = f", revision #{revision}" if revision else ""
         context.say(f"\nRollout complete in {elapsed(loop.time() - started)}{told}.\n")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.cli.errors import usage
+from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.names import is_name
 
 API_VERSION = "compute.datumapis.com/v1alpha"
@@ -59,9 +60,15 @@ class Flags:
 
 def new_workload(name: str, flags: Flags) -> Workload:
     if not flags.image:
-        raise usage(f'workload "{name}" does not exist yet, so it needs an image', "--image IMAGE")
+        raise usage(
+            f'workload "{name}" does not exist yet, so it needs an image',
+            AddFlag("--image", "IMAGE"),
+        )
     if not flags.cities:
-        raise usage(f'workload "{name}" does not exist yet, so it needs a city', "--city DFW,LHR")
+        raise usage(
+            f'workload "{name}" does not exist yet, so it needs a city',
+            AddFlag("--city", "DFW,LHR"),
+        )
     workload: Workload = {
         "apiVersion": API_VERSION,
         "kind": "Workload",
@@ -105,7 +112,10 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
     if flags.cities is not None:
         if len(placements) > 1:
             names = ", ".join(p["name"] for p in placements)
-            raise usage(f"--city is ambiguous: there are several placements ({names})", "-f FILE")
+            raise usage(
+                f"--city is ambiguous: there are several placements ({names})",
+                AddFlag("-f", "FILE"),
+            )
         placements[0]["cityCodes"] = list(flags.cities)
     if flags.minimum is not None:
         for placement in placements:
@@ -116,13 +126,16 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
 def _check(flags: Flags) -> None:
     """Refuse values that a script gives when a variable of its own is empty."""
     if flags.image is not None and (not flags.image or not flags.image.isprintable()):
-        raise usage("--image: expected the name of an image", "--image registry.example/acme/app:1")
+        raise usage(
+            "--image: expected the name of an image",
+            AddFlag("--image", "registry.example/acme/app:1"),
+        )
     if flags.image is not None and " " in flags.image:
         raise usage(f'--image "{flags.image}": an image has no spaces in its name')
     if flags.cities == ():
-        raise usage("--city: expected at least one city", "--city DFW,LHR")
+        raise usage("--city: expected at least one city", AddFlag("--city", "DFW,LHR"))
     if flags.instance_type is not None and not flags.instance_type.strip():
-        raise usage("--instance-type: expected a type", "--instance-type d1-standard-2")
+        raise usage("--instance-type: expected a type", AddFlag("--instance-type", "d1-standard-2"))
     if flags.network is not None and not is_name(flags.network):
         raise usage(f'--network "{flags.network}": expected the name of a network')
 
@@ -135,7 +148,9 @@ def _first_container(template: dict[str, Any], flags: Flags) -> dict[str, Any]:
     about_containers = {"--image", "--env", "--port", "--command", "--arg"} & set(flags.given)
     if about_containers:
         flag = ", ".join(sorted(about_containers))
-        raise usage(f"{flag}: this workload runs virtual machines, not containers", "-f FILE")
+        raise usage(
+            f"{flag}: this workload runs virtual machines, not containers", AddFlag("-f", "FILE")
+        )
     return {}
 
 
@@ -155,10 +170,16 @@ def _change_container(container: dict[str, Any], flags: Flags) -> None:
 def _change_variable(container: dict[str, Any], entry: str) -> None:
     name, assigned, value = entry.partition("=")
     if not assigned and not name.endswith("-"):
-        raise usage(f'--env "{entry}": expected NAME=VALUE, or NAME- to remove', "--env NAME=VALUE")
+        raise usage(
+            f'--env "{entry}": expected NAME=VALUE, or NAME- to remove',
+            AddFlag("--env", "NAME=VALUE"),
+        )
     name = name if assigned else name[:-1]
     if not _VARIABLE.fullmatch(name):
-        raise usage(f'--env "{entry}": "{name}" is not a name for a variable', "--env NAME=VALUE")
+        raise usage(
+            f'--env "{entry}": "{name}" is not a name for a variable',
+            AddFlag("--env", "NAME=VALUE"),
+        )
     variables = [v for v in container.get("env") or [] if v["name"] != name]
     if assigned:
         position = _position(container.get("env") or [], name)
@@ -174,7 +195,9 @@ def _position(variables: Sequence[dict[str, Any]], name: str) -> int:
 def _change_label(metadata: dict[str, Any], entry: str) -> None:
     name, assigned, value = entry.partition("=")
     if not assigned and not name.endswith("-"):
-        raise usage(f'--label "{entry}": expected k=v, or k- to remove', "--label team=web")
+        raise usage(
+            f'--label "{entry}": expected k=v, or k- to remove', AddFlag("--label", "team=web")
+        )
     labels = dict(metadata.get("labels") or {})
     if assigned:
         labels[name] = value
@@ -204,7 +227,7 @@ def _change_ports(container: dict[str, Any], texts: Sequence[str]) -> None:
         elif port["name"] != f"port-{port['port']}":  # a number alone is content with it
             raise usage(
                 f'--port "{port["name"]}={port["port"]}": it is port "{taken["name"]}" already',
-                f"--port {taken['name']}-",
+                AddFlag("--port", f"{taken['name']}-"),
             )
     container["ports"] = ports
 
@@ -215,16 +238,22 @@ def _ports(texts: Sequence[str]) -> list[dict[str, Any]]:
         values = [port[key] for port in ports]
         for value in dict.fromkeys(values):
             if values.count(value) > 1:
-                raise usage(f'--port: "{value}" is given more than once', "--port http=8080")
+                raise usage(
+                    f'--port: "{value}" is given more than once', AddFlag("--port", "http=8080")
+                )
     return ports
 
 
 def _port(text: str) -> dict[str, Any]:
     name, named, number = text.rpartition("=")
     if not _is_port(number):
-        raise usage(f'--port "{text}": expected a number from 1 to 65535', "--port http=8080")
+        raise usage(
+            f'--port "{text}": expected a number from 1 to 65535', AddFlag("--port", "http=8080")
+        )
     if named and not _PORT_NAME.fullmatch(name):
-        raise usage(f'--port "{text}": "{name}" is not a valid port name', "--port http=8080")
+        raise usage(
+            f'--port "{text}": "{name}" is not a valid port name', AddFlag("--port", "http=8080")
+        )
     return {"name": name if named else f"port-{int(number)}", "port": int(number)}
 
 

@@ -17,6 +17,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
+from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.explain.unknown_fields import unknown_fields
 from datum_compute.cli.history.entries import CREATED
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
@@ -155,9 +156,9 @@ async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
 def conflict_error(doing: str, name: str) -> CommandError:
     return CommandError(
         f'{doing} "{name}": others keep changing it',
+        Remark("run the command again"),
         exit_code=Exit.CONFLICT,
         code="Conflict",
-        hint="run the command again",
         retryable=True,
     )
 
@@ -165,9 +166,9 @@ def conflict_error(doing: str, name: str) -> CommandError:
 def being_destroyed_error(name: str) -> CommandError:
     return CommandError(
         f'workload "{name}" is being destroyed; deploy it again when it is gone',
+        command("destroy", name, "--yes"),
         exit_code=Exit.CONFLICT,
         code="Conflict",
-        hint=f"datumctl-compute destroy {name} --yes",
         retryable=True,
     )
 

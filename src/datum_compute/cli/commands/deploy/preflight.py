@@ -15,6 +15,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count
 from datum_compute.cli.rollout.wait import to_dict
 from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE, QUOTA_NAMESPACE
@@ -39,9 +40,9 @@ async def check_cities(context: Context, client: Client, wanted: Json) -> None:
         raise CommandError(
             f"{names} {'is' if len(unknown) == 1 else 'are'} not served in project "
             f"{context.target.project}; choose from {', '.join(sorted(served)) or 'none'}",
+            command("cities"),
             exit_code=Exit.BLOCKED,
             code="NoMatchingLocation",
-            hint="datumctl-compute cities",
         )
 
 
@@ -52,7 +53,7 @@ def check_type(wanted: Json, live: Json | None) -> None:
         return
     raise usage(
         f'instance type "{asked}": expected one of {", ".join(INSTANCE_TYPES)}',
-        "datumctl-compute instance-types",
+        command("instance-types"),
     )
 
 

@@ -8,6 +8,7 @@ from datum_compute.assembly.local.state import StateUnusable
 from datum_compute.cli.arguments import OneOf, add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
+from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.target import local_state
 from datum_compute.providers.registry import providers_of
@@ -93,4 +94,6 @@ def run(context: Context) -> int:
     try:
         return actions[context.args.action](context, local_state(context.env, context.args))
     except StateUnusable as error:
-        raise CommandError(str(error), code="StateUnusable", hint="--data-dir DIR") from error
+        raise CommandError(
+            str(error), AddFlag("--data-dir", "DIR"), code="StateUnusable"
+        ) from error

@@ -10,6 +10,7 @@ from datum_compute.api.planes import CELL, PROJECT
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import is_project
 from datum_compute.cli.quick.connect import reader_for
 from datum_compute.cli.render.output import duration, show
@@ -22,9 +23,9 @@ def _running(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
     if running is None or settings is None:
         raise CommandError(
             "no local platform is running",
+            command("local", "up", "--detach"),
             exit_code=Exit.NOT_FOUND,
             code="NotRunning",
-            hint="datumctl-compute local up --detach",
         )
     return running, settings
 
@@ -40,7 +41,7 @@ def cell(context: Context, state: StateDirectory) -> int:
     asyncio.run(_post(_connection(state, running), path, state.token() or ""))
     if verb == "disconnect":
         context.say(f"{city} is disconnected from the centre; what runs there keeps running.\n")
-        context.say(f"Try:  datumctl-compute local cell connect {city}")
+        context.say("Try:  " + context.command("local", "cell", "connect", city))
     else:
         context.say(f"{city} is connected.")
     return 0

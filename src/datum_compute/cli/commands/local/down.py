@@ -6,6 +6,7 @@ from datum_compute.assembly.local.state import AlreadyRunning, LocalSettings, St
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import Remark, command
 
 
 def down(context: Context, state: StateDirectory) -> int:
@@ -25,7 +26,7 @@ def _stopped(state: StateDirectory) -> bool:
         return False
     if not process.stop(state, pid):
         raise CommandError(
-            f"process {pid} does not stop", code="StopFailed", hint=f"see {state.log}"
+            f"process {pid} does not stop", Remark(f"see {state.log}"), code="StopFailed"
         )
     return True
 
@@ -49,9 +50,9 @@ def reset(context: Context, state: StateDirectory) -> int:
     except AlreadyRunning:
         raise CommandError(
             "another local platform was started meanwhile",
+            command("local", "reset", "--yes"),
             exit_code=Exit.CONFLICT,
             code="Conflict",
-            hint="datumctl-compute local reset --yes",
         ) from None
     context.say("The local platform is reset.")
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from dataclasses import replace
 
 from datum_compute.assembly.local.state import (
@@ -18,6 +17,7 @@ from datum_compute.assembly.local.state import (
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.names import is_project
 from datum_compute.providers.registry import providers_of
 
@@ -48,14 +48,12 @@ def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int
     if running is None:
         raise CommandError(
             f"another process holds {state.path} and did not become ready",
+            command("local", "down"),
             code="StartFailed",
-            hint="datumctl-compute local down",
         )
     stored = state.settings()
     if stored is not None and _wanted_settings(context.args, stored) != stored:
-        raise usage(
-            "a local platform is running with other settings", "datumctl-compute local down"
-        )
+        raise usage("a local platform is running with other settings", command("local", "down"))
     context.say(f"The local platform is already running at {running.address}")
     return 0
 
@@ -78,10 +76,11 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             )
             context.say("Stopped.")
     except process.StartFailed as error:
-        taken = "is taken by" in str(error)
-        hint = "datumctl-compute local up --port N" if taken else f"see {state.log}"
+        taken = isinstance(error, process.PortTaken)
         raise CommandError(
-            f"the platform did not start: {error}", code="StartFailed", hint=hint
+            f"the platform did not start: {error}",
+            command("local", "up", "--port", "N") if taken else Remark(f"see {state.log}"),
+            code="StartFailed",
         ) from error
     return 0
 
@@ -142,12 +141,12 @@ def _say_ready(
     where = f" at {running.address}" if running else ""
     context.say(f"Ready in {seconds:.1f}s{where}\n")
     cities = ",".join(settings.cities[:2])
-    there = f" --data-dir {shlex.quote(context.args.data_dir)}" if context.args.data_dir else ""
-    context.say(
-        "Try:  datumctl-compute deploy hello --image=registry.example/acme/hello:1 "
-        f"--city={cities}{there}\n"
-        f"      datumctl-compute status hello{there}\n"
+    image = "registry.example/acme/hello:1"
+    steps = [
+        context.command("deploy", "hello", f"--image={image}", f"--city={cities}"),
+        context.command("status", "hello"),
         # A file, not a pipe: some builds of kubectl read it twice.
-        f"      datumctl-compute local kubeconfig{there} > kubeconfig && "
-        "kubectl --kubeconfig kubeconfig get instances"
-    )
+        context.command("local", "kubeconfig")
+        + " > kubeconfig && kubectl --kubeconfig kubeconfig get instances",
+    ]
+    context.say("Try:  " + "\n      ".join(steps))

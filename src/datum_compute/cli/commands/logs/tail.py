@@ -21,6 +21,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.watch import MAX_FAILURES, TRANSIENT_ERRORS
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 from datum_compute.client import errors
@@ -36,8 +37,8 @@ def show_logs(context: Context) -> int:
     except errors.Unavailable as error:
         raise CommandError(
             f"no lines can be read: {error.detail}",
+            command("local", "status"),
             code="Unreachable",
-            hint="datumctl-compute local status",
             retryable=True,
         ) from error
     return 0
@@ -74,8 +75,8 @@ def _chosen(context: Context) -> list[dict[str, Any]]:
         mine = [each for each in found if known[each["metadata"]["name"]].workload == name]
         mine = mine or [each for each in found if each["metadata"]["name"] == name]
         if not mine:
-            hint = "datumctl-compute instances"
-            raise not_found("workload or instance", name, context.target.project, hint)
+            project = context.target.project
+            raise not_found("workload or instance", name, project, command("instances"))
         found = mine
     if city:
         wanted = city.lower()
@@ -172,9 +173,9 @@ class _Tail:
                 return []
             raise CommandError(
                 "this platform offers no logs yet",
+                command("instances", "describe", name),
                 exit_code=Exit.UNAVAILABLE,
                 code="NoLogs",
-                hint=f"datumctl-compute instances describe {name}",
             ) from error
         return body.decode("utf-8", "replace").splitlines()
 

@@ -8,6 +8,7 @@ from typing import Any
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions
 from datum_compute.cli.render.output import NONE, age, painter, show, table
 from datum_compute.cli.render.spec_diff import SpecChange, diff_specs, summarize_changes
@@ -46,9 +47,9 @@ def find_revision(revisions: Revisions, number: int, name: str) -> Entry:
     known = ", ".join(f"#{each.rev}" for each in revisions.entries) or "none"
     raise CommandError(
         f'revision #{number} of "{name}" not found; there are {known}',
+        command("rollout", "history", name),
         exit_code=Exit.NOT_FOUND,
         code="NotFound",
-        hint=f"datumctl-compute rollout history {name}",
     )
 
 

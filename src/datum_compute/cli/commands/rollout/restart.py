@@ -21,6 +21,7 @@ from datum_compute.cli.commands.deploy.plan import (
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, usage
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import read_result, to_dict, wait_rolled_out
@@ -135,7 +136,7 @@ async def _live(context: Context, client: ApiClient) -> Workload:
     live = await live_workload(client, name)
     if live is None:
         project = context.target.project
-        raise not_found("workload", name, project, "datumctl-compute workloads")
+        raise not_found("workload", name, project, command("workloads"))
     if live["metadata"].get("deletionTimestamp"):
         raise being_destroyed_error(name)
     return live

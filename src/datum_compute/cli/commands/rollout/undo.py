@@ -24,6 +24,7 @@ from datum_compute.cli.commands.deploy.plan import (
 from datum_compute.cli.commands.rollout.history import find_revision
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions, append_entries, missing_entry
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
@@ -91,7 +92,7 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
     live = await live_workload(client, name)
     if live is None:
         project = context.target.project
-        raise not_found("workload", name, project, "datumctl-compute workloads")
+        raise not_found("workload", name, project, command("workloads"))
     if live["metadata"].get("deletionTimestamp"):
         raise being_destroyed_error(name)
     recorder = Recorder(context, client)
@@ -121,9 +122,9 @@ def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
             return entry
     raise CommandError(
         f'"{name}" has no earlier revision to go back to',
+        command("rollout", "history", name),
         exit_code=Exit.NOT_FOUND,
         code="NoRevision",
-        hint=f"datumctl-compute rollout history {name}",
     )
 
 
@@ -188,4 +189,4 @@ def _say_done(context: Context, plan: _Plan, revision: int | None, before: int |
     done = "is" if context.args.wait else "goes"
     context.say(f'\n"{name}" {done} back at revision #{plan.target.rev}{told}.')
     if before:
-        context.suggest(f"datumctl-compute rollout undo {name} --to-revision {before}")
+        context.suggest(command("rollout", "undo", name, "--to-revision", str(before)))

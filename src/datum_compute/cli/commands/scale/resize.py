@@ -10,6 +10,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.commands.deploy.plan import CONFLICT_RETRIES, conflict_error
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, usage
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
@@ -26,7 +27,7 @@ def run(context: Context) -> int:
     if not 1 <= args.minimum <= 1000:
         raise usage(
             f"--min {args.minimum}: expected a number from 1 to 1000",
-            f"datumctl-compute destroy {args.name}",
+            command("destroy", args.name),
         )
     detach = Detach(context)
 
@@ -73,7 +74,7 @@ async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Ch
             workload = to_dict(await client.get(compute.WORKLOADS, name, NAMESPACE))
         except errors.NotFound:
             project = context.target.project
-            raise not_found("workload", name, project, "datumctl-compute workloads") from None
+            raise not_found("workload", name, project, command("workloads")) from None
         spec, old = _scaled(context, workload)
         if old == [minimum]:
             context.say(f'"{name}" is already at {minimum} per city.')

@@ -12,10 +12,6 @@ from typing import Any, NamedTuple
 
 from datum_compute.api.compute import constants, reasons
 
-UNSERVED = "No available location serves {city}"
-"""What the workload's status says of a city that has no deployment for want of a location;
-the condition's own reason is another one where the placement has further cities."""
-
 BLOCKED_AFTER_SECONDS = 30.0
 """Without any movement for so long, a rollout counts as blocked."""
 
@@ -141,20 +137,17 @@ def _key(deployment: Mapping[str, Any]) -> tuple[str, str]:
 def _missing_blocker(
     workload: Mapping[str, Any], placement: str, city: str
 ) -> BlockingReason | None:
-    """Why a city has no deployment, by what the workload's controller says about it."""
+    """Why a city has no deployment: the placement's condition for the city, or else that of
+    the placement or the workload."""
     if not _observed(workload):
-        return None  # it has not come to it yet
+        return None
     status = workload.get("status") or {}
-    said = [each for each in status.get("placements") or () if each.get("name") == placement]
-    conditions = [_find(each, constants.CONDITION_AVAILABLE) for each in (*said, status)]
-    unserved = UNSERVED.format(city=city)
-    for condition in conditions:
-        if unserved in str(condition.get("message", "")):
-            since = str(condition.get("lastTransitionTime", ""))
-            return BlockingReason(reasons.REASON_NO_MATCHING_LOCATION, unserved, since)
+    own = [each for each in status.get("placements") or () if each.get("name") == placement]
+    in_city = [_find(each, constants.scheduled_in_city(city)) for each in own]
+    available = [_find(each, constants.CONDITION_AVAILABLE) for each in (*own, status)]
     blockers = [
         _blocker(each)._replace(condition="", status="")  # not the deployment's own
-        for each in conditions
+        for each in (*in_city, *available)
         if each.get("status") == "False"
     ]
     return max(blockers, key=lambda each: each.record.severity, default=None)

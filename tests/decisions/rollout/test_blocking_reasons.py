@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions.placement import PlacementPlan, UnservedCity
 from datum_compute.decisions.rollout import Phase, decide_rollout
 from datum_compute.decisions.rollup.workload import decide_workload_status
@@ -16,12 +17,10 @@ def test_what_the_workload_says_of_a_city_without_a_location_is_understood() -> 
         plan=PlacementPlan(unserved=(UnservedCity("default", "SYD"),)),
         now=NOW,
     )
-    said = [
-        {"type": each.type, "status": "True", "reason": "Any", "message": each.message}
-        for each in status.placements[0].conditions
-    ]
     seen = wire_workload("DFW", "SYD")
-    seen["status"]["placements"] = [{"name": "default", "conditions": said}]
+    placement = compute.placement_to_wire(status.placements[0])
+    placement["conditions"][0] |= {"status": "True", "reason": "AvailableDeploymentFound"}
+    seen["status"]["placements"] = [placement]
 
     dfw, syd = decide_rollout(seen, []).rows
 

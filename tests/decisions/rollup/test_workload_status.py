@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
@@ -162,6 +163,33 @@ def test_an_unserved_city_is_reported_even_when_others_are_available() -> None:
 
     assert said(status.conditions)[:2] == ("True", "AvailablePlacementFound")
     assert "SYD" in said(status.conditions)[2]
+
+
+def test_a_placement_has_a_condition_for_each_unserved_city_until_it_is_served() -> None:
+    unserved = PlacementPlan(
+        unserved=(UnservedCity("default", "syd"), UnservedCity("other", "LHR")),
+    )
+
+    status = decide(plan=unserved)
+    found = status.placements[0].conditions
+    again = decide(
+        of=replace(workload(default=["DFW", "IAD"]), status=status), plan=PlacementPlan()
+    )
+
+    in_city = conditions.find(found, "Scheduled.SYD")
+    assert in_city is not None
+    assert (in_city.status, in_city.reason) == ("False", "NoMatchingLocation")
+    assert [each.type for each in found] == ["Available", "Scheduled.SYD"]
+    assert [each.type for each in again.placements[0].conditions] == ["Available"]
+
+
+@pytest.mark.parametrize("city", ["São", "new york", "-", "", "a/b", "SYD-"])
+def test_a_city_code_that_no_condition_type_allows_is_reported_without_its_own(city: str) -> None:
+    status = decide(plan=PlacementPlan(unserved=(UnservedCity("default", city),)))
+
+    found = status.placements[0].conditions
+    assert [each.type for each in found] == ["Available"]
+    assert said(found)[1] == "NoMatchingLocation"
 
 
 def test_a_predecessor_on_its_way_out_is_the_reason() -> None:

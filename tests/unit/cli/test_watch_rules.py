@@ -383,7 +383,14 @@ async def test_an_unserved_city_is_blocked_although_it_has_no_deployment() -> No
             "message": "Available in DFW; No available location serves XYZ",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
-        await on.observe(placements=[{"name": "default", "conditions": [available]}])
+        unserved = {
+            "type": "Scheduled.XYZ",
+            "status": "False",
+            "reason": "NoMatchingLocation",
+            "message": "No available location serves XYZ",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await on.observe(placements=[{"name": "default", "conditions": [available, unserved]}])
 
         failed = await on.failure()
 

@@ -95,6 +95,16 @@ CONDITION_CELL_REACHABLE = "CellReachable"
 CONDITION_SCHEDULED = "Scheduled"
 """Exactly one cell was found for the city. Project plane only."""
 
+# Placement conditions besides Available.
+CONDITION_SCHEDULED_IN_CITY = "Scheduled.<CITY>"
+"""One for each city, in upper case, that no Location serves; removed when one does."""
+
+
+def scheduled_in_city(city: str) -> str:
+    """The type of a placement's condition for one city."""
+    return CONDITION_SCHEDULED_IN_CITY.replace("<CITY>", city.upper())
+
+
 # Instance types.
 INSTANCE_TYPE_D1_STANDARD_2 = "datumcloud/d1-standard-2"
 """One vCPU and two GiB of memory."""

@@ -122,6 +122,7 @@ DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDIT
 DEPLOYMENT_SCHEDULED = KindCondition("WorkloadDeployment", constants.CONDITION_SCHEDULED)
 WORKLOAD_AVAILABLE = KindCondition("Workload", constants.CONDITION_AVAILABLE)
 PLACEMENT_AVAILABLE = KindCondition("Placement", constants.CONDITION_AVAILABLE)
+PLACEMENT_SCHEDULED = KindCondition("Placement", constants.CONDITION_SCHEDULED_IN_CITY)
 
 DEPLOYMENT_BLOCKING_CONDITIONS = {
     constants.CONDITION_SCHEDULED: ("False",),
@@ -410,7 +411,7 @@ REASON_NO_MATCHING_LOCATION = _declare(
         "NoMatchingLocation",
         "No Location the project may use serves the city.",
         Actor.USER,
-        false=(*_ON_DEPLOYMENT, *_ON_WORKLOAD),
+        false=(*_ON_DEPLOYMENT, *_ON_WORKLOAD, PLACEMENT_SCHEDULED),
         priority=6,
         fails_after_grace=True,
     )

@@ -6,6 +6,7 @@ repeats what their deployments report.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -14,6 +15,8 @@ from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition, Conditions, ConditionState, wire_time
 from datum_compute.decisions.placement import PlacementPlan
+
+_CITY_CODE = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*(?<![-_.])")
 
 
 def decide_workload_status(
@@ -69,22 +72,38 @@ def _placement(
     now: datetime,
     generation: int,
 ) -> compute.PlacementStatus:
-    available = _placement_available(name, children, plan)
+    unserved = {
+        compute.scheduled_in_city(each.city): ConditionState(
+            conditions.FALSE, compute.REASON_NO_MATCHING_LOCATION, _no_location(each.city)
+        )
+        for each in plan.unserved
+        # No status with another code would be accepted: it is part of a condition's type.
+        if each.placement == name and _CITY_CODE.fullmatch(each.city)
+    }
+    served = [
+        each.type
+        for each in current
+        if each.type not in unserved and each.type.startswith(compute.scheduled_in_city(""))
+    ]
+    states = {compute.CONDITION_AVAILABLE: _placement_available(name, children, plan), **unserved}
+    current = conditions.without(current, *served)
+    for type, state in states.items():
+        current = conditions.with_condition(
+            current, type, *state, now=now, observed_generation=generation
+        )
     return compute.PlacementStatus(
         name=name,
-        conditions=conditions.with_condition(
-            current,
-            compute.CONDITION_AVAILABLE,
-            *available,
-            now=now,
-            observed_generation=generation,
-        ),
+        conditions=current,
         replicas=sum(each.status.replicas for each in children),
         current_replicas=sum(each.status.current_replicas for each in children),
         updated_replicas=sum(_updated(each) for each in children),
         desired_replicas=sum(each.status.desired_replicas for each in children),
         ready_replicas=sum(each.status.ready_replicas for each in children),
     )
+
+
+def _no_location(city: str) -> str:
+    return f"No available location serves {city}"
 
 
 def _updated(deployment: compute.WorkloadDeployment) -> int:
@@ -127,7 +146,7 @@ def _blocked_cities(
 ) -> list[tuple[str, str]]:
     """Reason and message of each city that is not as wanted."""
     blocked = [
-        (compute.REASON_NO_MATCHING_LOCATION, f"No available location serves {each.city}")
+        (compute.REASON_NO_MATCHING_LOCATION, _no_location(each.city))
         for each in plan.unserved
         if each.placement == placement
     ]

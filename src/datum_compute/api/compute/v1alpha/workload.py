@@ -38,7 +38,10 @@ WORKLOADS = Resource(constants.GROUP, constants.VERSION, "workloads", "Workload"
 
 WORKLOAD_CONDITIONS = (declared(reasons.WORKLOAD_AVAILABLE),)
 
-PLACEMENT_CONDITIONS = (declared(reasons.PLACEMENT_AVAILABLE),)
+PLACEMENT_CONDITIONS = (
+    declared(reasons.PLACEMENT_AVAILABLE),
+    declared(reasons.PLACEMENT_SCHEDULED),
+)
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

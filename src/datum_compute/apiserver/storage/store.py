@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from datum_compute.apiserver.storage.protocol import (
@@ -244,8 +243,7 @@ class LogStore:
     def add_user(self, name: str, groups: Sequence[str], token_hash: bytes) -> None:
         self._check()
         row = UserRow(name, tuple(groups), token_hash)
-        with self._transaction("user"):
-            self._file.put_user(row)
+        self._transact("user", lambda: self._file.put_user(row))
         self.users = {key: user for key, user in self.users.items() if user.name != name}
         self.users[token_hash] = StoredUser(name, row.groups)
 
@@ -277,10 +275,7 @@ class LogStore:
         batch = self._batch
         if batch is None or self.broken is not None:
             return
-        with self._transaction("commit"):
-            self._file.append(batch.rows)
-            rows = (plane.to_row() for plane in batch.planes.values())
-            self._file.put_planes([*batch.dropped, *rows])
+        self._transact("commit", lambda: self._append(batch))
         self._batch = None
         for plane in batch.planes.values():
             plane.committed = plane.revision
@@ -289,12 +284,15 @@ class LogStore:
                 waiter.set_result(None)
         _deliver(batch)
 
-    @contextmanager
-    def _transaction(self, purpose: str) -> Iterator[None]:
-        """Commit what the body writes; if that fails for any reason, the store is broken."""
+    def _append(self, batch: _Batch) -> None:
+        self._file.append(batch.rows)
+        self._file.put_planes([*batch.dropped, *(each.to_row() for each in batch.planes.values())])
+
+    def _transact(self, purpose: str, write: Callable[[], None]) -> None:
+        """Commit what ``write`` does to the file; if that fails, the store is broken."""
         try:
             self._file.begin()
-            yield
+            write()
             self._env.fault(f"store.before-{purpose}")
             self._file.commit()
             self._env.fault(f"store.after-{purpose}")
@@ -323,6 +321,10 @@ class LogStore:
 
     # Compaction
 
+    def _drop_history(self, handles: Sequence[int], planes: Sequence[PlaneRow]) -> None:
+        self._file.delete(handles)
+        self._file.put_planes(planes)
+
     def compact_step(self) -> bool:
         self._check()
         horizon = self._now() - HISTORY_SECONDS * 1000
@@ -340,14 +342,11 @@ class LogStore:
             freed.append(self._garbage.popleft())
         if not freed and not touched:
             return False
-        with self._transaction("compaction"):
-            self._file.delete(freed)
-            # Only what is committed: the open batch has not been written yet.
-            self._file.put_planes(
-                PlaneRow(plane.name, plane.id, plane.committed, plane.compacted)
-                for plane in touched
-                if plane.id
-            )
+        # Only what is committed: the open batch has not been written yet.
+        planes = [
+            PlaneRow(plane.name, plane.id, plane.committed, plane.compacted) for plane in touched
+        ]
+        self._transact("compaction", lambda: self._drop_history(freed, planes))
         self._file.shrink(COMPACTION_ROWS)
         return len(freed) >= COMPACTION_ROWS
 

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from datum_compute.apiserver.http.listener import MAX_HEAD, serve
+from datum_compute.apiserver.http.connection import MAX_HEAD
+from datum_compute.apiserver.http.listener import serve
 from datum_compute.apiserver.verbs import watch
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import ServerAddress

@@ -12,17 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
 from cryptography import x509
-from uvicorn.server import ServerState
 
 from datum_compute.apiserver.http.certificates import ensure_certificates
-from datum_compute.apiserver.http.listener import Application, _Protocol, serve
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.apiserver.http.listener import serve
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import ServerAddress
@@ -150,41 +146,13 @@ def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path
     assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
 
 
-class Wire(asyncio.Transport):
-    """What was put on it."""
+async def test_a_request_to_upgrade_is_answered_plainly_and_closes_the_connection() -> None:
+    async with served() as (_, address), connected(address) as connection:
+        connection.ask("GET", WIDGETS_PATH, b"", "Connection: upgrade", "Upgrade: websocket")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[bytes] = []
+        code, head = await connection.head()
+        rest = await connection.reader.read()
 
-    def write(self, data: Any) -> None:
-        self.sent.append(bytes(data))
-
-    def is_closing(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """It has no other end."""
-
-    def resume_reading(self) -> None:
-        """It is never read from."""
-
-
-async def test_a_whole_answer_leaves_in_the_turn_in_which_it_is_made() -> None:
-    async def handler(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(200, {"content-type": "text/plain"}, b"hello")
-
-    config = uvicorn.Config(Application(handler), lifespan="off", log_config=None)
-    config.load()
-    wire = Wire()
-    protocol = _Protocol(60.0, config=config, server_state=ServerState(), app_state={})
-    protocol.connection_made(wire)
-    protocol.data_received(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
-    await asyncio.sleep(0)
-    sent = list(wire.sent)
-    await asyncio.sleep(0)
-    protocol.connection_lost(None)
-
-    assert len(sent) == 1  # head and body together
-    assert sent[0].endswith(b"\r\n\r\nhello")
-    assert wire.sent == sent
+    assert code == 200
+    assert "connection: close" in head
+    assert b"WidgetList" in rest

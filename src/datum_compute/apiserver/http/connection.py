@@ -1,0 +1,343 @@
+"""One client's connection: HTTP/1.1 parsed by httptools, one response after the other.
+
+A request goes to the handler once it has arrived whole, so half a request is none: options cut
+off a deletion would make it another deletion. Requests sent ahead wait in order, and reading
+pauses meanwhile. A watch is sent chunk by chunk; when the client disconnects, or is slow for
+too long, the stream is closed, which frees the watcher.
+
+A client cannot hold a connection for nothing: a request has so long to arrive, a reader so long
+to go on reading, and a head or body may be only so large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import cast
+from urllib.parse import parse_qsl, unquote
+
+import httptools
+import msgspec
+
+from datum_compute.apiserver import codec, errors
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
+from datum_compute.log import get_logger
+
+KEEP_ALIVE_SECONDS = 300
+"""An idle connection lives longer than clients keep theirs: when the server closes one while
+the client writes, the fate of that request is unknown."""
+MAX_HEAD = 2**20
+"""Bytes of a request before its body: the real server's limit."""
+
+_NEVER = float("inf")
+_BODILESS = ("GET", "HEAD")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"connection: close\r\ncontent-length: 0\r\n\r\n"
+)
+_NOT_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"connection: close\r\ncontent-length: 31\r\n\r\nInvalid HTTP request received.\n"
+)
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in http.HTTPStatus
+}
+_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127), "?")
+"""What would end a header's value, or the head."""
+
+_log = get_logger(__name__)
+
+
+class _Exchange(msgspec.Struct):
+    """A request, and what its response must know."""
+
+    request: HttpRequest | None
+    """None where it was refused on the way in."""
+    keep_alive: bool
+    refusal: HttpResponse | None = None
+    """None with no request: the bytes were not HTTP."""
+
+
+class HttpServerConnection(asyncio.Protocol):
+    """``connections`` are those that are open; a connection adds and removes itself."""
+
+    def __init__(
+        self, handler: Handler, connections: set[HttpServerConnection], client_timeout: float
+    ) -> None:
+        self._handler = handler
+        self._connections = connections
+        self._client_timeout = client_timeout
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set when made
+        # The request that is arriving
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._method = ""
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self._head_size = 0
+        self._in_head = True
+        self._is_arriving = False
+        self._is_refused = False
+        self._keep_alive = True
+        # The one that is answered, and those behind it
+        self._task: asyncio.Task[None] | None = None
+        self._stream: AsyncIterator[bytes] | None = None
+        self._waiting: deque[_Exchange] = deque()
+        self._is_reading = True
+        self._is_parsing = True
+        self._is_closing_after = False
+        # Time, and room to write
+        self._deadline = _NEVER
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._is_lost = False
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        """Done once the connection is lost."""
+
+    # Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not isinstance: uvloop's transports are not subclasses.
+        self._transport = cast("asyncio.Transport", transport)
+        self._connections.add(self)
+        self._deadline = self._loop.time() + self._client_timeout
+        self._timer = self._loop.call_later(self._client_timeout, self._check_deadline)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
+        self._connections.discard(self)
+        self.closed.set_result(None)
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.resume_writing()
+        # A write in progress goes on: only the end of a stream is the client's to decide.
+        if self._stream is not None and self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_parsing or self._transport.is_closing():
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_parsing = False  # no other protocol is spoken here: the request is plain
+        except httptools.HttpParserError:
+            self._is_parsing = False
+            if self._stream is not None:
+                self._transport.abort()
+            else:
+                self._enqueue(_Exchange(None, keep_alive=False))
+            return
+        if self._in_head:
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD:
+                self._is_parsing = False
+                if self._task is None:
+                    self._transport.write(_HEAD_TOO_LARGE)
+                self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._drained = self._loop.create_future()
+        self._write_timer = self._loop.call_later(self._client_timeout, self._transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    def _check_deadline(self) -> None:
+        """Runs at least once per client timeout, so no deadline set in between is missed."""
+        now = self._loop.time()
+        if now >= self._deadline:
+            if self._is_reading:
+                # Idle connections end in good order.
+                (self._transport.abort if self._is_arriving else self._transport.close)()
+                return
+            # The rest of the request is unread because an earlier response is not out.
+            self._deadline = now + self._client_timeout
+        self._timer = self._loop.call_at(
+            min(self._deadline, now + self._client_timeout), self._check_deadline
+        )
+
+    # Parser
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = {}
+        self._body = []
+        self._body_size = self._head_size = 0
+        self._in_head = self._is_arriving = True
+        self._is_refused = False
+        self._deadline = self._loop.time() + self._client_timeout
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # a trailer is not part of the head
+            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        parser = self._parser
+        self._method = parser.get_method().decode("ascii")
+        self._keep_alive = (
+            parser.should_keep_alive()
+            and parser.get_http_version() != "1.0"
+            and not parser.should_upgrade()
+        )
+        # Parsed here, so that a target that is none is refused before its body is read.
+        self._url.decode("ascii")
+        if self._url[:1] != b"/":
+            self._url = _origin_form(self._url)
+        if self._headers.get("expect", "").lower() == "100-continue" and self._task is None:
+            self._transport.write(_CONTINUE)
+
+    def on_body(self, body: bytes) -> None:
+        if self._is_refused or self._method in _BODILESS:
+            return
+        self._body.append(body)
+        self._body_size += len(body)
+        if self._body_size > codec.MAX_BODY:
+            self._body.clear()
+            self._is_refused = True
+            refusal = errors.too_large(codec.MAX_BODY).response()
+            self._enqueue(_Exchange(None, self._keep_alive, refusal))
+
+    def on_message_complete(self) -> None:
+        self._is_arriving = False
+        self._deadline = _NEVER
+        if self._is_refused:
+            if self._task is None:
+                self._await_next()
+            return
+        path, _, query = self._url.decode("ascii").partition("?")
+        request = HttpRequest(
+            self._method,
+            unquote(path) if "%" in path else path,
+            tuple(parse_qsl(query, keep_blank_values=True)) if query else (),
+            self._headers,
+            b"".join(self._body),
+        )
+        self._enqueue(_Exchange(request, self._keep_alive))
+
+    # Responses
+
+    def _enqueue(self, exchange: _Exchange) -> None:
+        if self._task is None:
+            self._task = self._loop.create_task(self._respond(exchange))
+            return
+        self._waiting.append(exchange)
+        if self._is_reading and self._is_parsing:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    async def _respond(self, exchange: _Exchange) -> None:
+        """Answer this request and those that wait behind it."""
+        try:
+            while await self._respond_to_one(exchange) and self._waiting:
+                exchange = self._waiting.popleft()
+        except Exception:  # noqa: BLE001 - our bug in one connection must not end the others
+            _log.exception("connection failed")
+            self._transport.abort()
+        finally:
+            self._task = None
+        if self._is_lost or self._transport.is_closing():
+            return
+        if not self._is_reading:
+            self._is_reading = True
+            self._transport.resume_reading()
+        if not self._is_arriving:
+            self._await_next()
+
+    def _await_next(self) -> None:
+        self._deadline = self._loop.time() + KEEP_ALIVE_SECONDS
+
+    async def _respond_to_one(self, exchange: _Exchange) -> bool:
+        """Whether the connection can take another response."""
+        request = exchange.request
+        if request is not None:
+            response = await self._handler(request)
+        elif exchange.refusal is not None:
+            response = exchange.refusal
+        else:
+            self._transport.write(_NOT_HTTP)
+            self._transport.close()
+            return False
+        keep_alive = exchange.keep_alive and not self._is_closing_after
+        if response.stream is not None:
+            await self._send_stream(_head(response, None, keep_alive), response.stream)
+        else:
+            head = _head(response, len(response.body), keep_alive)
+            if self._drained is not None:
+                await self._drained
+            if self._is_lost:
+                return False
+            # Over TLS a write is a record: head and body go together.
+            bodiless = request is not None and request.method == "HEAD"
+            self._transport.write(head if bodiless else head + response.body)
+        if self._is_lost:
+            return False
+        if not keep_alive or self._is_closing_after:
+            self._transport.close()
+            return False
+        return True
+
+    async def _send_stream(self, head: bytes, stream: AsyncIterator[bytes]) -> None:
+        self._stream = stream
+        try:
+            if self._is_lost:  # before it could be cancelled
+                return
+            self._transport.write(head)
+            async for chunk in stream:
+                self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                if self._drained is not None:
+                    await self._drained
+            self._transport.write(b"0\r\n\r\n")
+        finally:
+            self._stream = None
+            await close_stream(stream)
+
+    # Shutdown
+
+    def shut_down(self) -> None:
+        """Close now if idle, else after the response that is in progress."""
+        self._is_closing_after = True
+        if self._task is None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now. The handler of a request in progress is cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.abort()
+
+
+def _origin_form(url: bytes) -> bytes:
+    """The path and query of a target in absolute form. Raises for any other."""
+    parsed = httptools.parse_url(url)
+    return parsed.path + (b"?" + parsed.query if parsed.query else b"")
+
+
+def _head(response: HttpResponse, length: int | None, keep_alive: bool) -> bytes:
+    lines = [_STATUS_LINES[response.status]]
+    for name, value in response.headers.items():
+        if not value.isprintable():
+            value = value.translate(_CONTROLS)
+        lines.append(f"{name}: {value}\r\n")
+    if not keep_alive:
+        lines.append("connection: close\r\n")
+    if length is None:
+        lines.append("transfer-encoding: chunked\r\n\r\n")
+    else:
+        lines.append(f"content-length: {length}\r\n\r\n")
+    return "".join(lines).encode("latin-1", "replace")

@@ -1,11 +1,11 @@
 """The stand-in for network services: networks, their presence in cells, and address ranges.
 
-:mod:`.locations` binds the platform's locations in every project; :mod:`.mirror` brings a
-project's networks into the cells that need them; :mod:`.networks` says that networks and
-locations are ready; :mod:`.bindings` makes a network present at a location; :mod:`.subnets`
-gives it ranges from the :mod:`.pool`. It also plays the infrastructure provider that programs
-contexts and subnets. What it keeps of the real system and what it leaves out is told in
-``docs/concepts/stand-ins.md``.
+:mod:`.locations` binds the platform's locations in every project; :mod:`.mirror` copies a
+project's networks into the cells that need them; :mod:`.networks` reports networks and
+locations ready; :mod:`.bindings` creates the context of a network at a location;
+:mod:`.subnets` allocates its ranges from the :mod:`.pool`. It also plays the infrastructure
+provider that programs contexts and subnets. ``docs/develop/stand-in-facts.md`` lists what it
+keeps of the real system and what it leaves out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def network_controllers(cells: Fleet, env: Environment) -> list[Controller]:
 def network_mirror_controllers(
     projects: Fleet, cells: Fleet, root: Fleet, env: Environment
 ) -> list[Controller]:
-    """What a project and its cells have in common: networks and locations."""
+    """Networks and locations, which cross between projects and cells."""
     return [
         mirror_controller(projects, cells, env),
         network_controller(projects, env, "network-project"),

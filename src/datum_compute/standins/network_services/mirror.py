@@ -1,10 +1,10 @@
-"""Networks of projects, in the cells where the project has something running.
+"""Networks of projects, in the cells where the project has deployments.
 
-Cells know only their own plane, so a network must be there before a deployment can be bound
+Cells know only their own plane, so a network must exist there before a deployment can be bound
 to it. A project's network is mirrored into the project's ``ns-<uid>`` of each cell that holds
-one of its deployments; the namespace's labels tell whose it is. When the last deployment has
-left, the mirror goes, and its contexts, claims and subnets with it by ownership. In production
-this is the duty of network services.
+one of its deployments; the namespace's labels name the project. When the last deployment is
+gone the mirror is deleted, and its contexts, claims and subnets with it by ownership. In
+production this is the duty of network services.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live, has_live
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result, Waiting
-from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.result import DONE, Result
+from datum_compute.runtime.watches.predicates import created_or_deleted
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_or_wait
 
 NAMESPACES_BY_UPSTREAM = "network/upstream"
 LABEL_UPSTREAM_NAME = "meta.datumapis.com/upstream-name"
-"""On a mirror: marks what this controller made, and may therefore change and remove."""
+"""On a mirror: marks what this controller created and may therefore change and delete."""
 
 _INHERITED = (compute.LABEL_UPSTREAM_CLUSTER_NAME, compute.LABEL_UPSTREAM_NAMESPACE)
 
@@ -41,7 +42,7 @@ def mirror_controller(projects: Fleet, cells: Fleet, env: Environment) -> Contro
         reconciler.reconcile,
         watches=[
             Watch(projects, networking.NETWORKS, reconciler.mirrors_of, required=False),
-            Watch(cells, networking.NETWORKS, itself),
+            Watch.each(cells, networking.NETWORKS),
             Watch(
                 cells,
                 NAMESPACES,
@@ -52,8 +53,7 @@ def mirror_controller(projects: Fleet, cells: Fleet, env: Environment) -> Contro
                 cells,
                 compute.WORKLOAD_DEPLOYMENTS,
                 lambda cluster, deployment: reconciler.networks_in(cluster, deployment.namespace),
-                # Only coming and going counts.
-                predicate=lambda old, new: old is None or new is None,
+                predicate=created_or_deleted,
             ),
         ],
     )
@@ -84,7 +84,7 @@ class _Mirror:
                 yield Request(cell.name, namespace.name, network.name)
 
     def networks_in(self, cluster: str, namespace_name: str) -> Iterable[Request]:
-        """Every network that is in a cell's namespace, or should be."""
+        """Every network that a cell's namespace has or should have."""
         cell = self._cells.get(cluster)
         namespace = cell.cache(NAMESPACES).get(namespace_name) if cell else None
         if cell is None or namespace is None:
@@ -111,7 +111,7 @@ class _Mirror:
             return DONE
         project = self._projects.get(project_name)
         if project is None or not project.cache(networking.NETWORKS).synced:
-            return DONE  # nothing is known; its networks bring us here when they are
+            return DONE  # woken by the project's networks when they are synced
         source = project.cache(networking.NETWORKS).get(request.name, upstream)
         if source is None or source.metadata.deleting:
             await self._remove_orphan(cell, mirror, project, upstream)
@@ -131,8 +131,6 @@ class _Mirror:
                 )
             return
         body = {
-            "apiVersion": networking.NETWORKS.api_version,
-            "kind": networking.NETWORKS.kind,
             "metadata": {
                 "name": source.name,
                 "namespace": namespace.name,
@@ -143,30 +141,22 @@ class _Mirror:
             },
             "spec": spec,
         }
-        try:
-            await cell.client.create(networking.NETWORKS, body, namespace.name)
-        except errors.AlreadyExists as error:
-            raise Waiting(
-                f"network {source.name} is there already, and not seen yet", 1.0
-            ) from error
+        await create_or_wait(cell.client, networking.NETWORKS, body, namespace.name)
 
     async def _remove_unused(self, cell: Cluster, mirror: Object | None) -> None:
         """Live, because a deployment the cache has not seen needs its network."""
         if mirror is None or mirror.metadata.deleting:
             return
-        left = await cell.client.list(compute.WORKLOAD_DEPLOYMENTS, mirror.namespace, limit=1)
-        if not left.items:
+        if not await has_live(cell.client, compute.WORKLOAD_DEPLOYMENTS, mirror.namespace):
             await patch.delete_if_present(cell.client, networking.NETWORKS, mirror)
 
     async def _remove_orphan(
         self, cell: Cluster, mirror: Object | None, project: Cluster, upstream: str
     ) -> None:
-        """Only the project itself can say that a network is gone."""
+        """Only a live read of the project proves that a network is gone."""
         if mirror is None or mirror.metadata.deleting:
             return
-        try:
-            await project.client.get(networking.NETWORKS, mirror.name, upstream)
-        except errors.NotFound:
+        if await find_live(project.client, networking.NETWORKS, mirror.name, upstream) is None:
             await patch.delete_if_present(cell.client, networking.NETWORKS, mirror)
 
 

@@ -1,8 +1,8 @@
 """Which range a subnet gets: the /20s of 10.128.0.0/9, without overlap inside a network.
 
-Three cities have the ranges the real system fixes for them; their ranges are kept free for
-them in every network. Any other city gets the lowest range that nothing of the network
-overlaps. Networks are separate worlds: the same range may be in use in two of them.
+Three cities have ranges fixed by the real system, which are kept free for them in every
+network. Any other city gets the lowest range that overlaps no other of the network. Networks
+are separate: two of them may use the same range.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def decide_range(city: str, taken: Iterable[IPv4Network]) -> IPv4Network | None:
 
 
 def _slots(other: IPv4Network) -> range:
-    """The places of the pool, counted from its start, that a range touches."""
+    """The slots of the pool, counted from its start, that a range overlaps."""
     base = int(POOL.network_address)
     first = (int(other.network_address) - base) // _SLOT_SIZE
     last = (int(other.broadcast_address) - base) // _SLOT_SIZE
@@ -46,7 +46,7 @@ def _slots(other: IPv4Network) -> range:
 
 
 def parse_range(start_address: str, prefix_length: int) -> IPv4Network | None:
-    """A range as objects write it; None when there is none, or none that makes sense."""
+    """A range as objects write it; None where it is not an IPv4 range."""
     try:
         start = IPv4Address(start_address)
         return IPv4Network((start, prefix_length))

@@ -3,7 +3,7 @@
 The subnet is controlled by the network context, so it lives as long as the network's presence
 at the location, not as long as the claim. Its range is the one the claim names, or one from
 the :mod:`.pool`. Ranges of one network must not overlap in any cell, so claims are served one
-at a time, looking at the subnets of all cells.
+at a time, against the subnets of all cells.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from datum_compute.api import conditions
-from datum_compute.api.conditions import FALSE, TRUE, Conditions
-from datum_compute.api.meta import Object, owner_reference
+from datum_compute.api.conditions import FALSE, TRUE
+from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
-from datum_compute.runtime.watches.mapping import itself
-from datum_compute.runtime.writes import patch
+from datum_compute.runtime.watches.mapping import by_index
+from datum_compute.runtime.watches.predicates import deleted
+from datum_compute.runtime.writes.conditions import ConditionChange, write_conditions
+from datum_compute.runtime.writes.create import create_owned
 from datum_compute.standins.network_services import pool
-from datum_compute.standins.network_services.owners import owner_exists
 
 CLAIMS_BY_CONTEXT = "network/claim-context"
 
@@ -35,7 +36,24 @@ REASON_RANGE_OCCUPIED = "RangeOccupied"
 REASON_RANGE_UNSUPPORTED = "RangeUnsupported"
 
 RETRY_SECONDS = 60.0
-"""Until a refused claim is looked at again even if no subnet went. A guess."""
+"""Until a refused claim is tried again even if no subnet was deleted. A guess."""
+NOT_SEEN_SECONDS = 0.1
+"""Until the cache has a subnet that was created before. A guess."""
+
+PROGRAMMED = (
+    ConditionChange(
+        networking.CONDITION_ALLOCATED,
+        TRUE,
+        networking.REASON_PREFIX_ALLOCATED,
+        "Prefix has been allocated",
+    ),
+    ConditionChange(
+        networking.CONDITION_PROGRAMMED,
+        TRUE,
+        networking.REASON_PROGRAMMED,
+        "Subnet has been programmed",
+    ),
+)
 
 NetworkKey = tuple[str, str]
 """Namespace and name of a network, the same in every cell."""
@@ -51,20 +69,17 @@ def claim_controller(cells: Fleet, env: Environment) -> Controller:
         cells,
         reconciler.reconcile,
         watches=[
+            Watch.each(
+                cells, networking.SUBNET_CLAIMS, indexes={CLAIMS_BY_CONTEXT: _context_key_of}
+            ),
+            Watch.each(cells, networking.SUBNETS),  # of the same name as the claim
+            # The range of a deleted subnet is free again.
+            Watch(cells, networking.SUBNETS, reconciler.refused, predicate=deleted),
             Watch(
                 cells,
-                networking.SUBNET_CLAIMS,
-                itself,
-                indexes={CLAIMS_BY_CONTEXT: _context_key_of},
+                networking.NETWORK_CONTEXTS,
+                by_index(cells, networking.SUBNET_CLAIMS, CLAIMS_BY_CONTEXT),
             ),
-            Watch(cells, networking.SUBNETS, itself),  # of the same name as the claim
-            Watch(
-                cells,
-                networking.SUBNETS,
-                reconciler.refused,
-                predicate=lambda _, new: new is None,  # its range is free again
-            ),
-            Watch(cells, networking.NETWORK_CONTEXTS, reconciler.claims_of_context),
         ],
         reads=[Read(cells, networking.LOCATIONS)],
         workers=1,  # two claims served at once could be given the same range
@@ -74,35 +89,25 @@ def claim_controller(cells: Fleet, env: Environment) -> Controller:
 def subnet_controller(cells: Fleet, env: Environment) -> Controller:
     """Plays the infrastructure provider for subnets: allocated, programmed, ready."""
 
-    async def reconcile(request: Request) -> Result:
-        cell = cells.get(request.cluster)
-        if cell is None:
-            return DONE
-        subnet = cell.cache(networking.SUBNETS).get(request.name, request.namespace)
-        if subnet is None or subnet.metadata.deleting:
-            return DONE
-        view = subnet.view(networking.Subnet)
-        wanted = _programmed(view.status.conditions, subnet.metadata.generation, env)
-        wanted = conditions.with_condition(
-            wanted,
-            networking.CONDITION_READY,
-            TRUE,
-            networking.REASON_READY,
-            "Subnet is ready",
+    async def reconcile(cell: Cluster, subnet: Object) -> None:
+        await write_conditions(
+            cell.client,
+            networking.SUBNETS,
+            subnet,
+            *PROGRAMMED,
+            ConditionChange(
+                networking.CONDITION_READY, TRUE, networking.REASON_READY, "Subnet is ready"
+            ),
             now=env.now(),
-            observed_generation=subnet.metadata.generation,
+            fields=_range_of(subnet),
         )
-        status = {
-            **patch.values(subnet.status),
-            "startAddress": view.spec.start_address,
-            "prefixLength": view.spec.prefix_length,
-            "conditions": conditions.to_wire(wanted),
-        }
-        await patch.write_status(cell.client, networking.SUBNETS, subnet, status)
-        return DONE
 
-    watches = [Watch(cells, networking.SUBNETS, itself)]
-    return Controller("network-subnet", cells, reconcile, watches=watches)
+    return Controller(
+        "network-subnet",
+        cells,
+        for_object(cells, networking.SUBNETS, reconcile),
+        watches=[Watch.each(cells, networking.SUBNETS)],
+    )
 
 
 def _context_key_of(claim: Object) -> Iterable[str]:
@@ -115,21 +120,13 @@ class _Claims:
         self._cells = cells
         self._env = env
         self._given: dict[CellSubnetKey, tuple[NetworkKey, IPv4Network]] = {}
-        """Ranges of subnets we asked for and no cache has shown yet, by cell, namespace, name.
-        One whose answer was lost may have been made, so its range stays with its claim."""
+        """Ranges of subnets that were requested and are in no cache yet. One whose response was
+        lost may exist, so its range stays with its claim."""
         self._refused: set[Request] = set()
 
     def refused(self, _: str, __: Object) -> Iterable[Request]:
         """The claims that wait for a range to become free, in any cell."""
         yield from sorted(self._refused)
-
-    def claims_of_context(self, cluster: str, context: Object) -> Iterable[Request]:
-        cell = self._cells.get(cluster)
-        if cell is None:
-            return
-        claims = cell.cache(networking.SUBNET_CLAIMS)
-        for claim in claims.by_index(CLAIMS_BY_CONTEXT, f"{context.namespace}/{context.name}"):
-            yield Request(cluster, claim.namespace, claim.name)
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cells.get(request.cluster)
@@ -144,8 +141,8 @@ class _Claims:
         if subnet is None:
             context = self._context_of(cell, claim)
             if context is None:
-                return DONE  # woken when it comes
-            subnet = await self._make_subnet(cell, claim, context)
+                return DONE  # woken when it is created
+            subnet = await self._create_subnet(cell, claim, context)
             if subnet is None:
                 self._refused.add(request)
                 return after(RETRY_SECONDS)
@@ -158,10 +155,8 @@ class _Claims:
         context = cell.cache(networking.NETWORK_CONTEXTS).get(name, claim.namespace)
         return None if context is None or context.metadata.deleting else context
 
-    async def _make_subnet(self, cell: Cluster, claim: Object, context: Object) -> Object | None:
-        # A subnet of a context that is gone would be collected at once, and made again.
-        if not await owner_exists(cell, networking.NETWORK_CONTEXTS, context):
-            raise Waiting(f"network context {context.name} is not what it was", 1.0)
+    async def _create_subnet(self, cell: Cluster, claim: Object, context: Object) -> Object | None:
+        """None where no range can be given; the claim reports why."""
         network = (context.namespace, context.view(networking.NetworkContext).spec.network.name)
         key = (cell.name, claim.namespace, claim.name)
         chosen, reason, message = self._choose(cell, claim, self._taken(network, but=key))
@@ -171,12 +166,18 @@ class _Claims:
             await self._report_refusal(cell, claim, reason, message)
             return None
         self._given[key] = (network, chosen)
-        try:
-            return await cell.client.create(
-                networking.SUBNETS, _build_subnet(claim, context, chosen), claim.namespace
-            )
-        except errors.AlreadyExists as error:
-            raise Waiting(f"subnet {claim.name} is not seen yet", 0.1) from error
+        subnet = await create_owned(
+            cell.client,
+            networking.SUBNETS,
+            _build_subnet(claim, chosen),
+            networking.NETWORK_CONTEXTS,
+            context,
+            delay=NOT_SEEN_SECONDS,
+        )
+        if subnet is None:
+            del self._given[key]
+            raise Waiting(f"network context {context.name} was deleted or replaced", 1.0)
+        return subnet
 
     def _taken(self, network: NetworkKey, but: CellSubnetKey) -> list[IPv4Network]:
         """The ranges the network has in any cell, but for those of one subnet."""
@@ -188,7 +189,7 @@ class _Claims:
                 spec = obj.view(networking.Subnet).spec
                 context = contexts.get(spec.network_context.name, obj.namespace)
                 known = context and context.view(networking.NetworkContext).spec.network.name
-                # A subnet whose context is gone is on its way out, and still occupies its range.
+                # A subnet whose context is gone is about to be deleted and still has its range.
                 if known in (None, network[1]):
                     found.append(pool.parse_range(spec.start_address, spec.prefix_length))
         found += [
@@ -222,71 +223,36 @@ class _Claims:
     async def _report_refusal(
         self, cell: Cluster, claim: Object, reason: str, message: str
     ) -> None:
-        current = claim.view(networking.SubnetClaim).status.conditions
-        for kind, why in (
-            (networking.CONDITION_ALLOCATED, reason),
-            (networking.CONDITION_READY, networking.REASON_SUBNET_NOT_READY),
-        ):
-            current = self._with(current, claim, kind, FALSE, why, message)
-        await self._write(cell, claim, {"conditions": conditions.to_wire(current)})
+        not_ready = networking.REASON_SUBNET_NOT_READY
+        await write_conditions(
+            cell.client,
+            networking.SUBNET_CLAIMS,
+            claim,
+            ConditionChange(networking.CONDITION_ALLOCATED, FALSE, reason, message),
+            ConditionChange(networking.CONDITION_READY, FALSE, not_ready, message),
+            now=self._env.now(),
+        )
 
     async def _report_subnet(self, cell: Cluster, claim: Object, subnet: Object) -> None:
-        view = subnet.view(networking.Subnet)
-        ready = conditions.is_true(view.status.conditions, networking.CONDITION_READY)
-        if not ready:
-            return  # its own controller is about to make it so; then one write says all
-        current = _programmed(
-            claim.view(networking.SubnetClaim).status.conditions,
-            claim.metadata.generation,
-            self._env,
-        )
-        current = self._with(
-            current,
+        status = subnet.view(networking.Subnet).status
+        if not conditions.is_true(status.conditions, networking.CONDITION_READY):
+            return  # its own controller is about to report it ready; then one write is enough
+        ready = networking.REASON_SUBNET_READY
+        await write_conditions(
+            cell.client,
+            networking.SUBNET_CLAIMS,
             claim,
-            networking.CONDITION_READY,
-            TRUE,
-            networking.REASON_SUBNET_READY,
-            "Subnet is ready",
-        )
-        await self._write(
-            cell,
-            claim,
-            {
-                "subnetRef": {"name": subnet.name},
-                "startAddress": view.spec.start_address,
-                "prefixLength": view.spec.prefix_length,
-                "conditions": conditions.to_wire(current),
-            },
-        )
-
-    def _with(
-        self, current: Conditions, claim: Object, kind: str, status: str, reason: str, message: str
-    ) -> Conditions:
-        return conditions.with_condition(
-            current,
-            kind,
-            status,
-            reason,
-            message,
+            *PROGRAMMED,
+            ConditionChange(networking.CONDITION_READY, TRUE, ready, "Subnet is ready"),
             now=self._env.now(),
-            observed_generation=claim.metadata.generation,
+            fields={"subnetRef": {"name": subnet.name}, **_range_of(subnet)},
         )
 
-    async def _write(self, cell: Cluster, claim: Object, part: dict[str, Any]) -> None:
-        status = {**patch.values(claim.status), **part}
-        await patch.write_status(cell.client, networking.SUBNET_CLAIMS, claim, status)
 
-
-def _build_subnet(claim: Object, context: Object, chosen: IPv4Network) -> dict[str, Any]:
+def _build_subnet(claim: Object, chosen: IPv4Network) -> dict[str, Any]:
     spec = claim.view(networking.SubnetClaim).spec
     return {
-        "apiVersion": networking.SUBNETS.api_version,
-        "kind": networking.SUBNETS.kind,
-        "metadata": {
-            "name": claim.name,
-            "namespace": claim.namespace,
-            "ownerReferences": [owner_reference(context, controller=True)],
-        },
+        "metadata": {"name": claim.name, "namespace": claim.namespace},
         "spec": {
             "subnetClass": spec.subnet_class,
             "networkContext": {"name": spec.network_context.name},
@@ -298,20 +264,6 @@ def _build_subnet(claim: Object, context: Object, chosen: IPv4Network) -> dict[s
     }
 
 
-def _programmed(current: Conditions, generation: int, env: Environment) -> Conditions:
-    for kind, reason, message in (
-        (
-            networking.CONDITION_ALLOCATED,
-            networking.REASON_PREFIX_ALLOCATED,
-            "Prefix has been allocated",
-        ),
-        (
-            networking.CONDITION_PROGRAMMED,
-            networking.REASON_PROGRAMMED,
-            "Subnet has been programmed",
-        ),
-    ):
-        current = conditions.with_condition(
-            current, kind, TRUE, reason, message, now=env.now(), observed_generation=generation
-        )
-    return current
+def _range_of(subnet: Object) -> dict[str, Any]:
+    spec = subnet.view(networking.Subnet).spec
+    return {"startAddress": spec.start_address, "prefixLength": spec.prefix_length}

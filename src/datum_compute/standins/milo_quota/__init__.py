@@ -1,13 +1,13 @@
 """The stand-in for Milo's quota: grants make budgets, claims take from them.
 
-The :mod:`.registrations` of the root plane say what can be counted. By them new claims are
-judged before they are stored (:mod:`.admission`, for the API server to ask). On project
-planes :mod:`.grants` makes a grant active, and :mod:`.allocation` adds the active ones up
-into AllowanceBuckets and judges ResourceClaims; :mod:`.policies` gives each project its first
-grant, and :mod:`.cleanup` takes away denied claims that nobody reads.
+The :mod:`.registrations` of the root plane define the resource types, and :mod:`.admission`
+reviews new claims by them. On project planes :mod:`.grants` activates grants, and
+:mod:`.allocation` adds the active ones up into AllowanceBuckets and decides ResourceClaims;
+:mod:`.policies` gives each project its first grant, and :mod:`.cleanup` deletes denied claims
+that admission created.
 
-What is kept of the real system (a denied claim stays denied, and may keep what other buckets
-gave it) and what is left out is told in ``docs/concepts/stand-ins.md``.
+``docs/develop/stand-in-facts.md`` lists what is kept of the real system (a denied claim stays
+denied, and may keep what other buckets gave it) and what is left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Claims are judged before they are stored, by the registrations of the root plane.
+"""Admission of ResourceClaims by the registrations of the root plane.
 
-The API server asks about each new claim, as the real one has this judgement built in. A claim
-that names a resource type nobody registered, or whose claimant or consumer is of a kind that
-the registration does not list, is refused. What the registrations say is remembered for a
-moment, for claims come in bursts; before anybody is refused they are read again.
+Milo's API server has this built in; here the embedded one sends each new claim for review. A
+claim of an unregistered resource type, or whose claimant or consumer is of a kind that the
+registration does not list, is refused. Registrations are cached for a moment, because claims
+come in bursts; before a refusal they are read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datum_compute.client.protocol import Client
 from datum_compute.standins.milo_quota.registrations import ClaimRules, rules_of, validate_claim
 
 REMEMBERED_SECONDS = 1.0
-"""For how long registrations count as known. A guess: a burst of claims is shorter."""
+"""How long registrations are cached. A guess: a burst of claims is shorter."""
 
 Review = dict[str, Any]
 """An AdmissionReview as JSON values."""
@@ -28,14 +28,14 @@ Review = dict[str, Any]
 
 class ClaimReviews:
     def __init__(self, root_client: Callable[[], Client]) -> None:
-        """``root_client`` is asked when there is something to judge: whoever serves the root
-        plane may not do so yet."""
+        """``root_client`` is called with the first review: the root plane may not be served
+        before."""
         self._root_client = root_client
         self._rules: ClaimRules = {}
         self._read_at: float | None = None
 
     async def mutate(self, review: Review) -> Review:
-        """Changes nothing: a claim without a consumer is its project's."""
+        """Changes nothing: a claim without a consumer belongs to its project."""
         return _answer(review)
 
     async def validate(self, review: Review) -> Review:

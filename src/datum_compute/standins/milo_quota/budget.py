@@ -1,9 +1,9 @@
-"""Who may have how much: consumers, buckets, and the verdicts on pending claims.
+"""Consumers, buckets, and the decisions on pending claims.
 
 A bucket is one consumer's budget of one resource type. It decides alone: a claim that one
-bucket denies may well be granted by another, and keeps that amount until it is deleted.
-A verdict is final. Pending requests are judged in the order of their claims' age, each on
-what is left; one that does not fit does not hold back a smaller one behind it.
+bucket denies may be granted by another, and keeps that amount until it is deleted. A decision
+is final. Pending requests are decided in the order of their claims' age, each on what is left;
+one that does not fit does not hold back a smaller one behind it.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class AllocationDecision:
 def decide_allocations(
     pending: Iterable[PendingRequest], limits: Mapping[str, int], allocated: Mapping[str, int]
 ) -> dict[ClaimKey, tuple[AllocationDecision, ...]]:
-    """A verdict on every pending request; a resource type nobody granted has a limit of 0."""
+    """Decide every pending request; a resource type without a grant has a limit of 0."""
     used = dict(allocated)
-    verdicts: dict[ClaimKey, tuple[AllocationDecision, ...]] = {}
+    decisions: dict[ClaimKey, tuple[AllocationDecision, ...]] = {}
     for request in sorted(pending, key=lambda one: (one.created, one.claim, one.resource_type)):
         kind = request.resource_type
         left = max(0, limits.get(kind, 0) - used.get(kind, 0))
@@ -73,13 +73,13 @@ def decide_allocations(
             if granted
             else f"Insufficient quota: requested {request.amount}, available {left}"
         )
-        verdict = AllocationDecision(kind, request.amount, granted, message)
-        verdicts[request.claim] = (*verdicts.get(request.claim, ()), verdict)
-    return verdicts
+        decision = AllocationDecision(kind, request.amount, granted, message)
+        decisions[request.claim] = (*decisions.get(request.claim, ()), decision)
+    return decisions
 
 
 def consumer_of(claim: quota.ResourceClaim, project: str) -> Consumer:
-    """Whose budget a claim takes from: the project itself unless it says otherwise."""
+    """The consumer whose budget a claim takes from; by default the project itself."""
     reference = claim.spec.consumer_ref
     return Consumer(reference.kind, reference.name) if reference else Consumer("Project", project)
 

@@ -1,9 +1,8 @@
-"""The little of CEL that grant policies need: fields of the trigger, texts, and whether they
-are equal.
+"""The subset of CEL that grant policies need: fields of the trigger, strings and equality.
 
 ``trigger.metadata.name``, ``trigger.metadata.labels["tier"]``, ``'text'``, ``a == b`` and
 ``a != b``, joined by ``&&``. In a template ``{{ }}`` holds one of these. Everything else is
-a :class:`ExpressionFault` that says so, never a guess. A field that is not there is empty.
+an :class:`ExpressionError`, never a guess. A missing field is empty.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
 class ExpressionError(Exception):
-    """Not an expression that is understood here."""
+    """The expression is outside the supported subset."""
 
 
 def evaluate(expression: str, trigger: Mapping[str, Any]) -> str:
-    """The text an expression stands for."""
+    """The value of an expression as text."""
     match = _OPERAND.fullmatch(expression)
     if match is None:
         raise ExpressionError(
@@ -56,5 +55,5 @@ def _is_equal(expression: str, trigger: Mapping[str, Any]) -> bool:
 
 
 def render(template: str, trigger: Mapping[str, Any]) -> str:
-    """A template with its holes filled in."""
+    """A template with its ``{{ }}`` evaluated."""
     return _HOLE.sub(lambda hole: evaluate(hole[1], trigger), template)

@@ -1,9 +1,9 @@
 """What the claims of one consumer hold, kept up to date claim by claim.
 
-Adding up all claims anew for each decision would cost more with every claim. So the ledger
-remembers what each claim holds and is told which claims to look at again; the sums follow.
-The claims themselves stay the truth: a ledger is filled from all of them when it is made,
-and a claim that was named is read again, never guessed.
+Adding up all claims for each decision would cost more with every claim. So the ledger keeps
+what each claim holds and which claims to read again; the sums follow. The claims themselves
+stay the source of truth: a new ledger is filled from all of them, and a noted claim is read
+again, never guessed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ class Ledger:
         self._notes = 0
 
     def note(self, claim: ClaimKey) -> None:
-        """This claim has changed, appeared or gone: look at it in the next pass."""
+        """This claim was created, changed or deleted: read it in the next pass."""
         self._notes += 1
         self._dirty[claim] = self._notes
 
     def noted(self) -> dict[ClaimKey, int]:
-        """The claims to look at, for ``done`` to be given back when that has succeeded."""
+        """The claims to read; pass them to ``done`` when that has succeeded."""
         return dict(self._dirty)
 
     def done(self, noted: Mapping[ClaimKey, int]) -> None:
-        """Forget these notes, except where the claim was noted again meanwhile."""
+        """Forget these notes, except of claims that were noted again since."""
         for claim, number in noted.items():
             if self._dirty.get(claim) == number:
                 del self._dirty[claim]
 
     def hold(self, claim: ClaimKey, amounts: Mapping[str, int]) -> None:
-        """This claim holds exactly this; nothing when it is gone."""
+        """This claim holds exactly this; nothing once it is deleted."""
         before = self._held.pop(claim, {})
         if amounts:
             self._held[claim] = dict(amounts)

@@ -1,39 +1,39 @@
-"""GrantCreationPolicies: every project gets the grant that a policy of the root plane makes.
+"""GrantCreationPolicies: every project gets the grant that a policy of the root plane creates.
 
-For each project a policy's constraints are met by, the grant of its template is made in the
-plane of the project it names, and follows the template later. A project that no longer meets
-them loses it. What a policy made carries its name in a label; nothing else is touched, and
-what it made stays when the policy goes. A policy that cannot be carried out says why.
+For each project that meets a policy's constraints, the grant of its template is created in the
+plane of the project the policy names, and follows the template. A project that no longer meets
+them loses it. Grants of a policy carry its name in a label; no others are touched, and they
+stay when the policy is deleted. An invalid policy reports why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from datum_compute.api import conditions
 from datum_compute.api.conditions import FALSE, TRUE
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
-from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.request import Request
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.result import DONE, Result, after
-from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.mapping import all_of
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.conditions import ConditionChange, write_conditions
+from datum_compute.runtime.writes.create import create_if_absent
 from datum_compute.runtime.writes.patch import Values
 from datum_compute.standins.milo_quota.expressions import ExpressionError, evaluate, holds, render
 
 LABEL_POLICY = "quota.miloapis.com/policy"
 PLANE_SECONDS = 1.0
-"""Until the plane of a project that is not engaged yet is looked for again."""
+"""Until a project that is not engaged yet is tried again."""
 
 _PROJECT = (resourcemanager.PROJECTS.group, resourcemanager.PROJECTS.kind)
 
@@ -48,21 +48,21 @@ class Grant:
 
 
 def policy_controller(projects: Fleet, root: Fleet, env: Environment) -> Controller:
-    reconciler = _Policies(projects, root, env)
+    policies = quota.GRANT_CREATION_POLICIES
     return Controller(
         "quota-grant-policy",
         root,
-        reconciler.reconcile,
+        for_object(root, policies, _Policies(projects, env).reconcile),
         watches=[
-            Watch(root, quota.GRANT_CREATION_POLICIES, itself),
-            Watch(root, resourcemanager.PROJECTS, reconciler.all_policies),
+            Watch.each(root, policies),
+            Watch(root, resourcemanager.PROJECTS, all_of(root, policies)),
         ],
         reads=[Read(projects, quota.RESOURCE_GRANTS, required=False)],
     )
 
 
 def decide_grant(policy: quota.GrantCreationPolicy, project: Object) -> Grant:
-    """The grant of a policy for a project. Raises :class:`ExpressionFault`."""
+    """The grant of a policy for a project. Raises :class:`ExpressionError`."""
     trigger = msgspec.json.decode(project.to_wire())
     target = policy.spec.target
     name = policy.metadata.name
@@ -72,8 +72,6 @@ def decide_grant(policy: quota.GrantCreationPolicy, project: Object) -> Grant:
     template = target.resource_grant_template
     metadata = template.metadata
     body: Values = {
-        "apiVersion": quota.RESOURCE_GRANTS.api_version,
-        "kind": quota.RESOURCE_GRANTS.kind,
         "metadata": {
             "name": render(metadata.name, trigger)
             or f"{render(metadata.generate_name, trigger) or f'{name}-'}{project.name}",
@@ -88,7 +86,7 @@ def decide_grant(policy: quota.GrantCreationPolicy, project: Object) -> Grant:
 
 
 def decide_fault(policy: quota.GrantCreationPolicy) -> str:
-    """Why a policy cannot be carried out here at all, or empty."""
+    """Why a policy is invalid here, or empty."""
     resource = policy.spec.trigger.resource
     if (resource.api_version.partition("/")[0], resource.kind) != _PROJECT:
         return f"spec.trigger.resource: {resource.api_version} {resource.kind}: only Projects are"
@@ -112,23 +110,11 @@ def _rendered(value: Any, trigger: Mapping[str, Any]) -> Any:
 
 
 class _Policies:
-    def __init__(self, projects: Fleet, root: Fleet, env: Environment) -> None:
+    def __init__(self, projects: Fleet, env: Environment) -> None:
         self._projects = projects
-        self._root = root
         self._env = env
 
-    def all_policies(self, cluster: str, _: Object) -> Iterable[Request]:
-        root = self._root.get(cluster)
-        for policy in root.cache(quota.GRANT_CREATION_POLICIES).list() if root else ():
-            yield Request(cluster, "", policy.name)
-
-    async def reconcile(self, request: Request) -> Result:
-        root = self._root.get(request.cluster)
-        if root is None:
-            return DONE
-        policy = root.cache(quota.GRANT_CREATION_POLICIES).get(request.name)
-        if policy is None or policy.metadata.deleting:
-            return DONE
+    async def reconcile(self, root: Cluster, policy: Object) -> Result:
         view = policy.view(quota.GrantCreationPolicy)
         if view.spec.disabled:
             await self._report(
@@ -151,7 +137,7 @@ class _Policies:
         return after(PLANE_SECONDS) if missing else DONE
 
     async def _ensure(self, grant: Grant) -> bool:
-        """Make the grant what it should be; False while its plane is not there."""
+        """Bring the grant to what it should be; False while its project is not engaged."""
         project = self._projects.get(grant.project)
         if project is None or not project.cache(quota.RESOURCE_GRANTS).synced:
             return False
@@ -160,13 +146,10 @@ class _Policies:
         current = project.cache(quota.RESOURCE_GRANTS).get(name, namespace)
         if current is None:
             if grant.wanted:
-                try:
-                    await project.client.create(quota.RESOURCE_GRANTS, grant.body, namespace)
-                except errors.AlreadyExists:
-                    pass
+                await create_if_absent(project.client, quota.RESOURCE_GRANTS, grant.body, namespace)
             return True
         if current.metadata.labels.get(LABEL_POLICY) != metadata["labels"][LABEL_POLICY]:
-            return True  # somebody else's
+            return True  # not this policy's
         if not grant.wanted:
             await patch.delete_if_present(project.client, quota.RESOURCE_GRANTS, current)
             return True
@@ -183,29 +166,18 @@ class _Policies:
     async def _report(
         self, root: Cluster, policy: Object, ready: str, reason: str, message: str
     ) -> None:
-        current = policy.view(quota.GrantCreationPolicy).status.conditions
         found = ready == TRUE
-        for kind, status, why, text in (
-            (quota.CONDITION_READY, ready, reason, message),
-            (
+        await write_conditions(
+            root.client,
+            quota.GRANT_CREATION_POLICIES,
+            policy,
+            ConditionChange(quota.CONDITION_READY, ready, reason, message),
+            ConditionChange(
                 quota.CONDITION_PARENT_CONTEXT_READY,
                 TRUE if found else FALSE,
                 quota.REASON_PARENT_CONTEXT_READY if found else quota.REASON_PARENT_CONTEXT_FAILED,
                 "The planes of the projects are known" if found else message,
             ),
-        ):
-            current = conditions.with_condition(
-                current,
-                kind,
-                status,
-                why,
-                text,
-                now=self._env.now(),
-                observed_generation=policy.metadata.generation,
-            )
-        status_wanted = {
-            **patch.values(policy.status),
-            "conditions": conditions.to_wire(current),
-            "observedGeneration": policy.metadata.generation,
-        }
-        await patch.write_status(root.client, quota.GRANT_CREATION_POLICIES, policy, status_wanted)
+            now=self._env.now(),
+            fields={"observedGeneration": policy.metadata.generation},
+        )

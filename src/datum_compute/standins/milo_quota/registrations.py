@@ -1,9 +1,9 @@
-"""What can be counted at all: the registrations of the root plane, and what they say of claims.
+"""ResourceRegistrations of the root plane: which resource types exist, and their claim rules.
 
-A registration names a resource type, whose budget it is counted against, and which kinds may
-claim it. The first one for a resource type counts; a second one for the same says so of
-itself. Nothing here forgets a claim that was answered: registrations are asked when a claim
-is made, and when a grant is to become active.
+A registration names a resource type, the kind of consumer it is counted against, and the kinds
+that may claim it. The first one for a resource type counts; a second one reports the first.
+Registrations matter when a claim is created and when a grant becomes active; later changes
+affect neither.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from datum_compute.api.conditions import EPOCH, FALSE, TRUE
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result
-from datum_compute.runtime.writes import patch
+from datum_compute.runtime.object_reconcile import for_object
+from datum_compute.runtime.watches.mapping import all_in_fleet
+from datum_compute.runtime.writes.conditions import ConditionChange, write_conditions
 
 KindName = tuple[str, str]
 """API group and kind."""
@@ -30,7 +31,7 @@ ACTIVE = "Grants and claims of this resource type can be made"
 
 @dataclass(frozen=True, slots=True)
 class ClaimRule:
-    """What a registration says of claims for its resource type."""
+    """The rule of a registration for claims of its resource type."""
 
     consumer: KindName
     claimants: tuple[KindName, ...]
@@ -41,7 +42,7 @@ ClaimRules = Mapping[str, ClaimRule]
 
 
 def rules_of(registrations: Iterable[Object]) -> dict[str, ClaimRule]:
-    """The rules of all registrations that count. One nobody has looked at yet counts too."""
+    """The rules of all registrations that count, those without a condition included."""
     rules: dict[str, ClaimRule] = {}
     for obj in sorted(registrations, key=_age):
         view = obj.view(quota.ResourceRegistration)
@@ -56,7 +57,7 @@ def rules_of(registrations: Iterable[Object]) -> dict[str, ClaimRule]:
 
 
 def validate_claim(claim: quota.ResourceClaim, rules: ClaimRules) -> list[str]:
-    """What is wrong with a new claim; nothing where it may be made."""
+    """What is wrong with a new claim; empty where it is valid."""
     faults = []
     for number, request in enumerate(claim.spec.requests):
         path = f"spec.requests[{number}]"
@@ -93,47 +94,41 @@ def _text(kind: KindName) -> str:
 
 
 def registration_controller(root: Fleet, env: Environment) -> Controller:
-    """Says of each registration whether it counts."""
+    """Reports of each registration whether it counts."""
 
-    async def reconcile(request: Request) -> Result:
-        cluster = root.get(request.cluster)
-        if cluster is None:
-            return DONE
-        found = cluster.cache(quota.RESOURCE_REGISTRATIONS)
-        obj = found.get(request.name)
-        if obj is None or obj.metadata.deleting:
-            return DONE
-        first = _first(found.list(), _resource_type(obj))
-        status = {
-            **patch.values(obj.status),
-            "conditions": _conditions(obj, first, env),
-            "observedGeneration": obj.metadata.generation,
-        }
-        await patch.write_status(cluster.client, quota.RESOURCE_REGISTRATIONS, obj, status)
-        return DONE
+    registrations = quota.RESOURCE_REGISTRATIONS
 
-    def of_the_same_type(cluster: str, changed: Object) -> Iterable[Request]:
-        engaged = root.get(cluster)
-        for other in engaged.cache(quota.RESOURCE_REGISTRATIONS).list() if engaged else ():
-            if _resource_type(other) == _resource_type(changed):
-                yield Request(cluster, "", other.name)
-
-    watches = [Watch(root, quota.RESOURCE_REGISTRATIONS, of_the_same_type)]
-    return Controller("quota-registration", root, reconcile, watches=watches)
-
-
-def _conditions(obj: Object, first: str, env: Environment) -> list[dict[str, object]]:
-    counts = obj.name == first
-    return conditions.to_wire(
-        conditions.with_condition(
-            obj.view(quota.ResourceRegistration).status.conditions,
-            quota.CONDITION_ACTIVE,
-            TRUE if counts else FALSE,
-            quota.REASON_REGISTRATION_ACTIVE if counts else quota.REASON_VALIDATION_FAILED,
-            ACTIVE if counts else f'"{_resource_type(obj)}" is registered by "{first}" already',
+    async def reconcile(cluster: Cluster, obj: Object) -> None:
+        first = _first(cluster.cache(registrations).list(), _resource_type(obj))
+        await write_conditions(
+            cluster.client,
+            registrations,
+            obj,
+            _active(obj, first),
             now=env.now(),
-            observed_generation=obj.metadata.generation,
+            fields={"observedGeneration": obj.metadata.generation},
         )
+
+    of_the_same_type = all_in_fleet(
+        root,
+        registrations,
+        where=lambda other, changed: _resource_type(other) == _resource_type(changed),
+    )
+    return Controller(
+        "quota-registration",
+        root,
+        for_object(root, registrations, reconcile),
+        watches=[Watch(root, registrations, of_the_same_type)],
+    )
+
+
+def _active(obj: Object, first: str) -> ConditionChange:
+    counts = obj.name == first
+    return ConditionChange(
+        quota.CONDITION_ACTIVE,
+        TRUE if counts else FALSE,
+        quota.REASON_REGISTRATION_ACTIVE if counts else quota.REASON_VALIDATION_FAILED,
+        ACTIVE if counts else f'"{_resource_type(obj)}" is registered by "{first}" already',
     )
 
 

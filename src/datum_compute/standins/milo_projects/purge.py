@@ -1,27 +1,25 @@
-"""Emptying a project plane before its project goes.
+"""Emptying a project plane before its Project is deleted.
 
-Whoever finishes deleting a project may rely on it that everything in it was asked to go and
-has gone, finalizers included. So the plane is asked which kinds it serves, all objects of all
-of them are deleted, and whatever is left is asked again later, because controllers may go on
-making things while their owners are still there. Only the plane's own furniture stays: its
-definitions and namespaces, which go with it, and what tells of the past.
+When a Project is gone, everything in it has been deleted, finalizers included. So a purge
+discovers the kinds the plane serves and deletes all objects of all of them; it is repeated
+while anything is left, because controllers may create more while owners still exist. CRDs and
+namespaces stay, they are deleted with the plane; so do Events and Leases.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 import msgspec
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
-from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
+from datum_compute.runtime.tasks import gather_all
 from datum_compute.runtime.writes import patch
 
 FIRST: tuple[Resource, ...] = (
@@ -35,7 +33,7 @@ FIRST: tuple[Resource, ...] = (
     networking.LOCATION_BINDINGS,
     networking.LOCATIONS,
 )
-"""What others are made for before those, so that less is asked for twice; the others follow by
+"""Owners before what is created for them, so that less is deleted twice; other kinds follow by
 name."""
 
 EXCLUDED_KINDS = frozenset(
@@ -51,14 +49,21 @@ PARALLEL = 16
 
 
 async def purge(project_client: Client) -> dict[str, int]:
-    """Ask everything to go; returns how many of each kind were still there."""
+    """Delete everything; returns how many of each kind still existed."""
     left: dict[str, int] = {}
     for resource in in_order(await discover(project_client)):
         try:
             found = (await project_client.list(resource)).items
         except (errors.NotServed, errors.NotFound):
-            continue  # a kind that has gone since has taken its objects with it
-        await _delete(project_client, resource, found)
+            continue  # a kind that was removed since took its objects with it
+        await gather_all(
+            [
+                patch.delete_if_present(project_client, resource, obj)
+                for obj in found
+                if not obj.metadata.deleting
+            ],
+            parallel=PARALLEL,
+        )
         if found:
             left[str(resource)] = len(found)
     return left
@@ -87,19 +92,6 @@ async def discover(project_client: Client) -> list[Resource]:
             if is_object and resource.group_resource not in EXCLUDED_KINDS:
                 found[resource.group_resource] = resource
     return list(found.values())
-
-
-async def _delete(project_client: Client, resource: Resource, found: Iterable[Object]) -> None:
-    limit = asyncio.Semaphore(PARALLEL)
-
-    async def ask(obj: Object) -> None:
-        async with limit:
-            await patch.delete_if_present(project_client, resource, obj)
-
-    asked = [ask(obj) for obj in found if not obj.metadata.deleting]
-    for result in await asyncio.gather(*asked, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
 
 
 class _Version(msgspec.Struct, rename="camel"):

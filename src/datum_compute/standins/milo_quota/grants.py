@@ -73,7 +73,7 @@ def decide_fault(grant: quota.ResourceGrant, registered: Collection[str]) -> str
         return f"spec.allowances: resource types given more than once: {', '.join(repeated)}"
     unknown = sorted({name for name in named if name not in registered})
     if unknown:
-        return f"spec.allowances: resource types nobody registered: {', '.join(unknown)}"
+        return f"spec.allowances: resource types not registered: {', '.join(unknown)}"
     return ""
 
 

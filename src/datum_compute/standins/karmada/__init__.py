@@ -1,15 +1,15 @@
-"""The stand-in for Karmada: carries templates from the hub to members, and status back.
+"""The stand-in for Karmada: propagates templates from the hub to members, and status back.
 
 It works on the real objects (Cluster, PropagationPolicy, ResourceBinding, Work,
-ResourceInterpreterCustomization, Namespace) with their real marks, so whoever reads or writes
-them cannot tell. What it keeps of the real system, and what it leaves out, is told in
-``docs/concepts/stand-ins.md``.
+ResourceInterpreterCustomization, Namespace) with their real labels, annotations and
+finalizers, so other clients of them see no difference. ``docs/develop/stand-in-facts.md`` lists
+what it keeps of the real system and what it leaves out.
 
-The way down: :mod:`.policies` admit a policy; the :mod:`.detector` claims templates and makes
-their bindings; :mod:`.bindings` choose members and make :mod:`.works`; :mod:`.execution` lays
-them into the members. The way up goes back through the same three. Beside them
-:mod:`.clusters` watches over the members' health, and :mod:`.namespaces` sends namespaces to
-all of them.
+Downwards: :mod:`.policies` admits a policy; the :mod:`.detector` claims templates and creates
+their bindings; :mod:`.bindings` chooses members and creates :mod:`.works`; :mod:`.execution`
+applies them to the members, each as a :mod:`.manifest`. Status returns through the same three.
+:mod:`.clusters` tracks the members' health by :mod:`.probe`, :mod:`.namespaces` propagates
+namespaces to all of them, and :mod:`.orphans` deletes what arrived too late.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from datum_compute.standins.karmada.namespaces import namespace_controller
 from datum_compute.standins.karmada.policies import policy_controller
 
 PROPAGATED: tuple[Resource, ...] = (compute.WORKLOAD_DEPLOYMENTS,)
-"""Kinds that policies can claim unless told otherwise. Real Karmada discovers all there are;
-hub Instances match no policy, so leaving them out spares a watch and changes nothing."""
+"""Kinds that policies can claim by default. Real Karmada discovers all of them; hub Instances
+match no policy, so leaving them out saves a watch and changes nothing."""
 
 
 def karmada_controllers(

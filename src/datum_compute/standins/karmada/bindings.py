@@ -1,9 +1,9 @@
 """ResourceBindings: from a claimed template to its members, and back.
 
 In the order of a reconcile: members are chosen (again, when the placement or the members
-changed); each gets a Work and members no longer chosen lose theirs; what the Works report is
-added up in the binding's status; and where an interpreter says how, it becomes the status
-of the template. A binding that is being deleted takes its Works with it and waits for them.
+changed); each gets a Work and members no longer chosen lose theirs; the status of the Works is
+aggregated in the binding's status and, where an interpreter customization exists, in the
+status of the template. A binding that is being deleted deletes its Works and waits for them.
 
 The real system has a controller for each of these steps. Here one reconcile takes them in
 turn, because then one status write carries what several would.
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from datum_compute.api import conditions, karmada
-from datum_compute.api.conditions import FALSE, TRUE, wire_time, with_condition
+from datum_compute.api import karmada
+from datum_compute.api.conditions import FALSE, TRUE, wire_time
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.env import Environment
@@ -24,9 +24,10 @@ from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result
-from datum_compute.runtime.watches.mapping import itself
-from datum_compute.runtime.watches.predicates import content_changed
+from datum_compute.runtime.watches.mapping import all_of
+from datum_compute.runtime.watches.predicates import changed, content_changed
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.conditions import ConditionChange, status_with
 from datum_compute.standins.karmada import names, schedule, works
 from datum_compute.standins.karmada.orphans import (
     WORKS_BY_BINDING_NAME,
@@ -40,24 +41,22 @@ WORKS_BY_BINDING = "propagation/binding"
 
 def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) -> Controller:
     reconciler = _Bindings(hub, kinds, env)
-    templates = [
-        Watch(hub, kind, reconciler.binding_of_template, predicate=content_changed)
-        for kind in kinds
-    ]
+    all_bindings = all_of(hub, karmada.RESOURCE_BINDINGS)
+    templates = [Watch(hub, kind, binding_of_template, predicate=content_changed) for kind in kinds]
     return Controller(
         "propagation-binding",
         hub,
         reconciler.reconcile,
         watches=[
-            Watch(hub, karmada.RESOURCE_BINDINGS, itself, predicate=content_changed),
+            Watch.each(hub, karmada.RESOURCE_BINDINGS, predicate=content_changed),
             Watch(
                 hub,
                 karmada.WORKS,
                 binding_of_work,
                 indexes={WORKS_BY_BINDING: _binding_id_of, WORKS_BY_BINDING_NAME: binding_of},
             ),
-            Watch(hub, karmada.CLUSTERS, reconciler.all_bindings, predicate=_is_member_changed),
-            Watch(hub, karmada.INTERPRETER_CUSTOMIZATIONS, reconciler.all_bindings),
+            Watch(hub, karmada.CLUSTERS, all_bindings, predicate=changed(schedule.member_of)),
+            Watch(hub, karmada.INTERPRETER_CUSTOMIZATIONS, all_bindings),
             *templates,
         ],
     )
@@ -78,10 +77,8 @@ def _binding_id_of(work: Object) -> Iterable[str]:
     return [permanent_id] if permanent_id else []
 
 
-def _is_member_changed(old: Object | None, new: Object | None) -> bool:
-    if old is None or new is None:
-        return True
-    return schedule.member_of(old) != schedule.member_of(new)
+def binding_of_template(cluster: str, template: Object) -> Iterable[Request]:
+    yield Request(cluster, template.namespace, karmada.binding_name(template.name, template.kind))
 
 
 class _Bindings:
@@ -89,15 +86,6 @@ class _Bindings:
         self._hub = hub
         self._kinds = {(kind.api_version, kind.kind): kind for kind in kinds}
         self._env = env
-
-    def binding_of_template(self, cluster: str, template: Object) -> Iterable[Request]:
-        name = karmada.binding_name(template.name, template.kind)
-        yield Request(cluster, template.namespace, name)
-
-    def all_bindings(self, cluster: str, _: Object) -> Iterable[Request]:
-        hub = self._hub.get(cluster)
-        for binding in hub.cache(karmada.RESOURCE_BINDINGS).list() if hub else ():
-            yield Request(cluster, binding.namespace, binding.name)
 
     async def reconcile(self, request: Request) -> Result:
         hub = self._hub.get(request.cluster)
@@ -123,7 +111,7 @@ class _Bindings:
     async def _finalize(self, hub: Cluster, binding: Object) -> None:
         permanent_id = binding.metadata.labels.get(karmada.LABEL_BINDING_ID)
         if permanent_id:
-            # Live, because a Work that is overlooked here is never removed by anybody.
+            # Live, because no other reconcile deletes a Work that is missed here.
             found = await hub.client.list(
                 karmada.WORKS, label_selector=f"{karmada.LABEL_BINDING_ID}={permanent_id}"
             )
@@ -189,54 +177,19 @@ class _Bindings:
 
     async def _report(self, hub: Cluster, binding: Object, items: list[dict[str, Any]]) -> None:
         view = binding.view(karmada.ResourceBinding)
-        status = patch.values(binding.status)
+        changes = [_scheduled(view)]
+        if items:
+            changes.append(_fully_applied(view, items))
+        status = status_with(binding, *changes, now=self._env.now(), observed=False)
         if view.status.scheduler_observed_generation != binding.metadata.generation:
             status["schedulerObservedGeneration"] = binding.metadata.generation
             if view.spec.clusters:
                 status["lastScheduledTime"] = wire_time(self._env.now())
-        current = self._with_scheduled(view)
         if items:
             status["aggregatedStatus"] = items
-            current = self._with_applied(current, view, items)
         elif not view.spec.clusters:
             status.pop("aggregatedStatus", None)
-        status["conditions"] = conditions.to_wire(current)
         await patch.write_status(hub.client, karmada.RESOURCE_BINDINGS, binding, status)
-
-    def _with_scheduled(self, view: karmada.ResourceBinding) -> conditions.Conditions:
-        fits = bool(view.spec.clusters)
-        return with_condition(
-            view.status.conditions,
-            karmada.CONDITION_SCHEDULED,
-            TRUE if fits else FALSE,
-            karmada.REASON_SUCCESS if fits else karmada.REASON_NO_CLUSTER_FIT,
-            "Binding has been scheduled successfully."
-            if fits
-            else "no member cluster is ready, serves the kind and matches the placement",
-            now=self._env.now(),
-        )
-
-    def _with_applied(
-        self,
-        current: conditions.Conditions,
-        view: karmada.ResourceBinding,
-        items: list[dict[str, Any]],
-    ) -> conditions.Conditions:
-        missing = {target.name for target in view.spec.clusters} - {
-            item["clusterName"] for item in items if item["applied"]
-        }
-        return with_condition(
-            current,
-            karmada.CONDITION_FULLY_APPLIED,
-            FALSE if missing else TRUE,
-            karmada.REASON_FULLY_APPLIED_FAILED
-            if missing
-            else karmada.REASON_FULLY_APPLIED_SUCCESS,
-            f"not applied in {', '.join(sorted(missing))}"
-            if missing
-            else "All works have been successfully applied",
-            now=self._env.now(),
-        )
 
     async def _aggregate(
         self, hub: Cluster, resource: Resource, template: Object, items: list[dict[str, Any]]
@@ -247,8 +200,31 @@ class _Bindings:
         await patch.write_status(hub.client, resource, template, items[0]["status"])
 
 
+def _scheduled(view: karmada.ResourceBinding) -> ConditionChange:
+    if view.spec.clusters:
+        status, reason = TRUE, karmada.REASON_SUCCESS
+        message = "Binding has been scheduled successfully."
+    else:
+        status, reason = FALSE, karmada.REASON_NO_CLUSTER_FIT
+        message = "no member cluster is ready, serves the kind and matches the placement"
+    return ConditionChange(karmada.CONDITION_SCHEDULED, status, reason, message)
+
+
+def _fully_applied(view: karmada.ResourceBinding, items: list[dict[str, Any]]) -> ConditionChange:
+    missing = {target.name for target in view.spec.clusters} - {
+        item["clusterName"] for item in items if item["applied"]
+    }
+    if missing:
+        status, reason = FALSE, karmada.REASON_FULLY_APPLIED_FAILED
+        message = f"not applied in {', '.join(sorted(missing))}"
+    else:
+        status, reason = TRUE, karmada.REASON_FULLY_APPLIED_SUCCESS
+        message = "All works have been successfully applied"
+    return ConditionChange(karmada.CONDITION_FULLY_APPLIED, status, reason, message)
+
+
 def _is_interpreted(hub: Cluster, resource: Resource) -> bool:
-    """Whether some customization says how to aggregate; without one no status comes back."""
+    """Whether a customization aggregates the status; without one none is returned."""
     for customization in hub.cache(karmada.INTERPRETER_CUSTOMIZATIONS).list():
         spec = customization.view(karmada.InterpreterCustomization).spec
         target = (spec.target.api_version, spec.target.kind)

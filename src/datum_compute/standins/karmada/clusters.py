@@ -1,13 +1,13 @@
-"""Clusters: each member has a place for its Works on the hub, and is probed for its health.
+"""Clusters: each member has an execution namespace on the hub, and is probed for its health.
 
 A new Cluster gets the finalizer and its execution namespace before it can become ready, so
-nothing is ever scheduled to a member that has no place for it. From then on it is probed
-every ten seconds; the condition is written only when it changes (:mod:`.health` says when),
-together with the kinds the member serves (:mod:`.enablements`). While it is not ready it
-carries a taint that keeps new things off it; what is there already stays.
+nothing is ever scheduled to a member without one. From then on it is probed every ten seconds;
+the condition is written only when it changes (:mod:`.probe`), together with the kinds the
+member serves. While it is not ready it carries a taint that keeps new Works off it; existing
+ones stay.
 
-A deleted Cluster gives up its execution namespace, and with it its Works, and goes when that
-is gone and no binding targets it.
+A deleted Cluster deletes its execution namespace, and with it its Works, and is released when
+that is gone and no binding targets it.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from datum_compute.api import conditions, karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
-from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
-from datum_compute.runtime.watches.mapping import itself
 from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.conditions import ConditionChange, write_conditions
+from datum_compute.runtime.writes.create import create_if_absent
 from datum_compute.standins.karmada import names
-from datum_compute.standins.karmada.enablements import Enablements, read_enablements
-from datum_compute.standins.karmada.health import PROBE_SECONDS, Health, decide_health
+from datum_compute.standins.karmada.probe import (
+    PROBE_SECONDS,
+    Enablements,
+    Health,
+    decide_health,
+    probe_readiness,
+    read_enablements,
+)
 
-PROBE_TIMEOUT_SECONDS = 5.0
-"""A guess, below the probing interval."""
 NEW_MEMBER_SECONDS = 1.0
-"""Until a member has been ready once, it is asked this often: somebody waits for it."""
+"""The probing interval of a member that was never ready: a user waits for it."""
 
 TARGETED_SECONDS = 1.0
-"""How often a leaving Cluster looks whether something is still bound to it. A guess."""
-
-_HEALTHY = "cluster is healthy and ready to accept workloads"
+"""How often a Cluster being deleted checks whether a binding still targets it. A guess."""
 
 
 def cluster_controller(
@@ -56,7 +59,7 @@ def cluster_controller(
         reconciler.reconcile,
         watches=[
             # Its own condition writes must not set off the next probe.
-            Watch(hub, karmada.CLUSTERS, itself, predicate=content_changed),
+            Watch.each(hub, karmada.CLUSTERS, predicate=content_changed),
             Watch(hub, NAMESPACES, _cluster_of_namespace, predicate=content_changed),
         ],
         reads=[Read(hub, karmada.RESOURCE_BINDINGS)],
@@ -91,95 +94,62 @@ class _Clusters:
         cluster = await patch.ensure_metadata(
             hub.client, karmada.CLUSTERS, cluster, finalizer=karmada.FINALIZER_CLUSTER
         )
-        await self._ensure_home(hub, cluster)
+        namespace = karmada.execution_namespace(cluster.name)
+        if hub.cache(NAMESPACES).get(namespace) is None:
+            await create_if_absent(hub.client, NAMESPACES, {"metadata": {"name": namespace}})
         return await self._probe(hub, cluster)
-
-    async def _ensure_home(self, hub: Cluster, cluster: Object) -> None:
-        name = karmada.execution_namespace(cluster.name)
-        if hub.cache(NAMESPACES).get(name) is not None:
-            return
-        body = {
-            "apiVersion": NAMESPACES.api_version,
-            "kind": NAMESPACES.kind,
-            "metadata": {"name": name},
-        }
-        try:
-            await hub.client.create(NAMESPACES, body)
-        except errors.AlreadyExists:
-            pass
 
     async def _probe(self, hub: Cluster, cluster: Object) -> Result:
         member = self._members.get(cluster.name)
-        good, reason, message = await _ask(member.client) if member else _UNKNOWN_MEMBER
+        member_client = member.client if member is not None else None
+        condition = await probe_readiness(member_client)
+        good = condition.status == conditions.TRUE
         at = asyncio.get_running_loop().time()
         health = decide_health(self._health.get(cluster.name), good=good, at=at)
         self._health[cluster.name] = health
         if health.ready == good:
-            condition = (conditions.TRUE if good else conditions.FALSE, reason, message)
-            await self._report(hub, cluster, condition, member.client if member else None)
+            await self._report(hub, cluster, condition, member_client)
         return after(PROBE_SECONDS if health.ever_ready else NEW_MEMBER_SECONDS)
 
     async def _report(
         self,
         hub: Cluster,
         cluster: Object,
-        condition: tuple[str, str, str],
+        condition: ConditionChange,
         member_client: Client | None,
     ) -> None:
-        ready = condition[0] == conditions.TRUE
-        status = patch.values(cluster.status)
-        current = cluster.view(karmada.Cluster).status.conditions
-        known = conditions.find(current, karmada.CONDITION_READY)
+        ready = condition.status == conditions.TRUE
+        known = conditions.find(
+            cluster.view(karmada.Cluster).status.conditions, karmada.CONDITION_READY
+        )
+        changes, fields = [], {}
         # The wording of an error may differ from probe to probe.
-        if known is None or (known.status, known.reason) != condition[:2]:
-            current = conditions.with_condition(
-                current, karmada.CONDITION_READY, *condition, now=self._env.now()
-            )
+        if known is None or (known.status, known.reason) != (condition.status, condition.reason):
+            changes.append(condition)
         if ready and member_client is not None:
-            # A member that is not ready serves what it did, for all anybody knows.
-            enabled = await self._enablements(member_client, status)
-            status["apiEnablements"] = enabled.groups
-            current = self._with_complete(current, enabled)
-            # First the way is cleared, then it is said that the member is ready: whoever
-            # waits for the latter finds it open.
-            cluster = await self._ensure_taint(hub, cluster, tainted=False)
-        status["conditions"] = conditions.to_wire(current)
-        cluster = await patch.write_status(hub.client, karmada.CLUSTERS, cluster, status)
-        if not ready:
-            await self._ensure_taint(hub, cluster, tainted=True)
-
-    async def _enablements(self, member_client: Client, status: dict[str, Any]) -> Enablements:
-        known = status.get("apiEnablements", [])
-        try:
-            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
-                return await read_enablements(member_client, self._kinds, known)
-        except TimeoutError:
-            return Enablements(known, complete=False)
-
-    def _with_complete(
-        self, current: conditions.Conditions, enabled: Enablements
-    ) -> conditions.Conditions:
-        return conditions.with_condition(
-            current,
-            karmada.CONDITION_COMPLETE_API_ENABLEMENTS,
-            conditions.TRUE if enabled.complete else conditions.FALSE,
-            karmada.REASON_COMPLETE if enabled.complete else karmada.REASON_PARTIAL,
-            "the kinds it serves are known"
-            if enabled.complete
-            else "some of the kinds it serves could not be listed",
+            # What a member that is not ready serves stays as it was known.
+            enablements = patch.values(cluster.status).get("apiEnablements", [])
+            enabled = await read_enablements(member_client, self._kinds, enablements)
+            fields["apiEnablements"] = enabled.groups
+            changes.append(_complete(enabled))
+            # The taint goes first: a client that sees the member ready can schedule to it.
+            cluster = await _ensure_taint(hub, cluster, tainted=False)
+        cluster = await write_conditions(
+            hub.client,
+            karmada.CLUSTERS,
+            cluster,
+            *changes,
             now=self._env.now(),
+            observed=False,
+            fields=fields,
         )
-
-    async def _ensure_taint(self, hub: Cluster, cluster: Object, *, tainted: bool) -> Object:
-        return await patch.ensure_metadata(
-            hub.client, karmada.CLUSTERS, cluster, spec=_taint_change(cluster, tainted=tainted)
-        )
+        if not ready:
+            await _ensure_taint(hub, cluster, tainted=True)
 
     async def _unjoin(self, hub: Cluster, cluster: Object) -> Result:
         name = karmada.execution_namespace(cluster.name)
-        try:
-            home = await hub.client.get(NAMESPACES, name)
-        except errors.NotFound:
+        namespace = await find_live(hub.client, NAMESPACES, name)
+        if namespace is None:
             if _is_targeted(hub, cluster.name):
                 return after(TARGETED_SECONDS)
             self._health.pop(cluster.name, None)
@@ -187,9 +157,19 @@ class _Clusters:
                 hub.client, karmada.CLUSTERS, cluster, karmada.FINALIZER_CLUSTER
             )
             return DONE
-        if not home.metadata.deleting:
-            await patch.delete_if_present(hub.client, NAMESPACES, home)
+        if not namespace.metadata.deleting:
+            await patch.delete_if_present(hub.client, NAMESPACES, namespace)
         return DONE  # woken when the namespace is gone
+
+
+def _complete(enabled: Enablements) -> ConditionChange:
+    if enabled.complete:
+        status, reason = conditions.TRUE, karmada.REASON_COMPLETE
+        message = "the kinds it serves are known"
+    else:
+        status, reason = conditions.FALSE, karmada.REASON_PARTIAL
+        message = "some of the kinds it serves could not be listed"
+    return ConditionChange(karmada.CONDITION_COMPLETE_API_ENABLEMENTS, status, reason, message)
 
 
 def _is_targeted(hub: Cluster, cluster: str) -> bool:
@@ -201,33 +181,17 @@ def _is_targeted(hub: Cluster, cluster: str) -> bool:
     )
 
 
+async def _ensure_taint(hub: Cluster, cluster: Object, *, tainted: bool) -> Object:
+    return await patch.ensure_metadata(
+        hub.client, karmada.CLUSTERS, cluster, spec=_taint_change(cluster, tainted=tainted)
+    )
+
+
 def _taint_change(cluster: Object, *, tainted: bool) -> dict[str, Any] | None:
-    """The change of the spec that puts the taint of members that are not ready on, or takes
-    it off; None where nothing changes."""
+    """The change of the spec that adds or removes the taint of members that are not ready;
+    None where nothing changes."""
     taints = patch.values(cluster.spec).get("taints", [])
     others = [taint for taint in taints if taint["key"] != karmada.TAINT_NOT_READY]
     taint = {"key": karmada.TAINT_NOT_READY, "effect": "NoSchedule"}
     wanted = [*others, taint] if tainted else others
     return {"taints": wanted} if len(wanted) != len(taints) else None
-
-
-_UNKNOWN_MEMBER = (
-    False,
-    karmada.REASON_CLUSTER_NOT_REACHABLE,
-    "no connection to the cluster is configured",
-)
-
-
-async def _ask(member_client: Client) -> tuple[bool, str, str]:
-    for path in ("/readyz", "/healthz"):
-        try:
-            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
-                await member_client.raw(path)
-        except (errors.NotFound, errors.NotServed):
-            continue  # an API server that has only the older endpoint
-        except (errors.TransportFailure, TimeoutError) as error:
-            return False, karmada.REASON_CLUSTER_NOT_REACHABLE, f"cluster is not reachable: {error}"
-        except errors.ClientError as error:
-            return False, karmada.REASON_CLUSTER_NOT_READY, f"cluster does not say ok: {error}"
-        return True, karmada.REASON_CLUSTER_READY, _HEALTHY
-    return False, karmada.REASON_CLUSTER_NOT_READY, "cluster has no health endpoint"

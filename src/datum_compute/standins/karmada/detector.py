@@ -1,13 +1,12 @@
 """The detector: finds for each template the policy that claims it, and keeps its binding.
 
-A template without a policy simply waits; a policy that comes later is looked at together
-with every template of its namespace, so the order of the two does not matter. A claimed
-template stays with its policy while that exists and still selects it. The claim is written
-on the template; then the binding says what goes where. Where members are known already, the
-binding is created with them, sparing a write.
+A template without a policy waits; a new policy is matched against every template of its
+namespace, so their order does not matter. A claimed template stays with its policy while that
+exists and still selects it. The claim is written on the template; then the binding records
+what goes where. Where members fit already, the binding is created with them, saving a write.
 
-Only specification and metadata of a template count. Its status, which comes up from the
-members, changes often and concerns nobody here.
+Only spec and metadata of a template count. Its status, which returns from the members, changes
+often and matters to none of this.
 """
 
 from __future__ import annotations
@@ -15,20 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from datum_compute.api import karmada
-from datum_compute.api.meta import Object, owner_reference
+from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.api.selectors import LabelSelector
-from datum_compute.client import errors
-from datum_compute.client.protocol import merge
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result, Waiting
-from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.result import Waiting
+from datum_compute.runtime.watches.mapping import all_of
 from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_owned
+from datum_compute.runtime.writes.ownership import ensure_owner
 from datum_compute.runtime.writes.patch import Values
 from datum_compute.standins.karmada import names, schedule
 
@@ -43,17 +43,17 @@ def detector_controllers(
 
 
 def _detector_controller(hub: Fleet, resource: Resource, env: Environment) -> Controller:
-    detector = _Detector(hub, resource, env)
+    detector = Detector(resource, env)
     return Controller(
         f"propagation-detector-{resource.plural}",
         hub,
-        detector.reconcile,
+        for_object(hub, resource, detector.reconcile),
         watches=[
-            Watch(hub, resource, itself, predicate=content_changed),
+            Watch.each(hub, resource, predicate=content_changed),
             Watch(
                 hub,
                 karmada.PROPAGATION_POLICIES,
-                detector.templates_of_policy,
+                all_of(hub, resource, same_namespace=True),
                 predicate=content_changed,
             ),
             Watch(
@@ -67,36 +67,27 @@ def _detector_controller(hub: Fleet, resource: Resource, env: Environment) -> Co
     )
 
 
-class _Detector:
-    def __init__(self, hub: Fleet, resource: Resource, env: Environment) -> None:
-        self._hub = hub
+class Detector:
+    """The reconcile of one kind of template."""
+
+    def __init__(self, resource: Resource, env: Environment) -> None:
         self._resource = resource
         self._env = env
 
-    def templates_of_policy(self, cluster: str, policy: Object) -> Iterable[Request]:
-        hub = self._hub.get(cluster)
-        if hub is None:
-            return
-        for template in hub.cache(self._resource).list(policy.namespace):
-            yield Request(cluster, template.namespace, template.name)
-
     def template_of_binding(self, cluster: str, binding: Object) -> Iterable[Request]:
         owner = binding.metadata.controller()
-        # One that lost its owner still says whose it is.
-        whose = owner or binding.view(karmada.ResourceBinding).spec.resource
-        if whose.kind == self._resource.kind:
-            yield Request(cluster, binding.namespace, whose.name)
+        # One that lost its owner still names its template.
+        template = owner or binding.view(karmada.ResourceBinding).spec.resource
+        if template.kind == self._resource.kind:
+            yield Request(cluster, binding.namespace, template.name)
 
-    async def reconcile(self, request: Request) -> Result:
-        hub = self._hub.get(request.cluster)
-        if hub is None or names.is_reserved(request.namespace):
-            return DONE
-        template = hub.cache(self._resource).get(request.name, request.namespace)
-        if template is None or template.metadata.deleting:
-            return DONE  # its binding goes by garbage collection
+    async def reconcile(self, hub: Cluster, template: Object) -> None:
+        """The binding of a deleted template is garbage collected."""
+        if names.is_reserved(template.namespace):
+            return
         policy = self._policy_for(hub, template)
         if policy is None:
-            return DONE
+            return
         template = await patch.ensure_metadata(
             hub.client,
             self._resource,
@@ -105,7 +96,6 @@ class _Detector:
             annotations=_claim_annotations(policy),
         )
         await self._ensure_binding(hub, template, policy)
-        return DONE
 
     def _policy_for(self, hub: Cluster, template: Object) -> Object | None:
         candidates = [
@@ -132,17 +122,18 @@ class _Detector:
         name = karmada.binding_name(template.name, template.kind)
         binding = hub.cache(karmada.RESOURCE_BINDINGS).get(name, template.namespace)
         if binding is None:
-            # Made for a template that only the cache still has, it would be collected at once,
-            # and made again, for as long as the cache is late.
-            if await self._is_alive(hub, template):
-                await self._create_binding(hub, template, policy, name)
+            await self._create_binding(hub, template, policy, name)
             return
         owner = binding.metadata.controller()
         if binding.metadata.deleting or (owner and owner.uid != template.metadata.uid):
-            # A template deleted and made again: the old binding must be collected first.
+            # A template deleted and created again: the old binding must be collected first.
             raise Waiting(f"binding {name} of a predecessor is not gone yet", 5.0)
         if owner is None:
-            binding = await _adopt(hub, binding, template)
+            # Its template was deleted with its dependents orphaned, and created again. Without
+            # an owner the binding would never be collected.
+            binding = await ensure_owner(
+                hub.client, karmada.RESOURCE_BINDINGS, binding, template, controller=True
+            )
         current = patch.values(binding.spec)
         kept = {key: value for key, value in current.items() if key != PRESERVE}
         await patch.ensure_metadata(
@@ -153,13 +144,6 @@ class _Detector:
             annotations=_claim_annotations(policy),
             spec=patch.difference(current, {**kept, **_binding_spec(template, policy)}),
         )
-
-    async def _is_alive(self, hub: Cluster, template: Object) -> bool:
-        try:
-            found = await hub.client.get(self._resource, template.name, template.namespace)
-        except errors.NotFound:
-            return False
-        return found.metadata.uid == template.metadata.uid and not found.metadata.deleting
 
     async def _create_binding(
         self, hub: Cluster, template: Object, policy: Object, name: str
@@ -175,8 +159,6 @@ class _Detector:
                 spec["placement"]
             )
         body: Values = {
-            "apiVersion": karmada.RESOURCE_BINDINGS.api_version,
-            "kind": karmada.RESOURCE_BINDINGS.kind,
             "metadata": {
                 "name": name,
                 "namespace": template.namespace,
@@ -186,27 +168,10 @@ class _Detector:
                 },
                 "annotations": annotations,
                 "finalizers": [karmada.FINALIZER_BINDING],
-                "ownerReferences": [owner_reference(template, controller=True)],
             },
             "spec": spec,
         }
-        try:
-            await hub.client.create(karmada.RESOURCE_BINDINGS, body, template.namespace)
-        except errors.AlreadyExists as error:
-            raise Waiting(f"binding {name} is there already, and not seen yet", 1.0) from error
-
-
-async def _adopt(hub: Cluster, binding: Object, template: Object) -> Object:
-    """Take a binding that nobody owns, and that would never be collected: its template went
-    without what belongs to it, and was made again."""
-    metadata = {
-        "uid": binding.metadata.uid,
-        "resourceVersion": binding.metadata.resource_version,
-        "ownerReferences": [owner_reference(template, controller=True)],
-    }
-    return await hub.client.patch(
-        karmada.RESOURCE_BINDINGS, binding.name, merge({"metadata": metadata}), binding.namespace
-    )
+        await create_owned(hub.client, karmada.RESOURCE_BINDINGS, body, self._resource, template)
 
 
 def _binding_spec(template: Object, policy: Object) -> Values:
@@ -240,7 +205,7 @@ def _claim_annotations(policy: Object) -> dict[str, str]:
 
 
 def _is_usable(policy: Object) -> bool:
-    # Without its permanent id a policy has not been admitted yet; that write wakes us.
+    # Without its permanent id a policy is not admitted yet; that write wakes the detector.
     return karmada.LABEL_POLICY_ID in policy.metadata.labels and not policy.metadata.deleting
 
 

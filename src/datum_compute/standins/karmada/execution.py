@@ -1,17 +1,17 @@
-"""Execution: what a Work carries is laid into its member, and what the member says comes back.
+"""Execution: the manifest of a Work is applied to its member, and the status comes back.
 
-A Work is applied while its Cluster is ready: the object is created, or brought back to what
-the manifest says when somebody changed it in the member, which the watch on the member's
-objects tells. An object the member has of its own is left alone, and the Work says so. The
-status of the member's object goes into the Work's status, in the same write as ``Applied``.
+A Work is applied while its Cluster is ready: the object is created, or brought back to the
+manifest when it was changed in the member, which is watched. An object that Karmada does not
+manage is left alone, and the Work reports that. The status of the member's object goes into
+the Work's status, in the same write as ``Applied``.
 
-A deleted Work asks the member to delete the object and lets go as soon as that was
-accepted; it does not wait until the object is gone. One that says so leaves the object with
-the member and only takes Karmada's marks off. While the member is not ready the deletion
-waits for it, unless the Cluster itself is on its way out.
+A deleted Work deletes the member's object and is released as soon as that was accepted; it
+does not wait until the object is gone. With ``preserveResourcesOnDeletion`` the object stays
+and only loses Karmada's labels and annotations. While the member is not ready the deletion
+waits for it, unless the Cluster itself is being deleted.
 
-A Work whose dispatching is suspended is not applied, and says so. What lies in a member
-when its Work is gone is a matter of :mod:`.strays`.
+A Work whose dispatching is suspended is not applied, and reports that. Objects in a member
+whose Work is gone are deleted by :mod:`.orphans`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
-from datum_compute.runtime.watches.mapping import itself
-from datum_compute.runtime.watches.predicates import content_changed
+from datum_compute.runtime.watches.predicates import changed, content_changed
 from datum_compute.runtime.workqueue.token_bucket import SharedTokenBuckets
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.conditions import ConditionChange, status_with, write_conditions
+from datum_compute.runtime.writes.create import create_or_wait
 from datum_compute.runtime.writes.patch import Values
+from datum_compute.runtime.writes.spec_copies import UnkeptChanges
 from datum_compute.standins.karmada import manifest as manifests
 from datum_compute.standins.karmada import names, schedule
 from datum_compute.standins.karmada.orphans import OBJECTS_BY_WORK, remove_orphan_objects, work_of
@@ -58,7 +61,7 @@ hub busy with counters. Each change is at least two writes to the hub, and Karma
 may by default send their API server forty requests a second."""
 
 RETRY_SECONDS = 30.0
-"""After a refusal by the member, which no event will tell the end of. A guess."""
+"""After a refusal by the member, whose end no event reports. A guess."""
 
 
 def execution_controller(
@@ -80,14 +83,18 @@ def execution_controller(
         hub,
         reconciler.reconcile,
         watches=[
-            Watch(
+            Watch.each(
                 hub,
                 karmada.WORKS,
-                itself,
                 predicate=content_changed,
                 indexes={WORKS_BY_TARGET: _target_namespace_of},
             ),
-            Watch(hub, karmada.CLUSTERS, reconciler.works_of_cluster, predicate=_is_ready_changed),
+            Watch(
+                hub,
+                karmada.CLUSTERS,
+                reconciler.works_of_cluster,
+                predicate=changed(lambda obj: (schedule.is_ready(obj), obj.metadata.deleting)),
+            ),
             Watch(members, NAMESPACES, reconciler.works_in_namespace, required=False),
             *objects,
         ],
@@ -107,15 +114,6 @@ def _target_namespace_of(work: Object) -> Iterable[str]:
             yield f"{names.cluster_of(work.namespace)}/{namespace}"
 
 
-def _is_ready_changed(old: Object | None, new: Object | None) -> bool:
-    if old is None or new is None:
-        return True
-    return (schedule.is_ready(old), old.metadata.deleting) != (
-        schedule.is_ready(new),
-        new.metadata.deleting,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     applied: bool
@@ -132,9 +130,7 @@ class _Execution:
         self._propagated = kinds
         self._kinds = {(kind.api_version, kind.kind): kind for kind in (*kinds, NAMESPACES)}
         self._env = env
-        self._unkept: dict[Request, tuple[str, Values]] = {}
-        """Per Work the uid of the member's object and the change it did not keep when told
-        to: a member with an older schema prunes, one with other defaults fills in."""
+        self._unkept = UnkeptChanges()
         self._status_writes = SharedTokenBuckets(BURST, PER_SECOND, ALL_PER_SECOND)
 
     def works_of_cluster(self, cluster: str, member: Object) -> Iterable[Request]:
@@ -159,27 +155,26 @@ class _Execution:
             return DONE
         work = hub.cache(karmada.WORKS).get(request.name, request.namespace)
         if work is None:
-            self._unkept.pop(request, None)
             self._status_writes.forget(request)
-            await self._clear_up(hub, request)
+            await self._remove_orphans(hub, request)
             return DONE
         cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
         if work.metadata.deleting:
             return await self._remove(hub, work, cluster)
         if cluster is None or not schedule.is_ready(cluster):
-            return DONE  # the last known status stays; woken when it is ready
+            return DONE  # the last known status stays; woken when the member is ready
         manifest = next(iter(_manifests_of(work)), None)
         if manifest is None:
             return DONE
         if work.view(karmada.Work).spec.suspend_dispatching:
             await self._report_suspended(hub, work)
             return DONE  # woken when it is not
-        outcome = await self._apply(request, self._member(cluster.name), manifest)
+        outcome = await self._apply(self._member(cluster.name), manifest)
         if wait := await self._report(hub, work, request, manifest, outcome):
             return after(wait)
         return DONE if outcome.applied else after(RETRY_SECONDS)
 
-    async def _clear_up(self, hub: Cluster, request: Request) -> None:
+    async def _remove_orphans(self, hub: Cluster, request: Request) -> None:
         member = self._members.get(names.cluster_of(request.namespace))
         if member is not None:
             await remove_orphan_objects(hub.client, member, self._propagated, request)
@@ -190,7 +185,7 @@ class _Execution:
             raise Waiting(f"member {name} is not engaged", 1.0)
         return member
 
-    async def _apply(self, request: Request, member: Cluster, manifest: Values) -> _Outcome:
+    async def _apply(self, member: Cluster, manifest: Values) -> _Outcome:
         resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
         if resource is None:
             kind = f"{manifest['apiVersion']} {manifest['kind']}"
@@ -201,31 +196,25 @@ class _Execution:
             raise Waiting(f"namespace {namespace} is not in member {member.name} yet", 5.0)
         cache = member.cache(resource)
         if not cache.synced:
-            raise Waiting(f"{resource} of member {member.name} are not known yet", 1.0)
+            raise Waiting(f"{resource} of member {member.name} are not synced yet", 1.0)
         current = cache.get(name, namespace)
         try:
             if current is None:
-                return _applied(await member.client.create(resource, manifest, namespace))
+                created = await create_or_wait(member.client, resource, manifest, namespace)
+                return _applied(created)
             if current.metadata.deleting:
                 raise Waiting(f"{current!r} in member {member.name} is being deleted", 5.0)
             if not manifests.may_take_over(current, manifest):
                 return _Outcome(False, f"{resource} {name} exists and is not managed by Karmada")
-            return _applied(await self._update(request, member, resource, current, manifest))
-        except errors.AlreadyExists as error:
-            raise Waiting(f"{name} in member {member.name} is not seen yet", 1.0) from error
+            return _applied(await self._update(member, resource, current, manifest))
         except (errors.Invalid, errors.Forbidden, errors.NotServed, errors.NotFound) as error:
             return _Outcome(False, str(error))
 
     async def _update(
-        self,
-        request: Request,
-        member: Cluster,
-        resource: Resource,
-        current: Object,
-        manifest: Values,
+        self, member: Cluster, resource: Resource, current: Object, manifest: Values
     ) -> Object:
         change = manifests.decide_change(current, manifest)
-        if not change or self._unkept.get(request) == (current.metadata.uid, change):
+        if not self._unkept.is_due(current, change):
             return current
         metadata = change.setdefault("metadata", {})
         metadata["uid"] = current.metadata.uid
@@ -233,26 +222,25 @@ class _Execution:
         written = await member.client.patch(
             resource, current.name, merge(change), current.namespace
         )
-        if left := manifests.decide_change(written, manifest):
-            self._unkept[request] = (written.metadata.uid, left)
-        else:
-            self._unkept.pop(request, None)
+        self._unkept.record(written, manifests.decide_change(written, manifest))
         return written
 
     async def _report(
         self, hub: Cluster, work: Object, request: Request, manifest: Values, outcome: _Outcome
     ) -> float:
-        """Say how it went; returns in how many seconds to try again when it is too soon."""
-        status = patch.values(work.status)
-        wanted = self._with_applied(work, outcome)
+        """Write the outcome; returns the seconds to wait where that is too soon."""
+        current = patch.values(work.status)
+        status = status_with(
+            work, *_applied_changes(work, outcome), now=self._env.now(), observed=False
+        )
         reported = patch.values(outcome.member.status) if outcome.member is not None else {}
-        if wanted == work.view(karmada.Work).status.conditions:
-            if not reported or reported == _reported_before(status):
+        known = work.view(karmada.Work).status.conditions
+        if status["conditions"] == conditions.to_wire(known):
+            if not reported or reported == _reported_before(current):
                 return 0.0
             now = asyncio.get_running_loop().time()
             if wait := self._status_writes.take(request, now):
                 return wait
-        status["conditions"] = conditions.to_wire(wanted)
         if reported:
             item = {"identifier": self._identifier(manifest), "status": reported}
             status["manifestStatuses"] = [{**item, "health": "Unknown"}]
@@ -260,36 +248,14 @@ class _Execution:
         return 0.0
 
     async def _report_suspended(self, hub: Cluster, work: Object) -> None:
-        wanted = conditions.with_condition(
-            work.view(karmada.Work).status.conditions,
+        suspended = ConditionChange(
             karmada.CONDITION_DISPATCHING,
             conditions.FALSE,
             karmada.REASON_SUSPEND_DISPATCHING,
             "Dispatching of the Work is suspended",
-            now=self._env.now(),
         )
-        status = {**patch.values(work.status), "conditions": conditions.to_wire(wanted)}
-        await patch.write_status(hub.client, karmada.WORKS, work, status)
-
-    def _with_applied(self, work: Object, outcome: _Outcome) -> conditions.Conditions:
-        current = work.view(karmada.Work).status.conditions
-        if conditions.find(current, karmada.CONDITION_DISPATCHING) is not None:
-            # It was held back once: from then on it says that it is not.
-            current = conditions.with_condition(
-                current,
-                karmada.CONDITION_DISPATCHING,
-                conditions.TRUE,
-                karmada.REASON_DISPATCHING,
-                "The Work is being dispatched",
-                now=self._env.now(),
-            )
-        return conditions.with_condition(
-            current,
-            karmada.CONDITION_APPLIED,
-            conditions.TRUE if outcome.applied else conditions.FALSE,
-            karmada.REASON_APPLIED_SUCCESSFUL if outcome.applied else karmada.REASON_APPLIED_FAILED,
-            outcome.message,
-            now=self._env.now(),
+        await write_conditions(
+            hub.client, karmada.WORKS, work, suspended, now=self._env.now(), observed=False
         )
 
     def _identifier(self, manifest: Values) -> dict[str, Any]:
@@ -310,37 +276,59 @@ class _Execution:
             return DONE
         if cluster is not None and schedule.is_ready(cluster):
             member = self._member(cluster.name)
-            keeps = work.view(karmada.Work).spec.preserve_resources_on_deletion
+            keep = work.view(karmada.Work).spec.preserve_resources_on_deletion
             for manifest in _manifests_of(work):
-                await self._take_from(member, manifest, keeps=keeps)
+                await self._remove_object(member, manifest, keep=keep)
         elif cluster is not None and not cluster.metadata.deleting:
             return DONE  # blocked until the member is back; woken by its Cluster
         self._env.fault("propagation.before-work-release")
         await patch.release_finalizer(hub.client, karmada.WORKS, work, karmada.FINALIZER_EXECUTION)
         return DONE
 
-    async def _take_from(self, member: Cluster, manifest: Values, *, keeps: bool) -> None:
-        """Ask the member to delete the object, or leave it there as the member's own."""
+    async def _remove_object(self, member: Cluster, manifest: Values, *, keep: bool) -> None:
+        """Delete the member's object, or keep it there unmanaged."""
         resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
         if resource is None:
             return
-        name = manifest["metadata"]["name"]
-        try:
-            # Live: a cache that lags would call an object gone that is only new.
-            current = await member.client.get(
-                resource, name, manifest["metadata"].get("namespace", "")
-            )
-        except errors.NotFound:
+        metadata = manifest["metadata"]
+        # Live: a stale cache would miss an object that is only new.
+        current = await find_live(
+            member.client, resource, metadata["name"], metadata.get("namespace", "")
+        )
+        if current is None or not manifests.is_managed(current) or current.metadata.deleting:
             return
-        if not manifests.is_managed(current) or current.metadata.deleting:
-            return
-        if not keeps:
+        self._unkept.forget(current.metadata.uid)
+        if not keep:
             await patch.delete_if_present(member.client, resource, current)
             return
         labels, annotations = manifests.decide_release(current)
         await patch.ensure_metadata(
             member.client, resource, current, labels=labels, annotations=annotations
         )
+
+
+def _applied_changes(work: Object, outcome: _Outcome) -> list[ConditionChange]:
+    changes = []
+    current = work.view(karmada.Work).status.conditions
+    if conditions.find(current, karmada.CONDITION_DISPATCHING) is not None:
+        # It was suspended once: from then on it reports that it is not.
+        changes.append(
+            ConditionChange(
+                karmada.CONDITION_DISPATCHING,
+                conditions.TRUE,
+                karmada.REASON_DISPATCHING,
+                "The Work is being dispatched",
+            )
+        )
+    changes.append(
+        ConditionChange(
+            karmada.CONDITION_APPLIED,
+            conditions.TRUE if outcome.applied else conditions.FALSE,
+            karmada.REASON_APPLIED_SUCCESSFUL if outcome.applied else karmada.REASON_APPLIED_FAILED,
+            outcome.message,
+        )
+    )
+    return changes
 
 
 def _reported_before(status: Values) -> Any:

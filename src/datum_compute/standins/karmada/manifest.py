@@ -1,11 +1,10 @@
-"""What of a template travels, and how it is laid over what the member already has.
+"""Manifests: what of a template is propagated, and how it is applied to a member's object.
 
-Downward goes a manifest: the template without status, without the metadata that belongs to
-the hub's own copy (uid, revision, generation, timestamps, owners, finalizers), marked with
-where it came from. In the member the manifest wins for what it contains: the whole content,
-and each label and annotation the template has. Everything else of the member's metadata is
-the member's own and stays. Keys the template once had and has no more are known from the
-record kept in two annotations, and are removed.
+A manifest is the template without status and without the metadata of the hub's object (uid,
+revision, generation, timestamps, owners, finalizers), with labels and annotations of its
+origin. In the member it wins for what it contains: the whole content, and each label and
+annotation of the template. The rest of the member's metadata is left alone. Keys the template
+no longer has are known from the record in two annotations, and are removed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from datum_compute.runtime.writes.patch import Values, difference, values
 from datum_compute.standins.karmada import names
 
 CONTENT = ("spec", "data")
-"""What an object consists of besides metadata and status."""
+"""The parts of an object besides metadata and status."""
 
 _MARKS = frozenset(
     {
@@ -37,7 +36,7 @@ _MARKS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a manifest comes from: the Work that carries it, and its binding if it has one."""
+    """The Work of a manifest, and its binding if it has one."""
 
     work_namespace: str
     work_name: str
@@ -46,7 +45,7 @@ class Origin:
     binding_name: str = ""
     binding_id: str = ""
     overwrite: bool = False
-    """Whether an object the member already has of its own is taken over."""
+    """Whether an unmanaged object of the member is taken over."""
 
 
 def build_manifest(template: Object, origin: Origin) -> Values:
@@ -68,7 +67,7 @@ def build_manifest(template: Object, origin: Origin) -> Values:
         annotations[karmada.ANNOTATION_BINDING_NAME] = origin.binding_name
     if origin.overwrite:
         annotations[names.ANNOTATION_CONFLICT_RESOLUTION] = names.OVERWRITE
-    # The records name themselves too: they go when a template is no longer propagated.
+    # The records name themselves too: they are removed with the last propagated key.
     owned = [
         *annotations,
         karmada.ANNOTATION_MANAGED_LABELS,
@@ -93,9 +92,9 @@ def build_manifest(template: Object, origin: Origin) -> Values:
 
 
 def may_take_over(member: Object, manifest: Mapping[str, Any]) -> bool:
-    """Whether the member's object is Karmada's already, or may become so."""
-    wish = manifest["metadata"]["annotations"].get(names.ANNOTATION_CONFLICT_RESOLUTION)
-    return is_managed(member) or wish == names.OVERWRITE
+    """Whether the member's object is managed by Karmada, or may become so."""
+    resolution = manifest["metadata"]["annotations"].get(names.ANNOTATION_CONFLICT_RESOLUTION)
+    return is_managed(member) or resolution == names.OVERWRITE
 
 
 def is_managed(member: Object) -> bool:
@@ -103,7 +102,7 @@ def is_managed(member: Object) -> bool:
 
 
 def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
-    """The merge patch that lays the manifest over the member's object; empty when it lies."""
+    """The merge patch that applies the manifest to the member's object; empty when applied."""
     metadata = manifest["metadata"]
     change: Values = {}
     labels = _entries(
@@ -133,7 +132,7 @@ def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
 
 
 def decide_release(member: Object) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """The labels and annotations to take off an object that stays when Karmada goes."""
+    """The labels and annotations to remove from an object that stays in the member."""
 
     def marks(found: Iterable[str]) -> dict[str, str | None]:
         return {key: None for key in found if key.split("/")[0] in _MARKS}

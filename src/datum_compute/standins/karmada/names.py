@@ -1,4 +1,4 @@
-"""The rules by which Karmada names things, as far as :mod:`datum_compute.api.karmada` has not."""
+"""Karmada's naming rules that :mod:`datum_compute.api.karmada` does not have."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ANNOTATION_CONFLICT_RESOLUTION = "work.karmada.io/conflict-resolution"
 OVERWRITE = "overwrite"
 
 _SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels, so that no word appears by accident; as Kubernetes encodes its hashes."""
+"""No vowels, so that no word appears by accident; as Kubernetes encodes hashes."""
 
 
 def cluster_of(namespace: str) -> str:
-    """The member whose Works lie in this namespace; empty when it is not such a namespace."""
+    """The member whose execution namespace this is; empty where it is none."""
     if not namespace.startswith(karmada.EXECUTION_NAMESPACE_PREFIX):
         return ""
     return namespace.removeprefix(karmada.EXECUTION_NAMESPACE_PREFIX)

@@ -1,8 +1,8 @@
 """Namespaces: every hub namespace goes to every member, with its labels, without a policy.
 
-That is how a cell learns whose namespace ``ns-<uid>`` is. Reserved namespaces and ``default``
-stay at home, and so does one that carries the opt-out label. The Works that carry a
-namespace are owned by it, so deleting it on the hub deletes it in the members.
+So a cell learns the project of ``ns-<uid>``. Reserved namespaces and ``default`` are not
+propagated, nor is one with the opt-out label. A namespace owns its Works, so deleting it on the
+hub deletes it in the members.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from datum_compute.api import karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
 from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result
 from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.writes import patch
 from datum_compute.standins.karmada import names, works
@@ -27,7 +28,7 @@ def namespace_controller(hub: Fleet, env: Environment) -> Controller:
     return Controller(
         "propagation-namespace",
         hub,
-        reconciler.reconcile,
+        for_object(hub, NAMESPACES, reconciler.reconcile),
         watches=[
             Watch(hub, NAMESPACES, reconciler.namespaces_of, predicate=content_changed),
             Watch(hub, karmada.CLUSTERS, reconciler.all_namespaces, predicate=content_changed),
@@ -56,7 +57,7 @@ class _Namespaces:
         self._env = env
 
     def namespaces_of(self, cluster: str, namespace: Object) -> Iterable[Request]:
-        """The namespace itself; for one that holds Works, all that can go there now."""
+        """The namespace itself; for an execution namespace, all namespaces."""
         if names.cluster_of(namespace.name):
             yield from self.all_namespaces(cluster, namespace)
         else:
@@ -68,13 +69,8 @@ class _Namespaces:
             if is_synchronized(namespace):
                 yield Request(cluster, "", namespace.name)
 
-    async def reconcile(self, request: Request) -> Result:
-        hub = self._hub.get(request.cluster)
-        if hub is None:
-            return DONE
-        namespace = hub.cache(NAMESPACES).get(request.name)
-        if namespace is None or namespace.metadata.deleting:
-            return DONE  # its Works go by garbage collection
+    async def reconcile(self, hub: Cluster, namespace: Object) -> None:
+        """The Works of a deleted namespace are garbage collected."""
         work = names.work_name(NAMESPACES.kind, namespace.name, "")
         for cluster in hub.cache(karmada.CLUSTERS).list():
             home = hub.cache(NAMESPACES).get(karmada.execution_namespace(cluster.name))
@@ -85,4 +81,3 @@ class _Namespaces:
                 await works.ensure_work(hub.client, self._env, namespace, cluster.name, current)
             elif current is not None and not current.metadata.deleting:
                 await patch.delete_if_present(hub.client, karmada.WORKS, current)
-        return DONE

@@ -1,11 +1,12 @@
-"""PropagationPolicies: what Karmada's webhook does at create, and what happens at the end.
+"""PropagationPolicies: what Karmada's webhook does at create, and the release at deletion.
 
 The real system gives a policy its permanent id, its finalizer and the namespace of its
 selectors in a mutating webhook, before it is stored; here the controller does so right
 afterwards, in one write, and nothing uses a policy before that.
 
-A deleted policy lets go of what it claimed: its marks come off templates and bindings.
-Bindings, Works and what members run stay. Nothing is un-propagated because a policy went.
+A deleted policy releases what it claimed: its labels and annotations are removed from templates
+and bindings. Bindings, Works and the members' objects stay: deleting a policy un-propagates
+nothing.
 """
 
 from __future__ import annotations
@@ -19,41 +20,31 @@ from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result
-from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.writes import patch
 
 
 def policy_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) -> Controller:
-    reconciler = _Policies(hub, kinds, env)
+    policies = karmada.PROPAGATION_POLICIES
     return Controller(
         "propagation-policy",
         hub,
-        reconciler.reconcile,
-        watches=[Watch(hub, karmada.PROPAGATION_POLICIES, itself)],
+        for_object(hub, policies, _Policies(kinds, env).reconcile, deleting=True),
+        watches=[Watch.each(hub, policies)],
         reads=[Read(hub, kind) for kind in (*kinds, karmada.RESOURCE_BINDINGS)],
     )
 
 
 class _Policies:
-    def __init__(self, hub: Fleet, kinds: Sequence[Resource], env: Environment) -> None:
-        self._hub = hub
+    def __init__(self, kinds: Sequence[Resource], env: Environment) -> None:
         self._kinds = kinds
         self._env = env
 
-    async def reconcile(self, request: Request) -> Result:
-        hub = self._hub.get(request.cluster)
-        if hub is None:
-            return DONE
-        policy = hub.cache(karmada.PROPAGATION_POLICIES).get(request.name, request.namespace)
-        if policy is None:
-            return DONE
+    async def reconcile(self, hub: Cluster, policy: Object) -> None:
         if policy.metadata.deleting:
-            await self._let_go(hub, policy)
+            await self._release(hub, policy)
         else:
             await self._admit(hub, policy)
-        return DONE
 
     async def _admit(self, hub: Cluster, policy: Object) -> None:
         permanent_id = policy.metadata.labels.get(karmada.LABEL_POLICY_ID) or self._env.new_uid()
@@ -71,7 +62,7 @@ class _Policies:
             spec=patch.difference(spec, {**spec, "resourceSelectors": selectors}),
         )
 
-    async def _let_go(self, hub: Cluster, policy: Object) -> None:
+    async def _release(self, hub: Cluster, policy: Object) -> None:
         permanent_id = policy.metadata.labels.get(karmada.LABEL_POLICY_ID)
         for resource in (*self._kinds, karmada.RESOURCE_BINDINGS):
             for obj in hub.cache(resource).list(policy.namespace):

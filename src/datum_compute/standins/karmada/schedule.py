@@ -1,10 +1,10 @@
 """Which members a template goes to.
 
-A member comes into question when the placement's affinity selects it, it is ready, it serves
-the template's kind, and the placement bears its taints; one that already has the template
-stays in question whatever becomes of the last three. A spread constraint by cluster limits
-how many are taken: those that have it first, then by name, so that nothing moves without
-need. Without a constraint all of them are taken.
+A member fits when the placement's affinity selects it, it is ready, it serves the template's
+kind, and the placement tolerates its taints; for one that already has the template only the
+affinity counts. A spread constraint by cluster limits how many are taken: those that have the
+template first, then by name, so that nothing moves without need. Without a constraint all of
+them are taken.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from datum_compute.runtime.writes.patch import Values
 VersionedKind = tuple[str, str]
 """Group with version, and kind."""
 
-KEEPING_OFF = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep new things off a member."""
+REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep new Works off a member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Member:
     enablements: tuple[karmada.APIEnablement, ...] = ()
 
     def serves(self, kind: VersionedKind) -> bool:
-        """Asked only of members that come into question otherwise."""
+        """Called only for members that fit otherwise."""
         return any(
             enabled.group_version == kind[0] and resource.kind == kind[1]
             for enabled in self.enablements
@@ -93,19 +93,19 @@ def parse_placement(placement: Values) -> karmada.PolicyPlacement:
 
 
 def placement_text(placement: Values) -> str:
-    """What is recorded as applied: equal placements give equal text."""
+    """The applied placement as it is recorded: equal placements give equal text."""
     return msgspec.json.encode(placement, order="sorted").decode()
 
 
 def _is_open(placement: karmada.PolicyPlacement, kind: VersionedKind, member: Member) -> bool:
-    """Whether something new may go there."""
+    """Whether a new template may go there."""
     return (
         member.ready
         and member.serves(kind)
         and all(
             any(_tolerates(toleration, taint) for toleration in placement.cluster_tolerations)
             for taint in member.taints
-            if taint.effect in KEEPING_OFF
+            if taint.effect in REPELLING_EFFECTS
         )
     )
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from datum_compute.api import conditions, karmada
 from datum_compute.api.meta import Object, owner_reference
-from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
-from datum_compute.runtime.result import Waiting
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_or_wait
 from datum_compute.standins.karmada import names
 from datum_compute.standins.karmada.manifest import Origin, build_manifest
 
@@ -31,7 +30,7 @@ async def ensure_work(
     """The Work that carries this template to this member, as it is on the hub now.
 
     Without a binding the template is a Namespace, which then owns the Work. A Work that is
-    being deleted is returned as it is: its successor is made when it is gone.
+    being deleted is returned as it is: its successor is created when it is gone.
     """
     name = names.work_name(template.kind, template.name, template.namespace)
     namespace = karmada.execution_namespace(cluster)
@@ -64,7 +63,7 @@ def is_of_binding(work: Object) -> bool:
 
 
 def build_item(work: Object) -> dict[str, Any] | None:
-    """What a Work says about its member, as a binding repeats it; None before it speaks."""
+    """The status of a Work as its binding aggregates it; None before it has one."""
     status = work.view(karmada.Work).status
     applied = conditions.find(status.conditions, karmada.CONDITION_APPLIED)
     if applied is None:
@@ -106,17 +105,10 @@ async def _create(
     spec: dict[str, Any] = {"workload": {"manifests": [manifest]}}
     if _is_preserved(binding):
         spec["preserveResourcesOnDeletion"] = True
-    body = {
-        "apiVersion": karmada.WORKS.api_version,
-        "kind": karmada.WORKS.kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
-    try:
-        return await hub_client.create(karmada.WORKS, body, origin.work_namespace)
-    except errors.AlreadyExists as error:
-        # Left by a template of the same name whose deletion has not come through yet.
-        raise Waiting(f"work {origin.work_name} of a predecessor is not gone yet", 1.0) from error
+    # An existing Work is left of a template of the same name whose deletion is not finished.
+    return await create_or_wait(
+        hub_client, karmada.WORKS, {"metadata": metadata, "spec": spec}, origin.work_namespace
+    )
 
 
 def _origin(namespace: str, name: str, permanent_id: str, binding: Object | None) -> Origin:
@@ -134,7 +126,7 @@ def _origin(namespace: str, name: str, permanent_id: str, binding: Object | None
 
 
 def _is_preserved(binding: Object | None) -> bool:
-    """Whether members keep the object when the template goes."""
+    """Whether members keep the object when the template is deleted."""
     if binding is None:
         return False
     return binding.view(karmada.ResourceBinding).spec.preserve_resources_on_deletion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datum_compute.api import karmada
 from datum_compute.standins.karmada import names, schedule
-from datum_compute.standins.karmada.health import Health, decide_health
+from datum_compute.standins.karmada.probe import Health, decide_health
 from datum_compute.standins.karmada.schedule import Member, decide_clusters
 
 CITY = "topology.datum.net/city-code"

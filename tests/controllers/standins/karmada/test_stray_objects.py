@@ -8,10 +8,11 @@ from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import EventType, WatchEvent, merge
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
-from datum_compute.standins.karmada.detector import _Detector
+from datum_compute.standins.karmada.detector import Detector
 from datum_compute.testing.cache_history import CacheHistory, RecordedEvent
 from tests.support.standins.karmada import (
     NAME,
@@ -197,5 +198,6 @@ async def bindings_made(*, template_is_gone: bool) -> int:
         if template_is_gone:
             await found.hub.delete(WDS, NAME, NS)
         hub = past.view("hub", len(past.events), found.hub, found.env)
-        await _Detector(hub, WDS, found.env).reconcile(Request("hub", NS, NAME))
+        reconcile = for_object(hub, WDS, Detector(WDS, found.env).reconcile)
+        await reconcile(Request("hub", NS, NAME))
         return len((await found.hub.list(BINDINGS, NS)).items)

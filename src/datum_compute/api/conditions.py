@@ -82,6 +82,20 @@ class ConditionState(NamedTuple):
         return ConditionState(condition.status, condition.reason, condition.message)
 
 
+class _Status(msgspec.Struct):
+    conditions: Conditions = ()
+
+
+def of_status(status: msgspec.Raw) -> Conditions:
+    """Those of a raw status; empty without a status, and for one that cannot be read."""
+    if not status or bytes(status) == b"null":
+        return ()
+    try:
+        return msgspec.json.decode(status, type=_Status).conditions
+    except msgspec.DecodeError:
+        return ()
+
+
 def find(conditions: Iterable[Condition], type: str) -> Condition | None:
     """The condition of this type, if the object has it."""
     for condition in conditions:  # a loop: called a million times in a busy minute

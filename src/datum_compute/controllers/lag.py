@@ -1,15 +1,12 @@
-"""How long a report was under way from the plane where it was decided.
+"""How late a copy is: the age of the change of Ready that it carries.
 
-A condition carries when it last changed, in whole seconds of the clock of whoever wrote it.
-When a copy is brought up to date on a Ready that has changed, the age of that change is how
-late the copy is: true to a second, and as true as the clocks of the two planes agree.
+``lastTransitionTime`` has whole seconds and comes from the clock of another plane, so the lag
+is exact to a second plus the difference of the two clocks.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-
-import msgspec
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
@@ -17,21 +14,8 @@ from datum_compute.api.conditions import Conditions
 from datum_compute.runtime.metrics.registry import Histogram
 
 
-class _Status(msgspec.Struct):
-    conditions: Conditions = ()
-
-
-def conditions_in(status: msgspec.Raw) -> Conditions:
-    """Those of a raw status; none where there is none, or one that cannot be read."""
-    if not status or bytes(status) == b"null":
-        return ()
-    try:
-        return msgspec.json.decode(status, type=_Status).conditions
-    except msgspec.DecodeError:
-        return ()
-
-
 def observe_lag(histogram: Histogram, before: Conditions, after: Conditions, now: datetime) -> None:
+    """Observe the age of a Ready that changed between two states of a copy."""
     then = conditions.find(before, compute.CONDITION_READY)
     ready = conditions.find(after, compute.CONDITION_READY)
     if ready is None or ready.last_transition_time == conditions.EPOCH:

@@ -1,41 +1,44 @@
-"""How a controller names the planes it sees, and finds a project from what the hub says."""
+"""The names of clusters in requests, and the project behind a namespace of hub or cell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from datum_compute.api import planes
+from datum_compute.api import core, planes
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 
 HUB = planes.HUB.name
-"""What a fleet of the hub calls its only cluster."""
+"""The only cluster of a hub fleet."""
 
 SINGLE = "single"
-"""What a cell's own fleet calls its only cluster."""
+"""The only cluster of a cell's own fleet."""
 
 
-class PlaneMissing(Exception):
-    """A plane this process was assembled with is not engaged: retried, never taken for
-    an answer."""
+class ProjectNamespace(NamedTuple):
+    project: str
+    namespace: str
+    """In the project plane."""
 
 
-def hub_of(fleet: Fleet) -> Cluster:
-    hub = fleet.get(HUB)
-    if hub is None:
-        raise PlaneMissing(f"fleet {fleet.name!r} has no cluster {HUB!r}")
-    return hub
-
-
-def project_request(labels: Mapping[str, str], name: str) -> list[Request]:
-    """The request for an object of this name in the project that ``labels`` point to:
-    those of a hub namespace or of a hub Instance. Nothing where they do not point."""
+def upstream_of(labels: Mapping[str, str]) -> ProjectNamespace | None:
+    """Decoded from the upstream labels of a namespace or a hub Instance; None without them."""
     cluster = labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
     namespace = labels.get(compute.LABEL_UPSTREAM_NAMESPACE, "")
     project = names.decode_project(cluster) if cluster else ""
-    if not project or not namespace:
-        return []
-    return [Request(project, namespace, name)]
+    return ProjectNamespace(project, namespace) if project and namespace else None
+
+
+def project_request(labels: Mapping[str, str], name: str) -> list[Request]:
+    """The request for an object of this name in the upstream project; empty without labels."""
+    upstream = upstream_of(labels)
+    return [Request(upstream.project, upstream.namespace, name)] if upstream else []
+
+
+def project_namespace_of(cell: Cluster, namespace: str) -> ProjectNamespace | None:
+    """The project behind a cell's ``ns-<uid>`` namespace; None until its labels arrive."""
+    found = cell.cache(core.NAMESPACES).get(namespace)
+    return upstream_of(found.metadata.labels) if found is not None else None

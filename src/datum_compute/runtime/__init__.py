@@ -22,7 +22,7 @@ The idioms every controller uses, one home each:
 ``writes.patch``                       ``ensure_metadata``, ``release_finalizer``,
                                        ``write_status``, ``copy_status``, ``delete_if_present``
 ``writes.conditions``                  ``write_conditions``, ``status_with``
-``writes.spec_copies``                 ``SpecCopies``, ``UnkeptChanges``
+``writes.spec_copies``                 ``SpecCopies.ensure``, ``UnkeptChanges``
 ``workqueue.rate_limiter.RateLimiter``  a minimum interval between two writes for one key
 ``workqueue.token_bucket``             ``TokenBucket``, ``SharedTokenBuckets``
 ``tasks.gather_all``                   calls side by side, all of which end

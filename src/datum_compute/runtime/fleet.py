@@ -32,6 +32,10 @@ class _Listener:
     discovered: Callable[[], None]
 
 
+class ClusterNotEngaged(Exception):
+    """A cluster that a reconcile needs is not engaged: retried, never taken for absence."""
+
+
 class Fleet:
     """A subclass says in ``discover`` how clusters are found."""
 
@@ -54,6 +58,13 @@ class Fleet:
 
     def get(self, cluster_name: str) -> Cluster | None:
         return self._clusters.get(cluster_name)
+
+    def require(self, cluster_name: str) -> Cluster:
+        """Raises :class:`ClusterNotEngaged`."""
+        cluster = self._clusters.get(cluster_name)
+        if cluster is None:
+            raise ClusterNotEngaged(f"fleet {self.name!r} has no cluster {cluster_name!r}")
+        return cluster
 
     def clusters(self) -> list[Cluster]:
         return [self._clusters[name] for name in sorted(self._clusters)]

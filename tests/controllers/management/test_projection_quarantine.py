@@ -21,7 +21,7 @@ from tests.support.controllers.planes import (
 )
 from tests.support.controllers.projections import NAME, given_owner, hub_instance
 
-SAID = "a hub Instance can be shown in no project"
+LOGGED = "hub Instance cannot be projected"
 
 
 def controller(w: ControllerPlanes, registry: MetricsRegistry) -> Controller:
@@ -35,7 +35,7 @@ def counted(registry: MetricsRegistry) -> dict[str, float]:
 
 
 def logged_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
-    fields = [getattr(each, "fields", {}) for each in caplog.records if each.message == SAID]
+    fields = [getattr(each, "fields", {}) for each in caplog.records if each.message == LOGGED]
     return [each["reason"] for each in fields]
 
 

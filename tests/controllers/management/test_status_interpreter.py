@@ -14,7 +14,7 @@ from datum_compute.runtime.metrics.registry import MetricsRegistry
 from tests.support.controllers.planes import NAMESPACE, controller_planes, deployment, settle
 
 GAUGE = "compute_federation_status_interpreter"
-ABSENT = "no status of a deployment will ever return"
+ABSENT = "the hub does not aggregate the status of deployments"
 
 
 def customization(kind: str, **scripts: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ async def test_a_hub_without_status_aggregation_is_reported_once_and_so_is_its_r
                 await settle(60)
                 assert f"\n{GAUGE} 1\n" in metrics.render()
 
-    assert caplog.records[-1].message == "the status of deployments is aggregated on the hub"
+    assert caplog.records[-1].message == "the hub aggregates the status of deployments"
 
 
 async def test_a_hub_that_aggregates_is_not_mentioned(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from datum_compute.api import conditions, crds, karmada, planes
 from datum_compute.api.planes import CELL, HUB, PROJECT, ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
@@ -89,15 +87,10 @@ async def _wait_ready(client: Client, resource: Resource, names: set[str]) -> No
     waiting = set(names)
     async with client.watch(resource) as events:
         async for event in events:
-            status = msgspec.json.decode(event.object.status or b"{}", type=_Status)
-            if conditions.is_true(status.conditions, "Ready"):
+            if conditions.is_true(conditions.of_status(event.object.status), "Ready"):
                 waiting.discard(event.object.name)
             if not waiting:
                 return
-
-
-class _Status(msgspec.Struct):
-    conditions: tuple[conditions.Condition, ...] = ()
 
 
 class LocalPlatform:

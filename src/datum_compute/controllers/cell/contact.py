@@ -11,8 +11,7 @@ import asyncio
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.controllers.cell.project_namespaces import project_namespace_of
-from datum_compute.controllers.planes import HUB
+from datum_compute.controllers.planes import HUB, project_namespace_of
 from datum_compute.decisions.connectivity import PlaneReachability, decide_hold
 from datum_compute.runtime.cache.cache import Cache, CacheState
 from datum_compute.runtime.cluster import Cluster

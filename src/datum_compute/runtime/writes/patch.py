@@ -125,9 +125,16 @@ async def copy_status(
 
 
 async def delete_if_present(client: Client, resource: Resource, obj: Object) -> None:
-    """Ask for the deletion of this very object; gone or replaced already is fine."""
+    """Delete this very object; nothing happens where it is deleted or replaced already."""
+    await delete_by_uid(client, resource, obj.name, obj.namespace, obj.metadata.uid)
+
+
+async def delete_by_uid(
+    client: Client, resource: Resource, name: str, namespace: str, uid: str
+) -> None:
+    """:func:`delete_if_present` for an object of which only name and uid are known."""
     try:
-        await client.delete(resource, obj.name, obj.namespace, uid=obj.metadata.uid)
+        await client.delete(resource, name, namespace, uid=uid)
     except (errors.NotFound, errors.Conflict):
         pass
 

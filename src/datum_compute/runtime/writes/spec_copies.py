@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 
 from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.client.protocol import Client
 from datum_compute.log import get_logger
-from datum_compute.runtime.writes.patch import Values, difference, values
+from datum_compute.runtime.writes.patch import Values, difference, ensure_metadata, values
 
 log = get_logger(__name__)
 
@@ -72,6 +74,25 @@ class SpecCopies:
                 name=copy.name,
                 paths=sorted(left),
             )
+
+    async def ensure(
+        self,
+        client: Client,
+        resource: Resource,
+        copy: Object,
+        wanted: msgspec.Raw | Mapping[str, Any],
+        *,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str | None] | None = None,
+    ) -> Object:
+        """The copy with this spec and these entries, in one write if anything is due."""
+        change = self.change(copy, wanted)
+        written = await ensure_metadata(
+            client, resource, copy, labels=labels, annotations=annotations, spec=change
+        )
+        if change:
+            self.written(written, wanted)
+        return written
 
     def forget(self, uid: str) -> None:
         self._unkept.forget(uid)

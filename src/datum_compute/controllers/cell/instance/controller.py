@@ -22,12 +22,12 @@ from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import SINGLE
-from datum_compute.controllers.resource_metrics import register_resource_metrics
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
+from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import itself
 from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
@@ -49,7 +49,9 @@ def instance_controller(
     reported. ``networking`` says whether this cell serves the networking kinds."""
     desk = ClaimManager(projects, env, cluster_name)
     signals = InstanceSignals(env, metrics, quota=projects is not None)
-    register_resource_metrics(signals.registry, cell, compute.INSTANCES, "instance")
+    register_resource_metrics(
+        signals.registry, cell, compute.INSTANCES, "datum_cloud_compute_instance"
+    )
     write_back = WriteBack(cluster_name, signals)
     wiring = _Wiring(cell, projects, desk)
     reconciler = InstanceReconciler(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.controllers.cell.project_namespaces import project_namespace_of
+from datum_compute.controllers.planes import project_namespace_of
 from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.instances.gates import has_gate
 from datum_compute.runtime.cluster import Cluster

@@ -22,7 +22,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance.retries import Retries, WantedClaim
-from datum_compute.controllers.cell.project_namespaces import ProjectNamespace, project_namespace_of
+from datum_compute.controllers.planes import ProjectNamespace, project_namespace_of
 from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.connectivity import is_own_claim
 from datum_compute.env import Environment

@@ -22,7 +22,7 @@ from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance.quota import CALL_SECONDS, ClaimManager
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
-from datum_compute.controllers.cell.project_namespaces import project_namespace_of
+from datum_compute.controllers.planes import project_namespace_of
 from datum_compute.decisions.connectivity import (
     PlaneReachability,
     classify_failure,

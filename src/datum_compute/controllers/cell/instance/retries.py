@@ -22,7 +22,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance import denials
-from datum_compute.controllers.cell.project_namespaces import ProjectNamespace
+from datum_compute.controllers.planes import ProjectNamespace
 from datum_compute.decisions import quota as decisions
 from datum_compute.decisions.claim_order import may_claim_next
 from datum_compute.decisions.quota import Budget, Size

@@ -7,11 +7,12 @@ quota failure and for whatever else keeps it from serving, ``Available`` when it
 
 from __future__ import annotations
 
+from datum_compute.api import conditions
 from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Conditions, ConditionState
 from datum_compute.api.meta import Object
-from datum_compute.controllers.lag import conditions_in, observe_lag
+from datum_compute.controllers.lag import observe_lag
 from datum_compute.decisions import status_events
 from datum_compute.decisions.status_events import NORMAL, WARNING, EventContent
 from datum_compute.env import Environment
@@ -94,8 +95,8 @@ class InstanceSignals:
         if copy is not None and copy.metadata.resource_version == written.metadata.resource_version:
             return
         self._hub_writes.inc()
-        before = conditions_in(copy.status) if copy is not None else ()
-        observe_lag(self._lag, before, conditions_in(instance.status), self._env.now())
+        before = conditions.of_status(copy.status) if copy is not None else ()
+        observe_lag(self._lag, before, conditions.of_status(instance.status), self._env.now())
 
     def not_reported(self) -> None:
         self._hub_failures.inc()

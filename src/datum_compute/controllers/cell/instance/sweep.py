@@ -15,7 +15,7 @@ from datum_compute.client import errors
 from datum_compute.controllers.cell.instance.quota import ClaimManager
 from datum_compute.controllers.cell.instance.removal import cleanup_outcome, find_deployment
 from datum_compute.controllers.cell.instance.write_back import WriteBack
-from datum_compute.controllers.cell.project_namespaces import project_namespace_of
+from datum_compute.controllers.planes import project_namespace_of
 from datum_compute.decisions.connectivity import Leftovers, PlaneReachability, decide_sweep
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.request import Request

@@ -12,12 +12,12 @@ from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.workload_deployment import instances, networks
 from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
-from datum_compute.controllers.resource_metrics import register_resource_metrics
 from datum_compute.decisions.instances.gates import has_gate
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
+from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import controller_owner, itself
 from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
@@ -60,7 +60,10 @@ def workload_deployment_controller(
     contacts = ContactMonitor(hub, projects, cluster_name)
     signals = DeploymentSignals(env, metrics)
     register_resource_metrics(
-        signals.registry, cell, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment"
+        signals.registry,
+        cell,
+        compute.WORKLOAD_DEPLOYMENTS,
+        "datum_cloud_compute_workload_deployment",
     )
     reconciler = DeploymentReconciler(
         cell, env, networking=networking, contacts=contacts, signals=signals

@@ -1,12 +1,12 @@
-"""Where Karmada keeps what it does for a deployment: its binding and its Works."""
+"""Karmada's objects for a deployment: its ResourceBinding and its Works."""
 
 from __future__ import annotations
 
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.client import errors
 from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.live_reads import find_live
 
 WORKS_BY_BINDING = "binding"
 
@@ -27,20 +27,17 @@ def binding_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object
 
 
 async def find_binding(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object | None:
-    """The binding, asked of the hub itself where the cache shows no cell: that nobody ever
-    took a deployment must not be a matter of being early."""
+    """The binding, read live where the cache has it without a cell: a stale cache must not
+    decide that no cell ever had the deployment."""
     cached = binding_of(hub, hub_namespace, deployment_name)
     if cached is not None and cached.view(karmada.ResourceBinding).spec.clusters:
         return cached
-    try:
-        name = binding_name(deployment_name)
-        return await hub.client.get(karmada.RESOURCE_BINDINGS, name, hub_namespace)
-    except errors.NotFound:
-        return None
+    name = binding_name(deployment_name)
+    return await find_live(hub.client, karmada.RESOURCE_BINDINGS, name, hub_namespace)
 
 
 def is_orphaned(binding: Object) -> bool:
-    """Whether its deployment went without it, as with ``--cascade=orphan``."""
+    """Whether its deployment was deleted without it, as with ``--cascade=orphan``."""
     return binding.metadata.controller() is None and not binding.metadata.deleting
 
 

@@ -1,4 +1,4 @@
-"""What wakes the federator: the deployment on either side, and all Karmada does with it."""
+"""The watches of the federator: the deployment on both planes, and Karmada's objects for it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from datum_compute.api.meta import Object
 from datum_compute.controllers.management.federation import bindings, status
 from datum_compute.controllers.management.federation.reconcile import Federator
 from datum_compute.controllers.management.federation.signals import FederationSignals
-from datum_compute.controllers.planes import hub_of, project_request
-from datum_compute.controllers.resource_metrics import register_resource_metrics
+from datum_compute.controllers.planes import HUB, project_request
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
+from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.watches.mapping import itself
-from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
+from datum_compute.runtime.watches.predicates import (
+    changed,
+    created_or_deleted,
+    metadata_or_spec_changed,
+)
 
 BINDINGS_BY_CELL = "cell"
 
@@ -26,11 +29,11 @@ BINDINGS_BY_CELL = "cell"
 def federator(
     projects: Fleet, hub: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
-    """Requests carry the project, its namespace and the deployment's name, wherever the
-    event was seen: a hub object is led back to its project by its namespace's labels."""
+    """Requests name the deployment in its project: the labels of a hub namespace lead back
+    to the project."""
 
     def of(hub_namespace: str, deployment_name: str) -> Iterable[Request]:
-        namespace = hub_of(hub).cache(core.NAMESPACES).get(hub_namespace)
+        namespace = hub.require(HUB).cache(core.NAMESPACES).get(hub_namespace)
         if namespace is None or not deployment_name:
             return []
         return project_request(namespace.metadata.labels, deployment_name)
@@ -40,7 +43,7 @@ def federator(
 
     def from_hub_namespace(_: str, namespace: Object) -> Iterable[Request]:
         # A deployment's event may arrive before its namespace is known here.
-        held = hub_of(hub).cache(compute.WORKLOAD_DEPLOYMENTS).list(namespace.name)
+        held = hub.require(HUB).cache(compute.WORKLOAD_DEPLOYMENTS).list(namespace.name)
         return [
             request
             for hub_deployment in held
@@ -48,7 +51,7 @@ def federator(
         ]
 
     def from_policy(_: str, policy: Object) -> Iterable[Request]:
-        held = hub_of(hub).cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
+        held = hub.require(HUB).cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
         return [request for each in held for request in of(each.namespace, each.name)]
 
     def from_binding(_: str, binding: Object) -> Iterable[Request]:
@@ -63,21 +66,24 @@ def federator(
         ]
 
     def from_cell(_: str, cell: Object) -> Iterable[Request]:
-        bound = hub_of(hub).cache(karmada.RESOURCE_BINDINGS).by_index(BINDINGS_BY_CELL, cell.name)
+        bound = (
+            hub.require(HUB).cache(karmada.RESOURCE_BINDINGS).by_index(BINDINGS_BY_CELL, cell.name)
+        )
         return [request for binding in bound for request in from_binding("", binding)]
 
     signals = FederationSignals(env, metrics, hub)
     register_resource_metrics(
-        signals.registry, projects, compute.WORKLOAD_DEPLOYMENTS, "workload_deployment"
+        signals.registry,
+        projects,
+        compute.WORKLOAD_DEPLOYMENTS,
+        "datum_cloud_compute_workload_deployment",
     )
     return Controller(
         "federator",
         projects,
         Federator(projects, hub, env, signals).reconcile,
         watches=[
-            Watch(
-                projects, compute.WORKLOAD_DEPLOYMENTS, itself, predicate=metadata_or_spec_changed
-            ),
+            Watch.each(projects, compute.WORKLOAD_DEPLOYMENTS, predicate=metadata_or_spec_changed),
             Watch(hub, compute.WORKLOAD_DEPLOYMENTS, from_hub_deployment),
             Watch(hub, core.NAMESPACES, from_hub_namespace),
             Watch(
@@ -87,17 +93,17 @@ def federator(
                 hub,
                 karmada.RESOURCE_BINDINGS,
                 from_binding,
-                predicate=_routing_changed,
+                predicate=changed(_routing),
                 indexes={BINDINGS_BY_CELL: _cells_of},
             ),
             Watch(
                 hub,
                 karmada.WORKS,
                 from_work,
-                predicate=_came_or_went,
+                predicate=created_or_deleted,
                 indexes={bindings.WORKS_BY_BINDING: bindings.binding_key_of_work},
             ),
-            Watch(hub, karmada.CLUSTERS, from_cell, predicate=_readiness_changed),
+            Watch(hub, karmada.CLUSTERS, from_cell, predicate=changed(_readiness)),
         ],
         reads=[
             Read(projects, core.NAMESPACES),
@@ -110,28 +116,12 @@ def _cells_of(binding: Object) -> Iterable[str]:
     return [target.name for target in binding.view(karmada.ResourceBinding).spec.clusters]
 
 
-def _routing_changed(old: Object | None, new: Object | None) -> bool:
-    """The aggregated status of a binding changes with every report, and comes to us with
-    the hub deployment anyway; that a cell refuses a deployment does not."""
-    if old is None or new is None:
-        return True
-    return _routing(old) != _routing(new)
-
-
 def _routing(binding: Object) -> tuple[object, ...]:
+    """Without the aggregated status, which changes with every report and reaches the hub
+    deployment too; except that a cell refuses the deployment, which does not."""
     view = binding.view(karmada.ResourceBinding)
     scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
     return view.spec.clusters, scheduled, status.refusal_in(view), binding.metadata.deleting
-
-
-def _came_or_went(old: Object | None, new: Object | None) -> bool:
-    return old is None or new is None
-
-
-def _readiness_changed(old: Object | None, new: Object | None) -> bool:
-    if old is None or new is None:
-        return True
-    return _readiness(old) != _readiness(new)
 
 
 def _readiness(cell: Object) -> object:

@@ -1,4 +1,4 @@
-"""What a deployment needs on the hub: a namespace, a policy that routes it, and its copy."""
+"""A deployment's objects on the hub: its namespace, the policy that routes it, its copy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from datum_compute.decisions import copies
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.result import Waiting
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_if_absent
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 
 async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str) -> None:
-    """The hub namespace of a project's namespace; its labels travel on to every cell."""
+    """The hub namespace of a project's namespace; Karmada carries its labels to every cell."""
     labels = {
         compute.LABEL_UPSTREAM_CLUSTER_NAME: names.encode_cluster(project),
         compute.LABEL_UPSTREAM_NAMESPACE: namespace,
@@ -29,7 +30,7 @@ async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str
             await hub.client.create(core.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
             return
         except errors.AlreadyExists:
-            # Another deployment of this namespace was faster; look at what it made.
+            # Created meanwhile for another deployment of this namespace.
             found = await hub.client.get(core.NAMESPACES, name)
     if found.metadata.deleting:
         raise Waiting(f"hub namespace {name} is being deleted", 5.0)
@@ -37,22 +38,20 @@ async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str
 
 
 async def ensure_policy(hub: Cluster, hub_namespace: str, city: str) -> None:
-    """The policy that takes the deployments of a city to one cell there."""
+    """The policy that routes the deployments of a city to one cell there."""
     name = names.policy_name(city)
     spec = _policy_spec(city, hub_namespace)
     policy = hub.cache(karmada.PROPAGATION_POLICIES).get(name, hub_namespace)
     if policy is None:
         body = {"metadata": {"name": name, "namespace": hub_namespace}, "spec": spec}
-        try:
-            await hub.client.create(karmada.PROPAGATION_POLICIES, body, hub_namespace)
-        except errors.AlreadyExists:
-            pass  # the deployments of one city share it; whoever was first wrote the same
+        # Shared by the deployments of a city, which all create the same.
+        await create_if_absent(hub.client, karmada.PROPAGATION_POLICIES, body, hub_namespace)
         return
     if policy.metadata.deleting:
-        # Karmada's finalizer is still on it; its end wakes us.
+        # Karmada holds a finalizer; the deletion triggers the next reconcile.
         raise Waiting(f"policy {name} is being deleted", 5.0)
     if not copies.is_subset(spec, patch.values(policy.spec)):
-        # Karmada fills in the rest of a policy, which stays.
+        # Fields that Karmada added stay.
         await patch.ensure_metadata(hub.client, karmada.PROPAGATION_POLICIES, policy, spec=spec)
 
 
@@ -82,7 +81,7 @@ async def ensure_deployment(
     hub_namespace: str,
     hub_deployment: Object | None,
 ) -> Object:
-    """The hub copy: spec verbatim, and the generation it was taken at in the same write."""
+    """The hub copy: the spec verbatim, and its source generation in the same write."""
     labels = {
         compute.LABEL_TOPOLOGY_CITY_CODE: city_of(deployment),
         compute.LABEL_UPSTREAM_NAMESPACE: deployment.namespace,
@@ -103,18 +102,14 @@ async def ensure_deployment(
         return created
     if hub_deployment.metadata.deleting:
         raise Waiting("an earlier hub copy of this name is being deleted", 5.0)
-    spec = copied.change(hub_deployment, deployment.spec)
-    written = await patch.ensure_metadata(
+    return await copied.ensure(
         hub_client,
         compute.WORKLOAD_DEPLOYMENTS,
         hub_deployment,
+        deployment.spec,
         labels=labels,
         annotations=notes,
-        spec=spec,
     )
-    if spec:
-        copied.written(written, deployment.spec)
-    return written
 
 
 def city_of(deployment: Object) -> str:
@@ -122,7 +117,7 @@ def city_of(deployment: Object) -> str:
 
 
 def city_of_policy(policy: Object) -> str:
-    """The city whose deployments a policy of ours routes; empty for one that is not ours."""
+    """The city whose deployments a policy routes; empty for a policy of another origin."""
     spec = policy.view(karmada.PropagationPolicy).spec
     selectors = [each.label_selector for each in spec.resource_selectors]
     labels = selectors[0].match_labels if len(selectors) == 1 and selectors[0] else {}

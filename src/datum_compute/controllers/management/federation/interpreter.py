@@ -1,8 +1,8 @@
-"""Whether anything brings status from the cells back to the hub.
+"""Whether the hub aggregates the status of deployments.
 
-Karmada carries status up only for kinds whose aggregation somebody has described. Without
-that every deployment works and none ever reports, which looks like a fault of the cells; so
-it is looked for, and its absence is said.
+Karmada carries status up only for kinds with a ResourceInterpreterCustomization. Without one
+every deployment runs and none ever reports, which looks like a fault of the cells; so its
+absence is logged and measured.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ DEPLOYMENT = (compute.WORKLOAD_DEPLOYMENTS.api_version, compute.WORKLOAD_DEPLOYM
 
 class InterpreterWatch:
     def __init__(self, registry: MetricsRegistry, hub: Fleet) -> None:
-        self._said = True  # that all is well need not be said
+        self._last_logged = True  # nothing is logged while all is well
         registry.gauge(
             "compute_federation_status_interpreter",
-            "1 where the hub is told how to aggregate the status of deployments.",
+            "1 where the hub aggregates the status of deployments.",
         ).labels().track(lambda: float(all(is_described(each) for each in hub.clusters())))
 
     def check(self, hub: Cluster) -> None:
-        """Say what has changed since the last look; nothing while the hub has yet to answer."""
+        """Log a change since the last check; nothing until the cache has synced."""
         if not _customizations(hub).synced:
             return
         described = is_described(hub)
-        if described == self._said:
+        if described == self._last_logged:
             return
-        self._said = described
+        self._last_logged = described
         if described:
-            log.info("the status of deployments is aggregated on the hub")
+            log.info("the hub aggregates the status of deployments")
             return
         fix = "install a ResourceInterpreterCustomization with statusAggregation"
         log.error(
-            "no status of a deployment will ever return: the hub does not aggregate it",
+            "the hub does not aggregate the status of deployments, so none is reported",
             kind=compute.WORKLOAD_DEPLOYMENTS.kind,
             fix=fix,
         )

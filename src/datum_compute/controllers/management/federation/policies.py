@@ -1,9 +1,9 @@
-"""Takes away policies that route nothing.
+"""Deletes policies that route no deployment.
 
-The federator makes the policy of a city before the first deployment there and removes it
-after the last. A creation that it gave up waiting for may arrive after that, and then no
-deployment is left whose end would bring the federator back. So each policy is looked at once
-it has had its time, and whenever a deployment of its city has gone.
+The federator creates the policy of a city before the first deployment there and deletes it
+after the last. A create that timed out may arrive after that, when no deployment is left to
+trigger the federator. So each policy is checked after a grace period, and whenever a
+deployment of its city is deleted.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from datum_compute.api import core, karmada
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.management.federation.hub_objects import city_of, city_of_policy
-from datum_compute.controllers.planes import HUB, hub_of
+from datum_compute.controllers.planes import HUB
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live, has_live
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, after
-from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import created, deleted
 from datum_compute.runtime.writes import patch
 
 GRACE_SECONDS = 60.0
-"""How long a policy may wait for its first deployment, which is written right after it."""
+"""How long a policy may wait for its first deployment, which is created right after it."""
 
 
 def policy_cleanup_controller(hub: Fleet) -> Controller:
-    """Requests carry the hub's namespace and the policy's name."""
+    """Requests name the policy on the hub."""
     return Controller(
         "policy",
         hub,
         PolicyCleanup(hub).reconcile,
         watches=[
-            Watch(hub, karmada.PROPAGATION_POLICIES, itself, predicate=_came),
-            Watch(hub, compute.WORKLOAD_DEPLOYMENTS, _policy_of, predicate=_went),
+            Watch.each(hub, karmada.PROPAGATION_POLICIES, predicate=created),
+            Watch(hub, compute.WORKLOAD_DEPLOYMENTS, _policy_of, predicate=deleted),
         ],
         reads=[Read(hub, core.NAMESPACES)],
     )
@@ -48,10 +48,10 @@ class PolicyCleanup:
     def __init__(self, hub: Fleet) -> None:
         self._hub = hub
         self._seen: dict[Request, tuple[str, float]] = {}
-        """The uid of each policy, and when it was first seen: clocks disagree."""
+        """The uid of each policy and when it was first seen, since clocks of planes differ."""
 
     async def reconcile(self, request: Request) -> Result:
-        hub = hub_of(self._hub)
+        hub = self._hub.require(HUB)
         policy = hub.cache(karmada.PROPAGATION_POLICIES).get(request.name, request.namespace)
         if policy is None or policy.metadata.deleting:
             self._seen.pop(request, None)
@@ -59,7 +59,7 @@ class PolicyCleanup:
         namespace = hub.cache(core.NAMESPACES).get(policy.namespace)
         city = city_of_policy(policy)
         if namespace is None or not city:
-            return DONE  # somebody else's
+            return DONE  # not created by the federator
         if compute.LABEL_UPSTREAM_CLUSTER_NAME not in namespace.metadata.labels:
             return DONE
         if (left := self._grace_left(request, policy.metadata.uid)) > 0:
@@ -84,30 +84,16 @@ async def ensure_policy_removed(hub_client: Client, hub_namespace: str, city: st
     The policy is read before the deployments, so the uid keeps a policy that was recreated
     for a new deployment in between.
     """
-    try:
-        policy = await hub_client.get(
-            karmada.PROPAGATION_POLICIES, names.policy_name(city), hub_namespace
-        )
-    except errors.NotFound:
+    name = names.policy_name(city)
+    policy = await find_live(hub_client, karmada.PROPAGATION_POLICIES, name, hub_namespace)
+    if policy is None:
         return
-    left = await hub_client.list(
-        compute.WORKLOAD_DEPLOYMENTS,
-        hub_namespace,
-        label_selector=f"{compute.LABEL_TOPOLOGY_CITY_CODE}={city}",
-        limit=1,
-    )
-    if not left.items:
+    selector = f"{compute.LABEL_TOPOLOGY_CITY_CODE}={city}"
+    deployments = compute.WORKLOAD_DEPLOYMENTS
+    if not await has_live(hub_client, deployments, hub_namespace, label_selector=selector):
         await patch.delete_if_present(hub_client, karmada.PROPAGATION_POLICIES, policy)
 
 
 def _policy_of(_: str, hub_deployment: Object) -> Iterable[Request]:
     name = names.policy_name(city_of(hub_deployment))
     return [Request(HUB, hub_deployment.namespace, name)]
-
-
-def _came(old: Object | None, new: Object | None) -> bool:
-    return old is None
-
-
-def _went(old: Object | None, new: Object | None) -> bool:
-    return new is None

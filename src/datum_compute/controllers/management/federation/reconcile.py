@@ -1,4 +1,4 @@
-"""One WorkloadDeployment of a project, and its copy on the hub."""
+"""Reconciles one WorkloadDeployment of a project with its copy on the hub."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from datum_compute.api import core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.client import errors
 from datum_compute.controllers.management.federation import bindings, hub_objects, removal, status
 from datum_compute.controllers.management.federation.interpreter import InterpreterWatch
 from datum_compute.controllers.management.federation.policies import ensure_policy_removed
 from datum_compute.controllers.management.federation.signals import FederationSignals
-from datum_compute.controllers.planes import hub_of
+from datum_compute.controllers.planes import HUB
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
-GONE_RETRY_SECONDS = 5.0
-"""The floor while the hub clears up behind a deleted copy; its events come sooner."""
+DELETION_RETRY_SECONDS = 5.0
+"""How often the hub is checked after a copy is deleted; its events come sooner."""
 
 
 class Federator:
@@ -44,9 +44,9 @@ class Federator:
         deployments = project.cache(compute.WORKLOAD_DEPLOYMENTS)
         deployment = deployments.get(request.name, request.namespace)
         if deployment is None:
-            await self._clear_up(project, request)
+            await self._remove_late_copy(project, request)
             return DONE
-        hub = hub_of(self._hub)
+        hub = self._hub.require(HUB)
         self._interpreter.check(hub)
         if deployment.metadata.deleting:
             return await self._end(project, hub, deployment)
@@ -82,7 +82,7 @@ class Federator:
         hub_deployment = await hub_objects.ensure_deployment(
             hub.client, self._copies, deployment, hub_namespace, cached
         )
-        self._signals.federated(cached, hub_deployment)
+        self._signals.record_hub_write(cached, hub_deployment)
         return hub_deployment
 
     async def _mirror(
@@ -106,22 +106,23 @@ class Federator:
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         binding = await bindings.find_binding(hub, hub_namespace, deployment.name)
         route = status.route_of(hub, binding)
-        left_behind = binding is not None and bindings.is_orphaned(binding)
+        orphaned = binding is not None and bindings.is_orphaned(binding)
         if cached is not None and not cached.metadata.deleting:
             await self._mirror(project, deployment, cached, route)
-            if left_behind:
-                return after(GONE_RETRY_SECONDS)  # it would be again
+            if orphaned:
+                return after(DELETION_RETRY_SECONDS)  # until the binding is adopted
             now = self._env.now()
             if not await removal.ensure_drained(hub.client, deployment, cached, route, now):
                 return after(max(1.0, removal.seconds_left(deployment, now)))
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
             self._copies.forget(cached.metadata.uid)
-        elif cached is None and left_behind:
-            # Nobody collects it. Its template made again owns it, and goes as any other does.
+        elif cached is None and orphaned:
+            # Garbage collection never deletes it. Its template, created again, adopts it and
+            # is then deleted as usual.
             await self._ensure_copy(project, hub, deployment, hub_namespace, None)
-            return after(GONE_RETRY_SECONDS)
-        if not await removal.is_gone(hub, hub_namespace, deployment):
-            return after(GONE_RETRY_SECONDS)
+            return after(DELETION_RETRY_SECONDS)
+        if not await removal.is_deleted(hub, hub_namespace, deployment):
+            return after(DELETION_RETRY_SECONDS)
         await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(deployment))
         self._env.fault("federation.before-release")
         await patch.release_finalizer(
@@ -132,27 +133,27 @@ class Federator:
         )
         return DONE
 
-    async def _clear_up(self, project: Cluster, request: Request) -> None:
-        """Remove a copy that arrived on the hub when its deployment had gone. One that does
-        not carry our stamp is somebody else's."""
+    async def _remove_late_copy(self, project: Cluster, request: Request) -> None:
+        """Delete a copy that arrived on the hub after its deployment was deleted. One without
+        ``source-generation`` has another origin."""
         namespace = project.cache(core.NAMESPACES).get(request.namespace)
         if namespace is None:
             return
-        hub, hub_namespace = hub_of(self._hub), names.federation_namespace(namespace.metadata.uid)
+        hub, hub_namespace = (
+            self._hub.require(HUB),
+            names.federation_namespace(namespace.metadata.uid),
+        )
         copy = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(request.name, hub_namespace)
         if copy is None or copy.metadata.deleting:
             return
         if compute.ANNOTATION_SOURCE_GENERATION not in copy.metadata.annotations:
             return
-        try:
-            await project.client.get(compute.WORKLOAD_DEPLOYMENTS, request.name, request.namespace)
-        except errors.NotFound:
-            # Only the project's own "no" counts: a cache may lag.
-            await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, copy)
-            await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(copy))
-            self._copies.forget(copy.metadata.uid)
-            return
-        raise Waiting("the cache has not seen this deployment yet", 1.0)
+        deployments = compute.WORKLOAD_DEPLOYMENTS
+        if await find_live(project.client, deployments, request.name, request.namespace):
+            raise Waiting("the cache has not seen this deployment yet", 1.0)
+        await patch.delete_if_present(hub.client, deployments, copy)
+        await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(copy))
+        self._copies.forget(copy.metadata.uid)
 
 
 async def _hub_namespace(project: Cluster, deployment: Object) -> str:
@@ -162,15 +163,14 @@ async def _hub_namespace(project: Cluster, deployment: Object) -> str:
         return recorded
     namespace = project.cache(core.NAMESPACES).get(deployment.namespace)
     if namespace is None:
-        try:
-            namespace = await project.client.get(core.NAMESPACES, deployment.namespace)
-        except errors.NotFound as error:
-            raise NamespaceMissing(
-                f"{project.name}/{deployment.namespace}/{deployment.name} lies in a namespace"
-                " the project does not have, so its place on the hub cannot be told"
-            ) from error
+        namespace = await find_live(project.client, core.NAMESPACES, deployment.namespace)
+    if namespace is None:
+        raise NamespaceMissing(
+            f"{project.name}/{deployment.namespace}/{deployment.name}: the project has no such"
+            " namespace, so the hub namespace of the deployment is unknown"
+        )
     return names.federation_namespace(namespace.metadata.uid)
 
 
 class NamespaceMissing(Exception):
-    """A deployment without a namespace: retried, and never taken for "nothing to clean up"."""
+    """A deployment without a namespace: retried, never taken for "nothing to clean up"."""

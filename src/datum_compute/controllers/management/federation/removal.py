@@ -1,10 +1,9 @@
-"""The end of a deployment: drain, then delete, then let go.
+"""Deletion of a deployment: drain, then delete the hub copy, then release the finalizer.
 
-Deleting the hub copy would make Karmada delete the cell's at once, and with it everything
-that says how far the cell has come. So the copy first asks for zero Instances, and is
-deleted when the cell reports that none are left. Nobody who does not answer can hold this
-up: a cell that is unreachable, a deployment no cell ever took, or ten minutes of silence
-end the wait. The finalizer stays until the hub holds nothing of the deployment any more.
+Deleting the hub copy makes Karmada delete the cell's at once, and the cell's report with it.
+So the copy is first scaled to zero, and deleted when the cell reports no Instance. The wait
+ends also when the cell is unreachable, when no cell ever had the deployment, or after ten
+minutes. The finalizer stays until the hub holds nothing of the deployment.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from datetime import datetime
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.management.federation import bindings
 from datum_compute.controllers.management.federation.hub_objects import city_of
 from datum_compute.controllers.management.federation.status import Route
 from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
 
 DRAIN_SECONDS = 600.0
-"""How long a cell that answers may take to stop its Instances before the copy goes anyway."""
+"""How long a reachable cell may take to stop its Instances before the copy is deleted."""
 
 
 def seconds_left(deployment: Object, now: datetime) -> float:
@@ -34,19 +33,19 @@ def seconds_left(deployment: Object, now: datetime) -> float:
 async def ensure_drained(
     hub_client: Client, deployment: Object, hub_deployment: Object, route: Route, now: datetime
 ) -> bool:
-    """Ask for zero Instances; True once the copy may be deleted."""
+    """Scale the copy to zero; True once it may be deleted."""
     if not route.cells or route.reachable is False or seconds_left(deployment, now) <= 0:
         return True
     if _has_drained(hub_deployment):
         return True
-    await _ask_for_none(hub_client, deployment, hub_deployment)
+    await _scale_to_zero(hub_client, deployment, hub_deployment)
     return False
 
 
 def _has_drained(hub_deployment: Object) -> bool:
     view = hub_deployment.view(compute.WorkloadDeployment)
-    # Zero must be asked for and reported on: a deployment nobody has looked at yet
-    # reports zero as well.
+    # Zero must be both desired and observed: a deployment that was never reconciled reports
+    # zero as well.
     return (
         view.spec.scale_settings.min_replicas == 0
         and bool(hub_deployment.status)
@@ -56,7 +55,7 @@ def _has_drained(hub_deployment: Object) -> bool:
     )
 
 
-async def _ask_for_none(hub_client: Client, deployment: Object, hub_deployment: Object) -> None:
+async def _scale_to_zero(hub_client: Client, deployment: Object, hub_deployment: Object) -> None:
     view = hub_deployment.view(compute.WorkloadDeployment)
     asked = view.spec.scale_settings.min_replicas == 0
     stamp = str(deployment.metadata.generation)
@@ -69,9 +68,9 @@ async def _ask_for_none(hub_client: Client, deployment: Object, hub_deployment: 
     )
 
 
-async def is_gone(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
-    """Whether the hub itself says that copy, binding and Works are gone. The caches only
-    spare it the question: a quick answer from them is believed when it is "not yet"."""
+async def is_deleted(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
+    """Whether copy, binding and Works are deleted on the hub, by live reads. The caches are
+    trusted only for what still exists."""
     name = deployment.name
     if bindings.binding_of(hub, hub_namespace, name) or bindings.works_of(hub, hub_namespace, name):
         return False
@@ -79,16 +78,13 @@ async def is_gone(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
         (compute.WORKLOAD_DEPLOYMENTS, name),
         (karmada.RESOURCE_BINDINGS, bindings.binding_name(name)),
     ):
-        try:
-            await hub.client.get(resource, each, hub_namespace)
-        except errors.NotFound:
-            continue
-        return False
-    return not await _live_works(hub, hub_namespace, deployment)
+        if await find_live(hub.client, resource, each, hub_namespace):
+            return False
+    return not await _has_live_works(hub, hub_namespace, deployment)
 
 
-async def _live_works(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
-    """Works have no link to ask by, so those of the cells of this city are looked through."""
+async def _has_live_works(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
+    """Works carry no label to select by, so those of the cells of this city are scanned."""
     for cluster in hub.cache(karmada.CLUSTERS).list():
         if cluster.metadata.labels.get(compute.LABEL_TOPOLOGY_CITY_CODE) != city_of(deployment):
             continue

@@ -1,7 +1,7 @@
-"""What the federator tells besides the status: Events and numbers.
+"""Events and metrics of the federator.
 
-Events on the project's WorkloadDeployment, from the change of status it mirrors: the same
-that the cell tells on its own, and those of ``Scheduled`` and ``CellReachable``.
+Events on the project's WorkloadDeployment derive from the status change it mirrors: those the
+cell records on its own copy, and those of ``Scheduled`` and ``CellReachable``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class FederationSignals:
             "compute_federation_policies", "Propagation policies on the hub."
         ).labels().track(lambda: _policies(hub))
 
-    def federated(self, before: Object | None, hub_deployment: Object) -> None:
+    def record_hub_write(self, before: Object | None, hub_deployment: Object) -> None:
         was = before.metadata.resource_version if before is not None else ""
         if was != hub_deployment.metadata.resource_version:
             self._hub_writes.inc()
 
     async def record_events(self, project: Cluster, deployment: Object, written: Object) -> None:
-        """The status was mirrored; ``deployment`` is from before."""
+        """After the status is mirrored; ``deployment`` is the state before."""
         found = status_events.decide_deployment_events(
             deployment.view(compute.WorkloadDeployment).status,
             written.view(compute.WorkloadDeployment).status,

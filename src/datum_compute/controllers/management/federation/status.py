@@ -1,8 +1,8 @@
-"""What the project is told: the cell's report as the hub holds it, and who can hear it.
+"""The status of a project's deployment: the cell's report, and what only the hub knows.
 
-The report comes up unchanged. The federator adds what only the hub knows: whether some
-cell took the deployment, and whether that cell still answers. While no cell took it there
-is no report at all, so the federator says why nothing is available.
+The report is copied unchanged. The federator adds whether a cell has the deployment and
+whether that cell is reachable. While no cell has it there is no report, so the federator
+also writes why nothing is available.
 """
 
 from __future__ import annotations
@@ -22,28 +22,25 @@ from datum_compute.runtime.writes.patch import values
 
 OWN = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
 SILENT = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)
-"""Conditions of the cell that the federator answers for while no cell can."""
+"""Conditions of the cell that the federator writes while no cell has the deployment."""
 
 _NO_CELL = (karmada.REASON_NO_CLUSTER_FIT, "Unschedulable")
-"""Reasons of a binding that mean: no cluster serves this city. Others are faults of the
-scheduler, which say nothing about cities."""
+"""Reasons of a binding that mean: no cluster serves this city. Others are scheduler faults."""
 
 _COUNTERS = ("replicas", "currentReplicas", "updatedReplicas", "desiredReplicas", "readyReplicas")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where Karmada has taken a deployment."""
+    """Where Karmada has placed a deployment."""
 
-    bound: bool
-    """Whether Karmada has made a binding for it."""
     cells: tuple[str, ...]
     scheduled: Condition | None
     reachable: bool | None
-    """None while nothing is known: no cell yet, or its Cluster has not been probed."""
+    """None while unknown: no cell yet, or its Cluster has not been probed."""
     unreachable_since: datetime | None
     refusal: str = ""
-    """Why the cell does not take the deployment as it is wanted; empty when it does."""
+    """Why the cell does not accept the current spec; empty when it does."""
 
     @property
     def sole_cell(self) -> str:
@@ -52,18 +49,18 @@ class Route:
 
 def route_of(hub: Cluster, binding: Object | None) -> Route:
     if binding is None:
-        return Route(False, (), None, None, None)
+        return Route((), None, None, None)
     view = binding.view(karmada.ResourceBinding)
     cells = tuple(cluster.name for cluster in view.spec.clusters)
     scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
     reachable, since = _reachable(hub, cells)
-    return Route(True, cells, scheduled, reachable, since, refusal_in(view))
+    return Route(cells, scheduled, reachable, since, refusal_in(view))
 
 
 def refusal_in(binding: karmada.ResourceBinding) -> str:
-    """What Karmada was told by the first cell that did not take the deployment."""
-    told = (each.applied_message for each in binding.status.aggregated_status if not each.applied)
-    return next((message for message in told if message), "")
+    """The message of the first cell that did not accept the deployment."""
+    failed = (item for item in binding.status.aggregated_status if not item.applied)
+    return next((item.applied_message for item in failed if item.applied_message), "")
 
 
 def _reachable(hub: Cluster, cells: tuple[str, ...]) -> tuple[bool | None, datetime | None]:
@@ -83,18 +80,18 @@ def _reachable(hub: Cluster, cells: tuple[str, ...]) -> tuple[bool | None, datet
 def build_status(
     deployment: Object, hub_deployment: Object | None, route: Route, now: datetime
 ) -> dict[str, Any] | None:
-    """The status the project's deployment should have; None while there is nothing to say."""
+    """The wanted status of the project's deployment; None while there is nothing to report."""
     report = values(hub_deployment.status) if hub_deployment is not None else {}
     present = deployment.view(compute.WorkloadDeployment).status.conditions
-    if _is_nowhere(deployment, route):
-        # What the hub still holds is of a cell that has it no more, and so is what we said
-        # of that cell. What is wanted, nobody but us can say then.
-        report = {"desiredReplicas": _wanted(deployment)}
+    if _has_no_cell(deployment, route):
+        # The hub still holds the report of a cell that no longer has it; CellReachable is
+        # about that cell too. No cell reports desiredReplicas then.
+        report = {"desiredReplicas": _desired_replicas(deployment)}
         present = conditions.without(present, compute.CONDITION_CELL_REACHABLE)
     reported = _report_conditions(report)
     merged = conditions.without(reported, *OWN)
     for type_ in OWN:
-        # What we said stays until we know better; the report's place for it is not ours.
+        # Kept until the route is known again; the report's own values are not the cell's.
         own = conditions.find(present, type_)
         merged = conditions.merged(merged, own) if own else merged
     merged = _with_own(merged, present, deployment, route, now)
@@ -109,10 +106,10 @@ def _with_own(
 ) -> Conditions:
     generation = deployment.metadata.generation
 
-    def say(into: Conditions, type_: str, status: str, reason: str, message: str) -> Conditions:
-        # Transition times go by what the project showed, not by what the report carried.
-        shown = conditions.find(present, type_)
-        base = conditions.without(into, type_) + ((shown,) if shown else ())
+    def add(into: Conditions, type_: str, status: str, reason: str, message: str) -> Conditions:
+        # Transition times follow the project's present condition, not the report's.
+        previous = conditions.find(present, type_)
+        base = conditions.without(into, type_) + ((previous,) if previous else ())
         stated = conditions.with_condition(
             base, type_, status, reason, message, now=now, observed_generation=generation
         )
@@ -122,13 +119,13 @@ def _with_own(
     verdict = _scheduling(deployment, route)
     if verdict is not None:
         status, reason, message = verdict
-        merged = say(merged, compute.CONDITION_SCHEDULED, status, reason, message)
+        merged = add(merged, compute.CONDITION_SCHEDULED, status, reason, message)
         if status == FALSE:
             for type_ in SILENT:
-                merged = say(merged, type_, FALSE, reason, message)
+                merged = add(merged, type_, FALSE, reason, message)
     if route.reachable:
         cell = route.cells[0]
-        merged = say(
+        merged = add(
             merged,
             compute.CONDITION_CELL_REACHABLE,
             TRUE,
@@ -136,7 +133,7 @@ def _with_own(
             f"Cell {cell} answers",
         )
     elif route.reachable is False:
-        merged = say(
+        merged = add(
             merged,
             compute.CONDITION_CELL_REACHABLE,
             FALSE,
@@ -147,7 +144,7 @@ def _with_own(
 
 
 def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None:
-    """Whether exactly one cell has the deployment; None while that is open."""
+    """Whether exactly one cell has the deployment; None while undecided."""
     city = deployment.view(compute.WorkloadDeployment).spec.city_code
     if len(route.cells) > 1:
         listed = ", ".join(sorted(route.cells))
@@ -164,13 +161,13 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
     return None
 
 
-def _is_nowhere(deployment: Object, route: Route) -> bool:
-    """Whether no cell has the deployment, and none will: there is nobody who could report."""
+def _has_no_cell(deployment: Object, route: Route) -> bool:
+    """Whether no cell serves the city, so that no cell reports."""
     verdict = _scheduling(deployment, route)
     return verdict is not None and verdict[1] == compute.REASON_NO_CELL_FOR_CITY
 
 
-def _wanted(deployment: Object) -> int:
+def _desired_replicas(deployment: Object) -> int:
     view = deployment.view(compute.WorkloadDeployment)
     return 0 if view.metadata.deleting else view.spec.scale_settings.min_replicas
 

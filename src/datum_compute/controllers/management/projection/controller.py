@@ -1,4 +1,4 @@
-"""What wakes the projector: hub Instances, their projections, and the owners they need."""
+"""The watches of the projector: hub Instances, their projections, and the owners of those."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from datum_compute.api.meta import Object
 from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.management.projection.reconcile import Projector
 from datum_compute.controllers.management.projection.signals import ProjectionSignals
-from datum_compute.controllers.planes import hub_of, project_request
+from datum_compute.controllers.planes import HUB, project_request
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.watches.mapping import itself
+from datum_compute.runtime.watches.predicates import changed
 
 HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
 
@@ -24,7 +24,7 @@ HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
 def projector(
     projects: Fleet, hub: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
-    """Requests carry the project, the project's namespace and the Instance's name."""
+    """Requests name the Instance in its project."""
 
     signals = ProjectionSignals(env, metrics, hub)
 
@@ -33,12 +33,12 @@ def projector(
         return project_request(hub_instance.metadata.labels, hub_instance.name)
 
     def from_deployment(project: str, deployment: Object) -> Iterable[Request]:
-        # An owner that has appeared lets its Instances be shown at once.
+        # Instances that waited for this owner can be projected now.
         namespace = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
         if not namespace:
             return []
         key = f"{namespace}/{deployment.name}"
-        cache = hub_of(hub).cache(compute.INSTANCES)
+        cache = hub.require(HUB).cache(compute.INSTANCES)
         hub_instances = cache.by_index(HUB_INSTANCES_BY_DEPLOYMENT, key)
         return [Request(project, deployment.namespace, each.name) for each in hub_instances]
 
@@ -53,8 +53,13 @@ def projector(
                 from_hub,
                 indexes={HUB_INSTANCES_BY_DEPLOYMENT: _deployment_of},
             ),
-            Watch(projects, compute.INSTANCES, itself, own_writes=False),
-            Watch(projects, compute.WORKLOAD_DEPLOYMENTS, from_deployment, predicate=_came_or_went),
+            Watch.each(projects, compute.INSTANCES, own_writes=False),
+            Watch(
+                projects,
+                compute.WORKLOAD_DEPLOYMENTS,
+                from_deployment,
+                predicate=changed(_identity),
+            ),
         ],
         reads=[Read(projects, core.NAMESPACES)],
     )
@@ -65,10 +70,6 @@ def _deployment_of(hub_instance: Object) -> Iterable[str]:
     return [f"{hub_instance.namespace}/{name}"] if name else []
 
 
-def _came_or_went(old: Object | None, new: Object | None) -> bool:
-    if old is None or new is None:
-        return True
-    key = compute.ANNOTATION_FEDERATION_NAMESPACE
-    return old.metadata.uid != new.metadata.uid or (
-        old.metadata.annotations.get(key) != new.metadata.annotations.get(key)
-    )
+def _identity(deployment: Object) -> tuple[str, str | None]:
+    namespace = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
+    return deployment.metadata.uid, namespace

@@ -1,4 +1,4 @@
-"""The projection itself: what it takes from the hub copy, and what it takes from its owner."""
+"""Builds a projection from the hub copy and its owner in the project."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 
 def is_projection(instance: Object) -> bool:
-    """Whether we made it; whatever else lies in a project plane is left alone."""
+    """Whether the projector created it; other Instances of a project plane are left alone."""
     return (
         compute.ANNOTATION_INSTANCE_UID in instance.metadata.annotations
         or compute.LABEL_WORKLOAD_DEPLOYMENT_NAME in instance.metadata.labels
@@ -21,11 +21,11 @@ def is_projection(instance: Object) -> bool:
 
 
 def is_of_predecessor(projection: Object, hub_instance: Object) -> bool:
-    """Whether it shows a predecessor of the same name. Where one of the two carries no
-    instance-uid nothing is known, and the projection is corrected in place."""
-    shown = projection.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+    """Whether it is of a predecessor of the same name. Where one of the two has no
+    instance-uid this is unknown, and the projection is corrected in place."""
+    projected = projection.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
     wanted = hub_instance.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
-    return bool(shown and wanted and shown != wanted)
+    return bool(projected and wanted and projected != wanted)
 
 
 async def ensure_projection(
@@ -35,7 +35,7 @@ async def ensure_projection(
     owner: Object,
     projection: Object | None,
 ) -> Object:
-    """Spec and metadata first, then status: an Instance is shown before its health is."""
+    """Spec and metadata first, then the status."""
     if projection is None:
         projection = await project_client.create(
             compute.INSTANCES, _build(hub_instance, owner), owner.namespace
@@ -69,26 +69,22 @@ async def _correct(
     owner: Object,
     projection: Object,
 ) -> Object:
-    # An ownerless projection, or one of an earlier owner, is healed here.
+    # Adopts a projection without owner, or with an earlier one.
     projection = await ensure_owner(
         project_client, compute.INSTANCES, projection, owner, controller=False
     )
-    spec = copies.change(projection, hub_instance.spec)
-    corrected = await patch.ensure_metadata(
+    return await copies.ensure(
         project_client,
         compute.INSTANCES,
         projection,
+        hub_instance.spec,
         labels=_labels(hub_instance, owner),
         annotations=_annotations(hub_instance),
-        spec=spec,
     )
-    if spec:
-        copies.written(corrected, hub_instance.spec)
-    return corrected
 
 
 def _labels(hub_instance: Object, owner: Object) -> dict[str, str]:
-    # The hub's uid of the deployment says nothing here; the project's own does.
+    # The uid of the deployment on the hub means nothing here.
     own = {compute.LABEL_WORKLOAD_DEPLOYMENT_UID: owner.metadata.uid}
     return {**hub_instance.metadata.labels, **own}
 

@@ -1,4 +1,4 @@
-"""Where a hub Instance comes from."""
+"""The deployment of a hub Instance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datum_compute.api.meta import Object
 
 
 def deployment_name(hub_instance: Object) -> str:
-    """The deployment a hub Instance belongs to: as labelled, else its name without ordinal."""
+    """By its label, else its own name without the ordinal; empty when it has neither."""
     labelled = hub_instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
     if labelled:
         return labelled

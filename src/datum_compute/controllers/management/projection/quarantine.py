@@ -1,9 +1,9 @@
-"""Hub Instances that cannot be shown, and will not be until somebody acts.
+"""Hub Instances that cannot be projected until an operator acts.
 
-One that does not say where it belongs is put here at once; one whose deployment is not in
-the project, when it has been away for longer than any deletion takes. Each is told once, in
-the log, and counted for as long as it lasts. It leaves by being repaired, by its deployment
-turning up, or by going away; nothing here keeps it from being looked at again.
+One whose labels name no project or deployment is quarantined at once; one whose deployment is
+missing in the project, after longer than any deletion takes. Each is logged once and counted
+while it lasts. It leaves when it is repaired or deleted, or when its deployment appears; it is
+reconciled all the same meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = get_logger(__name__)
 NO_PROJECT, NO_DEPLOYMENT, OWNER_ABSENT = "no_project", "no_deployment", "owner_absent"
 
 GRACE_SECONDS = 15 * 60.0
-"""How long an owner may be away. A deployment that drains is there for ten minutes at most."""
+"""How long an owner may be missing: a drain takes ten minutes at most."""
 
 Key = tuple[str, str]
 """Namespace and name on the hub."""
@@ -35,18 +35,18 @@ Key = tuple[str, str]
 class _Absence:
     uid: str
     since: float
-    is_told: bool = False
+    is_logged: bool = False
 
 
 class Quarantine:
     def __init__(self, metrics: MetricsRegistry, hub: Fleet) -> None:
         self._hub = hub
-        self._told: dict[Key, tuple[str, str]] = {}
-        """Of those that do not say where they belong: uid and reason when it was told."""
+        self._logged: dict[Key, tuple[str, str]] = {}
+        """The uid and reason of each unresolvable Instance that was logged."""
         self._absent: dict[Key, _Absence] = {}
         gauge = metrics.gauge(
             "compute_federation_quarantined_objects",
-            "Hub Instances that can be shown in no project until somebody acts, by reason.",
+            "Hub Instances that cannot be projected until an operator acts, by reason.",
             "reason",
         )
         gauge.labels(NO_PROJECT).track(lambda: self._unresolvable(NO_PROJECT))
@@ -54,34 +54,34 @@ class Quarantine:
         gauge.labels(OWNER_ABSENT).track(self._orphans)
 
     def check(self, hub_instance: Object) -> None:
-        """An Instance was seen on the hub: does it say where it belongs?"""
+        """Log a hub Instance that names no project or deployment."""
         key, reason = _key(hub_instance), unresolvable(hub_instance)
         if not reason:
-            self._told.pop(key, None)
+            self._logged.pop(key, None)
             return
         verdict = (hub_instance.metadata.uid, reason)
-        if self._told.get(key) == verdict or hub_instance.metadata.deleting:
+        if self._logged.get(key) == verdict or hub_instance.metadata.deleting:
             return
         present = {_key(each) for each in self._hub_instances()}
-        self._told = {known: told for known, told in self._told.items() if known in present}
-        self._told[key] = verdict
-        _tell(hub_instance, reason)
+        self._logged = {known: logged for known, logged in self._logged.items() if known in present}
+        self._logged[key] = verdict
+        _log(hub_instance, reason)
 
     def record_missing_owner(self, hub_instance: Object) -> bool:
-        """Its deployment is not in the project; whether that has lasted too long."""
+        """Its deployment is missing in the project; True once that has outlasted the grace."""
         key, now = _key(hub_instance), asyncio.get_running_loop().time()
         absence = self._absent.get(key)
         if absence is None or absence.uid != hub_instance.metadata.uid:
             absence = self._absent[key] = _Absence(hub_instance.metadata.uid, now)
         if now - absence.since < GRACE_SECONDS:
             return False
-        if not absence.is_told:
-            absence.is_told = True
-            _tell(hub_instance, OWNER_ABSENT)
+        if not absence.is_logged:
+            absence.is_logged = True
+            _log(hub_instance, OWNER_ABSENT)
         return True
 
     def release(self, hub_namespace: str, name: str) -> None:
-        """It has an owner, or is gone."""
+        """It has an owner, or is deleted."""
         self._absent.pop((hub_namespace, name), None)
 
     def _unresolvable(self, reason: str) -> float:
@@ -89,7 +89,7 @@ class Quarantine:
 
     def _orphans(self) -> float:
         uids = {each.metadata.uid for each in self._hub_instances()}
-        return sum(each.is_told and each.uid in uids for each in self._absent.values())
+        return sum(each.is_logged and each.uid in uids for each in self._absent.values())
 
     def _hub_instances(self) -> Iterable[Object]:
         for cluster in self._hub.clusters():
@@ -99,7 +99,7 @@ class Quarantine:
 
 
 def unresolvable(hub_instance: Object) -> str:
-    """Why nobody can say where it belongs; empty where that is said."""
+    """Why its project or deployment is unknown; empty when both are known."""
     if not project_request(hub_instance.metadata.labels, hub_instance.name):
         return NO_PROJECT
     return "" if deployment_name(hub_instance) else NO_DEPLOYMENT
@@ -109,9 +109,9 @@ def _key(hub_instance: Object) -> Key:
     return hub_instance.namespace, hub_instance.name
 
 
-def _tell(hub_instance: Object, reason: str) -> None:
+def _log(hub_instance: Object, reason: str) -> None:
     log.error(
-        "a hub Instance can be shown in no project",
+        "hub Instance cannot be projected",
         hub_namespace=hub_instance.namespace,
         hub_instance=hub_instance.name,
         uid=hub_instance.metadata.uid,

@@ -1,13 +1,14 @@
-"""What the projector tells besides the projection: Events and numbers.
+"""Events and metrics of the projector.
 
-Events on the project's Instance are those its cell tells on its own, from the same change of
-conditions; nobody reads the cell's.
+Events on the projection derive from the change of conditions it copies, as the cell's own do;
+Events of another plane are never read.
 """
 
 from __future__ import annotations
 
+from datum_compute.api import conditions
 from datum_compute.api.meta import Object
-from datum_compute.controllers.lag import conditions_in, observe_lag
+from datum_compute.controllers.lag import observe_lag
 from datum_compute.controllers.management.projection.quarantine import Quarantine
 from datum_compute.decisions import status_events
 from datum_compute.env import Environment
@@ -34,9 +35,9 @@ class ProjectionSignals:
     async def record_projection(
         self, project: Cluster, before: Object | None, projection: Object
     ) -> None:
-        """The projection as it was, and as it is."""
-        was = conditions_in(before.status) if before is not None else ()
-        now = conditions_in(projection.status)
+        """After the projection is written; ``before`` is its state before."""
+        was = conditions.of_status(before.status) if before is not None else ()
+        now = conditions.of_status(projection.status)
         observe_lag(self._lag, was, now, self._env.now())
         found = status_events.decide_instance_events(was, now)
         await self._events.record(project.client, projection, *found)

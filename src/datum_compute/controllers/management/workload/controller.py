@@ -1,4 +1,5 @@
-"""What wakes a Workload: itself, its deployments, and what it is placed by."""
+"""The watches of the Workload controller: Workloads, their deployments, their networks and
+the cities they may use."""
 
 from __future__ import annotations
 
@@ -13,14 +14,15 @@ from datum_compute.controllers.management.workload.deployments import (
 )
 from datum_compute.controllers.management.workload.reconcile import WorkloadReconciler
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
-from datum_compute.controllers.resource_metrics import register_resource_metrics
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
+from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
+from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.watches.mapping import itself
-from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
+from datum_compute.runtime.watches.mapping import all_of, by_index
+from datum_compute.runtime.watches.predicates import created_or_deleted, metadata_or_spec_changed
 
 WORKLOADS_BY_NETWORK = "network"
 
@@ -28,30 +30,23 @@ WORKLOADS_BY_NETWORK = "network"
 def workload_controller(
     projects: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
-    def from_network(project: str, network: Object) -> Iterable[Request]:
-        found = projects.get(project)
-        if found is None:
-            return []
-        key = f"{network.namespace}/{network.name}"
-        users = found.cache(compute.WORKLOADS).by_index(WORKLOADS_BY_NETWORK, key)
-        return [Request(project, workload.namespace, workload.name) for workload in users]
-
-    def from_location_binding(project: str, _: Object) -> Iterable[Request]:
-        found = projects.get(project)
-        workloads = found.cache(compute.WORKLOADS).list() if found else []
-        return [Request(project, workload.namespace, workload.name) for workload in workloads]
-
     signals = WorkloadSignals(env, metrics)
-    register_resource_metrics(signals.registry, projects, compute.WORKLOADS, "workload")
+    register_resource_metrics(
+        signals.registry, projects, compute.WORKLOADS, "datum_cloud_compute_workload"
+    )
     return Controller(
         "workload",
         projects,
-        WorkloadReconciler(projects, env, signals).reconcile,
+        for_object(
+            projects,
+            compute.WORKLOADS,
+            WorkloadReconciler(env, signals).reconcile,
+            deleting=True,
+        ),
         watches=[
-            Watch(
+            Watch.each(
                 projects,
                 compute.WORKLOADS,
-                itself,
                 predicate=metadata_or_spec_changed,
                 indexes={WORKLOADS_BY_NETWORK: _networks_of},
             ),
@@ -61,8 +56,13 @@ def workload_controller(
                 _from_deployment,
                 indexes={DEPLOYMENTS_BY_WORKLOAD: workload_uid_of},
             ),
-            Watch(projects, networking.NETWORKS, from_network, predicate=_came_or_went),
-            Watch(projects, networking.LOCATION_BINDINGS, from_location_binding),
+            Watch(
+                projects,
+                networking.NETWORKS,
+                by_index(projects, compute.WORKLOADS, WORKLOADS_BY_NETWORK),
+                predicate=created_or_deleted,
+            ),
+            Watch(projects, networking.LOCATION_BINDINGS, all_of(projects, compute.WORKLOADS)),
         ],
     )
 
@@ -76,7 +76,3 @@ def _from_deployment(project: str, deployment: Object) -> Iterable[Request]:
 def _networks_of(workload: Object) -> Iterable[str]:
     interfaces = workload.view(compute.Workload).spec.template.spec.network_interfaces
     return sorted({f"{workload.namespace}/{each.network.name}" for each in interfaces})
-
-
-def _came_or_went(old: Object | None, new: Object | None) -> bool:
-    return old is None or new is None

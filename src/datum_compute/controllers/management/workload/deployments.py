@@ -1,4 +1,4 @@
-"""A Workload's deployments: made, corrected, and taken away."""
+"""Creates, corrects and deletes the deployments of a Workload."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Sequence
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
-from datum_compute.client import errors
 from datum_compute.decisions.placement import (
     PlacementPlan,
     WantedDeployment,
     build_deployment_spec,
 )
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.result import Waiting
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_or_wait
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 DEPLOYMENTS_BY_WORKLOAD = "workload-uid"
 
 
 def workload_uid_of(deployment: Object) -> list[str]:
-    """The Workload a deployment was made for, as an index key."""
+    """The Workload of a deployment, as an index key."""
     uid = deployment.view(compute.WorkloadDeployment).spec.workload_ref.uid
     return [uid] if uid else []
 
@@ -44,7 +43,10 @@ async def ensure_deployments(
             await _correct(project, copies, workload, wanted, existing)
     for orphan in plan.orphans:
         if not orphan.metadata.deleting:
-            await _delete(project, orphan.metadata.name, workload.namespace, orphan.metadata.uid)
+            name, uid = orphan.metadata.name, orphan.metadata.uid
+            await patch.delete_by_uid(
+                project.client, compute.WORKLOAD_DEPLOYMENTS, name, workload.namespace, uid
+            )
 
 
 async def ensure_removed(project: Cluster, deployments: Sequence[Object]) -> None:
@@ -68,11 +70,7 @@ async def _create(project: Cluster, workload: Object, wanted: WantedDeployment) 
             wanted=wanted,
         ),
     }
-    try:
-        await project.client.create(compute.WORKLOAD_DEPLOYMENTS, body, workload.namespace)
-    except errors.AlreadyExists as error:
-        # Somebody's, or ours and not seen yet: the next pass will see whose it is.
-        raise Waiting(f"the name {wanted.name} is taken", 1.0) from error
+    await create_or_wait(project.client, compute.WORKLOAD_DEPLOYMENTS, body, workload.namespace)
 
 
 async def _correct(
@@ -89,23 +87,9 @@ async def _correct(
         wanted=wanted,
         existing_spec=bytes(existing.spec),
     )
-    change = copies.change(existing, spec)
-    corrected = await patch.ensure_metadata(
-        project.client,
-        compute.WORKLOAD_DEPLOYMENTS,
-        existing,
-        labels=_labels(workload),
-        spec=change,
+    await copies.ensure(
+        project.client, compute.WORKLOAD_DEPLOYMENTS, existing, spec, labels=_labels(workload)
     )
-    if change:
-        copies.written(corrected, spec)
-
-
-async def _delete(project: Cluster, name: str, namespace: str, uid: str) -> None:
-    try:
-        await project.client.delete(compute.WORKLOAD_DEPLOYMENTS, name, namespace, uid=uid)
-    except (errors.NotFound, errors.Conflict):
-        pass
 
 
 def _labels(workload: Object) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One Workload of a project."""
+"""Reconciles one Workload of a project."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from datum_compute.decisions.placement import PlacementPlan, decide_placement
 from datum_compute.decisions.rollup.workload import decide_workload_status
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.request import Request
+from datum_compute.runtime.live_reads import has_live
 from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
@@ -20,20 +19,13 @@ from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 
 class WorkloadReconciler:
-    def __init__(self, projects: Fleet, env: Environment, signals: WorkloadSignals) -> None:
+    def __init__(self, env: Environment, signals: WorkloadSignals) -> None:
         self._signals = signals
-        self._projects = projects
         self._env = env
         self._copies = SpecCopies()
-        self._pace = RateLimiter()
+        self._reports = RateLimiter()
 
-    async def reconcile(self, request: Request) -> Result:
-        project = self._projects.get(request.cluster)
-        if project is None:
-            return DONE
-        workload = project.cache(compute.WORKLOADS).get(request.name, request.namespace)
-        if workload is None:
-            return DONE
+    async def reconcile(self, project: Cluster, workload: Object) -> Result:
         if workload.metadata.deleting:
             return await self._remove(project, workload)
         workload = await patch.ensure_metadata(
@@ -48,7 +40,7 @@ class WorkloadReconciler:
     async def _report(
         self, project: Cluster, workload: Object, plan: PlacementPlan, missing: list[str]
     ) -> Result:
-        left = self._pace.left(workload.metadata.uid)
+        left = self._reports.left(workload.metadata.uid)
         if left > 0:
             return after(left)
         found = deployments.deployments_of(project, workload)
@@ -63,7 +55,7 @@ class WorkloadReconciler:
         )
         if not patch.difference(patch.values(workload.status), status):
             return DONE
-        self._pace.spend(workload.metadata.uid)
+        self._reports.spend(workload.metadata.uid)
         written = await patch.write_status(project.client, compute.WORKLOADS, workload, status)
         await self._signals.record_events(project, workload, written)
         return DONE
@@ -75,7 +67,7 @@ class WorkloadReconciler:
         await deployments.ensure_removed(project, found)
         if found:
             return await self._report(project, workload, _plan(project, workload), [])
-        if await _live_deployments(project, workload):
+        if await _has_live_deployments(project, workload):
             return after(1.0)
         self._env.fault("workload.before-release")
         await patch.release_finalizer(
@@ -101,12 +93,11 @@ def _plan(project: Cluster, workload: Object) -> PlacementPlan:
     )
 
 
-async def _live_deployments(project: Cluster, workload: Object) -> bool:
-    """A cache that shows none may only be late."""
-    found = await project.client.list(
+async def _has_live_deployments(project: Cluster, workload: Object) -> bool:
+    """By its uid label; the cache may be stale."""
+    return await has_live(
+        project.client,
         compute.WORKLOAD_DEPLOYMENTS,
         workload.namespace,
         label_selector=f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}",
-        limit=1,
     )
-    return bool(found.items)

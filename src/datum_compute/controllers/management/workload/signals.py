@@ -1,5 +1,5 @@
-"""What the Workload controller tells besides the status: Events on the Workload, when it
-becomes available and when something is in its way that needs somebody to act."""
+"""Events of the Workload controller: when a Workload becomes available, and when a blocking
+reason needs a person to act."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WorkloadSignals:
         self._events = EventRecorder(COMPONENT, env, self.registry)
 
     async def record_events(self, project: Cluster, workload: Object, written: Object) -> None:
-        """The status was stored; ``workload`` is from before."""
+        """After the status is stored; ``workload`` is the state before."""
         found = status_events.decide_workload_events(
             workload.view(compute.Workload).status.conditions,
             written.view(compute.Workload).status.conditions,

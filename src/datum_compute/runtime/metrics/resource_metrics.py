@@ -1,7 +1,6 @@
-"""The objects of the API as metrics: that they are there, and how they are.
+"""Objects of the API as metrics, as kube-state-metrics has them: existence and conditions.
 
-Read off the caches that a controller keeps anyway, when somebody asks; nothing is counted
-in between, and no cache is opened for it.
+Sampled at scrape time from the caches that controllers keep; no cache is opened for it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from datum_compute.api import conditions
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
-from datum_compute.controllers.lag import conditions_in
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 
@@ -19,10 +17,9 @@ _OBJECT = ("cluster", "namespace", "name")
 
 
 def register_resource_metrics(
-    registry: MetricsRegistry, fleet: Fleet, resource: Resource, noun: str
+    registry: MetricsRegistry, fleet: Fleet, resource: Resource, prefix: str
 ) -> None:
-    """``datum_cloud_compute_<noun>_info`` and ``_status_condition`` of a fleet's objects."""
-    prefix = f"datum_cloud_compute_{noun}"
+    """``<prefix>_info`` and ``<prefix>_status_condition`` of a fleet's objects."""
     info = registry.gauge(f"{prefix}_info", f"Each {resource.kind}, as 1.", *_OBJECT, "uid")
     condition = registry.gauge(
         f"{prefix}_status_condition",
@@ -37,7 +34,7 @@ def register_resource_metrics(
         return {
             (*key, each.type, each.reason): float(each.status == conditions.TRUE)
             for key, obj in _objects(fleet, resource)
-            for each in conditions_in(obj.status)
+            for each in conditions.of_status(obj.status)
         }
 
     info.sample(infos)

@@ -101,10 +101,16 @@ class ActiveRevision(NamedTuple):
         return None if self.drifted else self.number
 
     def describe(self, now: datetime) -> str:
+        return (
+            self.describe_number(now) if self.drifted else f"revision {self.describe_number(now)}"
+        )
+
+    def describe_number(self, now: datetime) -> str:
+        """For a field that is called Revision."""
         if self.drifted:
             return f"changed by something else since revision #{self.number}"
         by = f" by {self.actor}" if self.actor else ""
-        return f"revision #{self.number}, {age(self.when, now)} ago{by}"
+        return f"#{self.number}, {age(self.when, now)} ago{by}"
 
 
 def active_revision(context: Context, workload: Mapping[str, Any]) -> ActiveRevision | None:

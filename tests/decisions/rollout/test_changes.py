@@ -178,7 +178,7 @@ def test_a_summary_is_one_line_without_secrets(changes: dict[str, Any], summary:
 
 def test_images_by_digest_are_described_by_the_digest() -> None:
     old, new = (f"acme/api@sha256:{letter * 64}" for letter in "ab")
-    change = SpecChange("image", old, new, path="image")
+    change = SpecChange("image", old, new, path="image", field="image")
 
     assert summarize_changes([change]) == f"image sha256:{'a' * 12} → sha256:{'b' * 12}"
 

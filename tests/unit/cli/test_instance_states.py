@@ -44,7 +44,9 @@ def test_an_instance_is_named_by_the_first_rule_that_fits(
 
 
 def test_the_footer_counts_what_is_not_available_once() -> None:
-    footer = states.instance_footer(["Available", "Starting", "Failed (crashing)", "Pending"])
+    footer = states.instance_footer(
+        [states.InstanceState(each) for each in ("Available", "Starting", "Failed", "Pending")]
+    )
 
     assert footer == "4 instances — 1 Available, 2 Pending, 1 Failed"
 

@@ -80,7 +80,8 @@ def _show(context: Context, access: Access) -> None:
     elif access.requested:
         told += f", requested {age(access.requested, now)} ago"
     lines = [f"Project   {view['project']}", f"Access    {told}"]
-    show(context, view, as_table=lambda _: "\n".join(lines), names=[f"access/{told.split()[0]}"])
+    name = f"access/{access.state.value.replace(' ', '-')}"
+    show(context, view, as_table=lambda _: "\n".join(lines), names=[name])
 
 
 def _request(context: Context) -> int:

@@ -36,8 +36,7 @@ def _picture(context: Context) -> Screen:
     rows = [[each[key] for key in columns.values()] for each in views]
     text = table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))
     usable = sum(each["status"] == "Available" for each in views)
-    cities = count(len(views), "city").replace("citys", "cities")
-    footer = f"\n{cities} — {usable} Available"
+    footer = f"\n{count(len(views), 'city', 'cities')} — {usable} Available"
     return Screen(views, names, table_lines(text, (), ()), footer)
 
 

@@ -80,7 +80,9 @@ def _picture(context: Context) -> Screen:
     text = _table(context, views)
     comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
     lines = table_lines(text, names, comparable)
-    footer = "\n" + states.instance_footer([each["status"] for each in views])
+    footer = "\n" + states.instance_footer(
+        [states.instance_state(each["object"]) for each in views]
+    )
     return Screen(views, names, lines, footer)
 
 

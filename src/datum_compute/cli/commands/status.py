@@ -90,7 +90,7 @@ def _lines(
             ScreenLine("header", rows.pop(0)),
         ]
     lines += [
-        ScreenLine(f"/{each.row.placement} {each.row.city}", text, each.view())
+        ScreenLine(f"{each.row.placement} {each.row.city}", text, each.view(), is_row=True)
         for each, text in zip(found, rows, strict=True)
     ]
     if headers:

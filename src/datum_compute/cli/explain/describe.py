@@ -156,7 +156,7 @@ def describe_workload(context: Context) -> int:
         ("Workload", name),
         ("Project", context.target.project),
         ("Health", view["healthDetail"]),
-        ("Revision", revision.describe(now).removeprefix("revision ") if revision else ""),
+        ("Revision", revision.describe_number(now) if revision else ""),
         ("Created", made),
         ("Type", view["instanceType"]),
         *_containers(found["spec"]["template"]["spec"]),

@@ -8,10 +8,15 @@ The rules are those of the API: one condition per level says why something is no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from datum_compute.api.compute.reasons import PROVIDER_FAILURES, lookup
+from datum_compute.api.compute.reasons import (
+    PROVIDER_FAILURES,
+    REASON_INSTANCE_CRASHING,
+    REASON_QUOTA_EXCEEDED,
+    lookup,
+)
 from datum_compute.cli.explain.reasons import TEXTS, explain
 
 Json = Mapping[str, Any]
@@ -34,45 +39,57 @@ def label(obj: Json, name: str) -> str:
     return str((obj["metadata"].get("labels") or {}).get(API_PREFIX + name, ""))
 
 
+class InstanceState(NamedTuple):
+    phase: str
+    """``Available``, ``Starting``, ``Pending`` or ``Failed``."""
+    detail: str = ""
+    reason: str = ""
+    """The API's reason behind the detail, where that is of quota or a failure."""
+
+    def __str__(self) -> str:
+        return f"{self.phase} ({self.detail})" if self.detail else self.phase
+
+
 def instance_status(instance: Json) -> str:
+    return str(instance_state(instance))
+
+
+def instance_state(instance: Json) -> InstanceState:
     if is_true(instance, "Ready"):
-        return "Available"
+        return InstanceState("Available")
     granted = condition(instance, "QuotaGranted")
     if granted.get("status") == "False":
         reason = str(granted.get("reason", ""))
         denied = lookup(reason).fails_after_grace
-        return f"Pending ({TEXTS[reason].summary if denied else 'quota unavailable'})"
+        detail = TEXTS[reason].summary if denied else "quota unavailable"
+        return InstanceState("Pending", detail, reason)
     if granted.get("status") == "Unknown":
-        return "Pending (quota evaluation)"
+        return InstanceState("Pending", "quota evaluation")
     for kind in ("Programmed", "Available"):
         found = condition(instance, kind)
         if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
-            return f"Failed ({TEXTS[found['reason']].summary})"
+            reason = str(found["reason"])
+            return InstanceState("Failed", TEXTS[reason].summary, reason)
     programmed = condition(instance, "Programmed")
     if programmed.get("status") != "True" and programmed.get("reason") in (
         "PendingProgramming",
         "ProgrammingInProgress",
     ):
-        return "Starting"
-    ready = condition(instance, "Ready").get("reason")
-    return f"Pending ({ready})" if ready else "Pending"
+        return InstanceState("Starting")
+    return InstanceState("Pending", str(condition(instance, "Ready").get("reason") or ""))
 
 
 def instance_detail(instance: Json) -> tuple[str, str]:
     """The state in full, as a description shows it, and the message that goes with it."""
-    status = instance_status(instance)
-    if status in ("Available", "Starting"):
-        return status, ""
-    deepest = blocking_condition(instance)
-    message = clean_message(str(deepest.get("message", "")))
-    if status == "Pending (quota exceeded)":
-        return "Not available — quota exceeded", message
-    if status.startswith("Failed"):
-        said = explain(str(deepest.get("reason", ""))).summary
-        said = "instance crashing" if said == "crashing" else said
-        return f"Not available — {said}", message
-    inner = status.partition("(")[2].removesuffix(")")
-    return (f"Pending — {inner}" if inner else "Pending"), message
+    state = instance_state(instance)
+    if state.phase in ("Available", "Starting"):
+        return state.phase, ""
+    message = clean_message(str(blocking_condition(instance).get("message", "")))
+    if state.reason == REASON_INSTANCE_CRASHING:
+        return "Not available — instance crashing", message
+    if state.phase == "Failed" or state.reason == REASON_QUOTA_EXCEEDED:
+        return f"Not available — {state.detail}", message
+    return (f"Pending — {state.detail}" if state.detail else "Pending"), message
 
 
 def blocking_condition(instance: Json) -> Json:
@@ -99,12 +116,13 @@ def gates(instance: Json) -> str:
     return ", ".join(_gates(instance)) or "none"
 
 
-def instance_footer(statuses: list[str]) -> str:
-    available = statuses.count("Available")
-    failed = sum(status.startswith("Failed") for status in statuses)
-    pending = len(statuses) - available - failed
-    noun = "instance" if len(statuses) == 1 else "instances"
-    return f"{len(statuses)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
+def instance_footer(found: Sequence[InstanceState]) -> str:
+    """How many there are; those that are starting count as pending."""
+    phases = [state.phase for state in found]
+    available, failed = phases.count("Available"), phases.count("Failed")
+    pending = len(phases) - available - failed
+    noun = "instance" if len(phases) == 1 else "instances"
+    return f"{len(phases)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
 
 
 def instance_addresses(instance: Json) -> tuple[str, str]:

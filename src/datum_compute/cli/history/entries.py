@@ -41,6 +41,8 @@ class Entry(NamedTuple):
     spec: dict[str, Any] | None
     """None where it alone is larger than a history may be."""
     message: str = ""
+    rollback_to: int = 0
+    """The revision whose spec it brings back; 0 for any other change."""
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -54,6 +56,8 @@ class Entry(NamedTuple):
         }
         if self.message:
             value["message"] = self.message
+        if self.rollback_to:
+            value["rollbackTo"] = self.rollback_to
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
     @property
@@ -128,13 +132,21 @@ def parse_entry(text: str) -> Entry | None:
             template_hash=str(value.get("templateHash", "")),
             spec=spec,
             message=str(value.get("message", "")),
+            rollback_to=int(value.get("rollbackTo", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def new_entry(
-    spec: Json, *, now: datetime, changes: str, actor: str, message: str = "", timestamp: str = ""
+    spec: Json,
+    *,
+    now: datetime,
+    changes: str,
+    actor: str,
+    message: str = "",
+    timestamp: str = "",
+    rollback_to: int = 0,
 ) -> Entry:
     return Entry(
         rev=0,
@@ -145,6 +157,7 @@ def new_entry(
         template_hash=template_hash(spec.get("template") or {}),
         spec=dict(spec),
         message=message,
+        rollback_to=rollback_to,
     )
 
 
@@ -157,7 +170,7 @@ def spec_hash(spec: Json) -> str:
 
 def change_annotation(entry: Entry) -> dict[str, str]:
     """The annotation that goes with a spec: what the entry says, but for the spec itself."""
-    value = {
+    value: dict[str, Any] = {
         "timestamp": entry.timestamp,
         "changes": entry.changes,
         "actor": entry.actor,
@@ -165,6 +178,8 @@ def change_annotation(entry: Entry) -> dict[str, str]:
     }
     if entry.message:
         value["message"] = entry.message
+    if entry.rollback_to:
+        value["rollbackTo"] = entry.rollback_to
     return {ANNOTATION_LAST_CHANGE: json.dumps(value, ensure_ascii=False)}
 
 
@@ -182,6 +197,7 @@ def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
             changes=str(value["changes"]),
             actor=str(value["actor"]),
             message=str(value.get("message", "")),
+            rollback_to=int(value.get("rollbackTo", 0)),
         )
     except (KeyError, ValueError, TypeError):
         return None

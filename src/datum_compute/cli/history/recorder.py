@@ -49,7 +49,7 @@ class Recorder:
         except errors.StatusError:
             return Revisions()
 
-    async def entry(self, spec: Json, changes: str) -> Entry:
+    async def entry(self, spec: Json, changes: str, *, rollback_to: int = 0) -> Entry:
         """For a change that is about to be made, by us, now."""
         message = getattr(self._context.args, "message", None) or ""
         return new_entry(
@@ -58,6 +58,7 @@ class Recorder:
             changes=changes,
             actor=await self.actor(),
             message=message,
+            rollback_to=rollback_to,
         )
 
     async def actor(self) -> str:

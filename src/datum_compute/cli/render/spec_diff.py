@@ -51,6 +51,8 @@ class SpecChange(NamedTuple):
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     """For a list of names, such as cities: what came and what went."""
+    field: str = ""
+    """The last step of the path, where the change is of one field."""
 
     def __str__(self) -> str:
         return f"{self.old} → {self.new}"
@@ -122,7 +124,7 @@ def _leaf(old: Any, new: Any, path: _Path) -> SpecChange:
     before, after = _text(old), _text(new)
     if before == after:
         before, after = _exact(old), _exact(new)
-    return SpecChange(_word(path), _cut(before), _cut(after), _dotted(path))
+    return SpecChange(_word(path), _cut(before), _cut(after), _dotted(path), field=_field(path))
 
 
 # One line for a thing of several fields, where one line can say it.
@@ -136,7 +138,9 @@ def _described(old: Any, new: Any, path: _Path) -> SpecChange | None:
     if before is None or after is None or before == after:
         return None  # it takes more than this line to tell them apart
     added, removed = _moves(old, new) if path[-1] == "cityCodes" else ((), ())
-    return SpecChange(_word(path), _cut(before), _cut(after), _dotted(path), added, removed)
+    return SpecChange(
+        _word(path), _cut(before), _cut(after), _dotted(path), added, removed, _field(path)
+    )
 
 
 def _moves(old: Any, new: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -319,6 +323,10 @@ def _interface(position: str, rest: Sequence[str]) -> str:
     return " ".join([f"network interface{which}", *([_dotted(tuple(rest))] if rest else [])])
 
 
+def _field(path: _Path) -> str:
+    return path[-1] if path else ""
+
+
 def _dotted(path: _Path) -> str:
     text = "".join(step if step.startswith("[") else f".{step}" for step in path)
     return text.removeprefix(".")
@@ -388,13 +396,12 @@ def _are_named(*lists: Any) -> bool:
 
 
 def _brief(change: SpecChange) -> str:
-    word = change.label.partition(" (")[0]
     if change.added or change.removed:
         moves = [*(f"+{one}" for one in change.added), *(f"-{one}" for one in change.removed)]
         return f"{change.label} {' '.join(moves)}"
-    if word == "image":
+    if change.field == "image":
         return f"{change.label} {' → '.join(_tags(change.old, change.new))}"
-    if word in ("min replicas", "max replicas", "instance type"):
+    if change.field in ("minReplicas", "maxReplicas", "instanceType"):
         return f"{change.label} {change}"
     return change.label
 

@@ -31,6 +31,8 @@ class ScreenLine(NamedTuple):
     text: str
     compare: object = None
     """None stands for the text itself; ages and the like are left out of it."""
+    is_row: bool = False
+    """A row of a table: it is about an object, and its end is reported."""
 
 
 class Screen(NamedTuple):
@@ -128,6 +130,7 @@ class _Printer:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._lines: dict[str, object] = {}
+        self._rows: list[str] = []
         self._views: dict[str, object] = {}
         self._begun = False
 
@@ -150,9 +153,9 @@ class _Printer:
                 for line in picture.lines
                 if line.text and self._lines.get(line.key, _NOTHING) != current[line.key]
             ]
-            gone = [key for key in self._lines if key.startswith("/") and key not in current]
-            changed += [f"{key[1:]} is gone" for key in gone]
+            changed += [f"{key} is gone" for key in self._rows if key not in current]
         self._lines = current
+        self._rows = [line.key for line in picture.lines if line.is_row]
         if changed:
             self.context.show("\n".join(changed))
 
@@ -178,6 +181,6 @@ def table_lines(text: str, keys: Sequence[str], compare: Sequence[object]) -> li
     header = drawn_lines[: len(drawn_lines) - len(keys)]
     rows = drawn_lines[len(header) :]
     return [ScreenLine(f"header {i}", line) for i, line in enumerate(header)] + [
-        ScreenLine(f"/{key}", line, value)
+        ScreenLine(key, line, value, is_row=True)
         for key, line, value in zip(keys, rows, compare, strict=True)
     ]

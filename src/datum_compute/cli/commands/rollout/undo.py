@@ -7,7 +7,6 @@ told to restart is no part of what is restored: going back is no restart of its 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,8 +36,6 @@ from datum_compute.decisions.instances.revisions import template_hash
 
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
-
-_ROLLBACK = re.compile(r"rollback to #(\d+)")
 
 
 @dataclass(frozen=True)
@@ -110,8 +107,7 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
 
 def _interrupted(missing: Entry | None) -> int | None:
     """The target of an undo that was written and not recorded: it is finished, not undone."""
-    matched = _ROLLBACK.fullmatch(missing.changes) if missing is not None else None
-    return int(matched[1]) if matched else None
+    return missing.rollback_to or None if missing is not None else None
 
 
 def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
@@ -172,7 +168,8 @@ async def _write(
         before = plan.revisions.number
         if not plan.changes:
             return plan.live, await recorder.finish(plan.live), before
-        entry = await recorder.entry(plan.spec, f"rollback to #{plan.target.rev}")
+        number = plan.target.rev
+        entry = await recorder.entry(plan.spec, f"rollback to #{number}", rollback_to=number)
         try:
             written = await recorder.change(plan.live, plan.spec, entry)
         except errors.Conflict:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from datum_compute.api.name_patterns import DNS_SUBDOMAIN, QUALIFIED_NAME
 from datum_compute.api.structural_schema import described
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
@@ -28,8 +29,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
             "Type of the condition, in CamelCase.",
             required=True,
             maxLength=316,
-            pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            pattern=f"^({DNS_SUBDOMAIN}/)?({QUALIFIED_NAME})$",
         ),
     ]
     status: Annotated[

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
+
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
@@ -41,7 +43,7 @@ _AVAILABLE = (
     condition("Available", "Available"),
     condition("Reason", "Available", "reason"),
 )
-_CITY = PrinterColumn("City", r".spec.topology.topology\.datum\.net/city-code")
+_CITY = PrinterColumn("City", ".spec.topology." + LABEL_TOPOLOGY_CITY_CODE.replace(".", r"\."))
 
 
 def _count(name: str, field: str) -> PrinterColumn:

@@ -11,11 +11,11 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser
 from datum_compute.cli.explain import states as state_words
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
-    INSTANCE_TYPES,
     INSTANCES,
     LOCATION_BINDINGS,
     NAMESPACE,
@@ -184,7 +184,7 @@ class _Source:
         return [(city_of(item), _name(item)) for item in usable if city_of(item)]
 
     def types(self) -> Candidates:
-        return [(full.partition("/")[2], full) for full in INSTANCE_TYPES]
+        return [(each.short_name, each.name) for each in INSTANCE_TYPES.values()]
 
     def revisions(self) -> Candidates:
         from datum_compute.cli.history.entries import NAME_PREFIX

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 
-SUBDOMAIN_LIMIT = 253
-NEW_WORKLOAD_LIMIT = 63
+from datum_compute.api.name_patterns import DNS_SUBDOMAIN, LABEL_LIMIT, SUBDOMAIN_LIMIT
+
+NEW_WORKLOAD_LIMIT = LABEL_LIMIT
 """Instances carry their workload's name as a label, and a label's value has no more."""
 
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PROJECT = r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?"
 
 
 def is_name(text: str) -> bool:
-    return len(text) <= SUBDOMAIN_LIMIT and re.fullmatch(_SUBDOMAIN, text) is not None
+    return len(text) <= SUBDOMAIN_LIMIT and re.fullmatch(DNS_SUBDOMAIN, text) is not None
 
 
 def is_project(text: str) -> bool:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import age
 from datum_compute.cli.tables import (
-    CITY_TOPOLOGY,
     CONFIG_MAPS,
     EVENTS,
     INSTANCES,
@@ -79,7 +79,7 @@ def instance_sort_key(
 
 def city_of(binding: Mapping[str, Any]) -> str:
     topology = (binding.get("spec") or {}).get("topology") or {}
-    return str(topology.get(CITY_TOPOLOGY, ""))
+    return str(topology.get(LABEL_TOPOLOGY_CITY_CODE, ""))
 
 
 def location_bindings(context: Context) -> list[Json]:

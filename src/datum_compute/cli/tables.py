@@ -35,9 +35,5 @@ PROJECTS = Resource(
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("", "v1", "events", "Event")
 
-CITY_TOPOLOGY = "topology.datum.net/city-code"
 QUOTA_NAMESPACE = "milo-system"
 """Where a project keeps its grants and buckets."""
-
-INSTANCE_TYPES = {"datumcloud/d1-standard-2": (1000, 2048)}
-"""Type -> millicores and MiB."""

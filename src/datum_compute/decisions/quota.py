@@ -41,10 +41,6 @@ class Size:
         return requests
 
 
-INSTANCE_SIZES = {compute.INSTANCE_TYPE_D1_STANDARD_2: Size(1000, 2048)}
-"""Sizes by instance type."""
-
-
 def decide_size(spec: compute.InstanceSpec) -> Size:
     """The limits of all containers where each has both; else what the Instance requests;
     else what its type has; else unknown."""
@@ -60,7 +56,8 @@ def decide_size(spec: compute.InstanceSpec) -> Size:
     requested = _size(spec.runtime.resources.requests)
     if requested is not None:
         return requested
-    return INSTANCE_SIZES.get(spec.runtime.resources.instance_type, Size())
+    known = compute.INSTANCE_TYPES.get(spec.runtime.resources.instance_type)
+    return Size(known.millicores, known.mebibytes) if known else Size()
 
 
 def _size(amounts: dict[str, int | str]) -> Size | None:

@@ -17,7 +17,6 @@ from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.cli import tables
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
-from datum_compute.decisions.quota import INSTANCE_SIZES
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -117,13 +116,6 @@ def test_plain_reads_name_the_same_resources_as_the_api() -> None:
     assert tables.CONFIG_MAPS == core.CONFIG_MAPS
     assert tables.PROJECTS == resourcemanager.PROJECTS
     assert tables.EVENTS == core.EVENTS
-    assert tables.CITY_TOPOLOGY == compute.LABEL_TOPOLOGY_CITY_CODE
-
-
-def test_the_types_that_are_listed_are_those_quota_knows_the_size_of() -> None:
-    sizes = {name: (size.millicores, size.mebibytes) for name, size in INSTANCE_SIZES.items()}
-
-    assert sizes == tables.INSTANCE_TYPES
 
 
 QUICK = [["--help"], ["version"], ["completion", "bash"], ["__complete", "dep"]]

@@ -103,8 +103,3 @@ CONDITION_SCHEDULED_IN_CITY = "Scheduled.<CITY>"
 def scheduled_in_city(city: str) -> str:
     """The type of a placement's condition for one city."""
     return CONDITION_SCHEDULED_IN_CITY.replace("<CITY>", city.upper())
-
-
-# Instance types.
-INSTANCE_TYPE_D1_STANDARD_2 = "datumcloud/d1-standard-2"
-"""One vCPU and two GiB of memory."""

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 
+from datum_compute.api import name_patterns
 from datum_compute.api.compute import constants
 
 _LONGEST_DEPLOYMENT = 52
 """A DNS label has 63: a dash, an ordinal and what others append must still fit."""
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DNS_LABEL = re.compile(name_patterns.DNS_LABEL)
 _ORDINAL = re.compile(r"0|[1-9][0-9]{0,8}")
 _CLUSTER_PREFIX = "cluster-"
 _CLAIM_PREFIX = "instance-"

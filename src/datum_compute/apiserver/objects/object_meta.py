@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.api import fields
+from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.schema.kinds import ServedKind
@@ -23,12 +23,10 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 _STANDARD_FINALIZERS = (FOREGROUND, ORPHAN, "kubernetes")
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_is_label = re.compile(_LABEL).fullmatch
-_is_subdomain = re.compile(_SUBDOMAIN).fullmatch
-_is_label_value = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?").fullmatch
-_is_qualified = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]").fullmatch
+_is_label = re.compile(name_patterns.DNS_LABEL).fullmatch
+_is_subdomain = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch
+_is_label_value = re.compile(f"({name_patterns.QUALIFIED_NAME})?").fullmatch
+_is_qualified = re.compile(name_patterns.QUALIFIED_NAME).fullmatch
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _GENERATED_LENGTH = 5
@@ -212,7 +210,7 @@ def _name_faults(kind: ServedKind, name: str) -> list[FieldError]:
         detail = (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or"
             " '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or"
-            f" '123-abc', regex used for validation is '{_LABEL}')"
+            f" '123-abc', regex used for validation is '{name_patterns.DNS_LABEL}')"
         )
         return [fields.invalid("metadata.name", name, detail)]
     if len(name) > _NAME_LIMIT:
@@ -223,7 +221,7 @@ def _name_faults(kind: ServedKind, name: str) -> list[FieldError]:
     detail = (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-'"
         " or '.', and must start and end with an alphanumeric character (e.g. 'example.com',"
-        f" regex used for validation is '{_SUBDOMAIN}')"
+        f" regex used for validation is '{name_patterns.DNS_SUBDOMAIN}')"
     )
     return [fields.invalid("metadata.name", name, detail)]
 

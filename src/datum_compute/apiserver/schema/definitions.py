@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from datum_compute.api import fields
+from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError, FieldPath
 from datum_compute.apiserver.printing import jsonpath
 from datum_compute.apiserver.schema import structural
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch
-_SUBDOMAIN = re.compile(
-    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-).fullmatch
+_SUBDOMAIN = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch
 _LABEL_RULE = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
     "an alphabetic character, and end with an alphanumeric character"

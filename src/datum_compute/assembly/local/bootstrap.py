@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import conditions, karmada, planes
+from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
@@ -27,7 +28,6 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
 
-CITY_TOPOLOGY = "topology.datum.net/city-code"
 LOCATION_CLASS = "datum-managed"
 GRANT_TOLD = "local.datumapis.com/grant"
 """Annotation of the grant: what ``local up`` was told when it wrote it last."""
@@ -206,7 +206,7 @@ async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
     await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
     for city, cell in zip(settings.cities, settings.cells, strict=True):
         spec = {"syncMode": "Push", "apiEndpoint": planes.CELL.path.format(cell)}
-        body = _object(karmada.CLUSTERS, cell, spec, labels={CITY_TOPOLOGY: city})
+        body = _object(karmada.CLUSTERS, cell, spec, labels={LABEL_TOPOLOGY_CITY_CODE: city})
         await ensure(hub_client, karmada.CLUSTERS, body)
 
 
@@ -229,7 +229,10 @@ end
 
 async def ensure_location(client: Client, city: str) -> None:
     """The Location of a city, in a project or in the cell that serves it."""
-    spec = {"locationClassName": LOCATION_CLASS, "topology": {CITY_TOPOLOGY: city}}
+    spec = {
+        "locationClassName": LOCATION_CLASS,
+        "topology": {LABEL_TOPOLOGY_CITY_CODE: city},
+    }
     body = _object(networking.LOCATIONS, city.lower(), spec)
     await ensure(client, networking.LOCATIONS, body)
 
@@ -300,7 +303,7 @@ async def _ensure_location_binding(project_client: Client, env: Environment, cit
         "locationRef": {"name": city.lower()},
         "locationClassName": LOCATION_CLASS,
         "displayName": city,
-        "topology": {CITY_TOPOLOGY: city},
+        "topology": {LABEL_TOPOLOGY_CITY_CODE: city},
     }
     body = _object(networking.LOCATION_BINDINGS, city.lower(), spec)
     binding = await ensure(project_client, networking.LOCATION_BINDINGS, body)

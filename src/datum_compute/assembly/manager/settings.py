@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
+from datum_compute.api.name_patterns import LABEL_LIMIT
 from datum_compute.assembly.manager.config import (
     Discovery,
     MetricsServer,
@@ -302,7 +303,7 @@ def _check_discovery(settings: ManagerSettings, where: str) -> None:
         if not name_rules.is_label_value(name):
             raise SettingsError(
                 f'{where}discovery.clusterName: Invalid value: "{name}": must be at most'
-                f" {name_rules.LONGEST_LABEL} letters, digits, '-', '_' and '.', with a letter or"
+                f" {LABEL_LIMIT} letters, digits, '-', '_' and '.', with a letter or"
                 " digit at both ends: it becomes the value of a label"
             )
         return

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.output import add_output_flags, table
 from datum_compute.cli.render.watch import Screen, present, table_lines
-from datum_compute.cli.tables import INSTANCE_TYPES
 
 COLUMNS = {"TYPE": "name", "VCPUS": "vcpus", "MEMORY": "memory"}
 WIDE = {**COLUMNS, "FULL NAME": "fullName"}
@@ -22,13 +22,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     views = [
         {
-            "name": full.partition("/")[2],
-            "fullName": full,
-            "vcpus": f"{millicores / 1000:g}",
-            "memory": f"{mebibytes / 1024:g} GiB",
-            "object": {"name": full, "millicores": millicores, "mebibytes": mebibytes},
+            "name": each.short_name,
+            "fullName": each.name,
+            "vcpus": f"{each.millicores / 1000:g}",
+            "memory": f"{each.mebibytes / 1024:g} GiB",
+            "object": each._asdict(),
         }
-        for full, (millicores, mebibytes) in INSTANCE_TYPES.items()
+        for each in INSTANCE_TYPES.values()
     ]
     columns = WIDE if context.args.output == "wide" else COLUMNS
     rows = [[str(each[key]) for key in columns.values()] for each in views]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from datum_compute.api.compute import constants, instance_types
 from datum_compute.api.compute.reasons import (
     PROVIDER_FAILURES,
     REASON_INSTANCE_CRASHING,
@@ -21,7 +22,7 @@ from datum_compute.cli.explain.reasons import TEXTS, explain
 
 Json = Mapping[str, Any]
 
-API_PREFIX = "compute.datumapis.com/"
+API_PREFIX = f"{constants.GROUP}/"
 ALL_AVAILABLE = "Available — all placements at desired replicas"
 
 
@@ -36,7 +37,7 @@ def is_true(obj: Json, kind: str) -> bool:
 
 
 def label(obj: Json, name: str) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(API_PREFIX + name, ""))
+    return str((obj["metadata"].get("labels") or {}).get(name, ""))
 
 
 class InstanceState(NamedTuple):
@@ -160,14 +161,18 @@ def instance_identities(
     return found
 
 
-_IDENTITY_LABELS = ("workload-name", "placement-name", "city-code")
+_IDENTITY_LABELS = (
+    constants.LABEL_WORKLOAD_NAME,
+    constants.LABEL_PLACEMENT_NAME,
+    constants.LABEL_CITY_CODE,
+)
 
 
 def _completed(
     instance: Json, own: InstanceIdentity, deployments: Mapping[str, Json]
 ) -> InstanceIdentity:
     without_ordinal = str(instance["metadata"]["name"]).rpartition("-")[0]
-    named = label(instance, "workload-deployment-name") or without_ordinal
+    named = label(instance, constants.LABEL_WORKLOAD_DEPLOYMENT_NAME) or without_ordinal
     spec = deployments.get(named, {}).get("spec") or {}
     workload = (spec.get("workloadRef") or {}).get("name") or without_ordinal
     return InstanceIdentity(
@@ -178,7 +183,8 @@ def _completed(
 
 
 def ordinal(instance: Json) -> int:
-    text = label(instance, "instance-index") or str(instance["metadata"]["name"]).rpartition("-")[2]
+    name = str(instance["metadata"]["name"])
+    text = label(instance, constants.LABEL_INSTANCE_INDEX) or name.rpartition("-")[2]
     return int(text) if text.isdecimal() else -1
 
 
@@ -188,7 +194,7 @@ def runtime_type(spec: Json) -> str:
 
 def instance_type(spec: Json) -> str:
     resources = (spec.get("runtime") or {}).get("resources") or {}
-    return str(resources.get("instanceType", "—")).removeprefix("datumcloud/")
+    return str(resources.get("instanceType", "—")).removeprefix(instance_types.PREFIX)
 
 
 def image(workload: Json) -> str:

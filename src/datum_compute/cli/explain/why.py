@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from datum_compute.api.compute.constants import LABEL_WORKLOAD_DEPLOYMENT_NAME
 from datum_compute.api.compute.reasons import REASON_PROVISIONING_INSTANCES, REASONS, Actor, lookup
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
@@ -195,7 +196,7 @@ def _cause_of(worst: PlacementHealth) -> RootCause:
 
 def _blamed(context: Context, deployment: str) -> dict[str, Any] | None:
     """The unready Instance of a deployment that explains most."""
-    selector = f"{states.API_PREFIX}workload-deployment-name={deployment}"
+    selector = f"{LABEL_WORKLOAD_DEPLOYMENT_NAME}={deployment}"
     found = context.reader.list(INSTANCES, NAMESPACE, label_selector=selector)
     unready = [each for each in found if not states.is_true(each, "Ready")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from datum_compute.api.compute.constants import LABEL_CITY_CODE
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.render.output import show, table
@@ -56,8 +57,8 @@ def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
 
 
 def _instance_rows(instances: Sequence[Json]) -> list[tuple[str, str, str]]:
-    ordered = sorted(instances, key=lambda i: (states.label(i, "city-code"), states.ordinal(i)))
+    ordered = sorted(instances, key=lambda i: (states.label(i, LABEL_CITY_CODE), states.ordinal(i)))
     return [
-        (states.label(i, "city-code"), i["metadata"]["name"], states.instance_addresses(i)[1])
+        (states.label(i, LABEL_CITY_CODE), i["metadata"]["name"], states.instance_addresses(i)[1])
         for i in ordered
     ]

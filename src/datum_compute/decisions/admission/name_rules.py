@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 
+from datum_compute.api import name_patterns
+from datum_compute.api.name_patterns import LABEL_LIMIT, PORT_NAME_LIMIT, SUBDOMAIN_LIMIT
 from datum_compute.decisions.admission.findings import FieldValue, Findings
 
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_is_label = re.compile(_LABEL).fullmatch
-_is_subdomain = re.compile(rf"{_LABEL}(\.{_LABEL})*").fullmatch
-_is_qualified = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?").fullmatch
-_is_port_name = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*").fullmatch
-
-LONGEST_LABEL = 63
-LONGEST_SUBDOMAIN = 253
-LONGEST_PORT_NAME = 15
+_is_label = re.compile(name_patterns.DNS_LABEL).fullmatch
+_is_subdomain = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch
+_is_qualified = re.compile(name_patterns.QUALIFIED_NAME).fullmatch
+_is_port_name = re.compile(name_patterns.PORT_NAME).fullmatch
 
 DNS_LABEL_MESSAGE = (
     "must be a DNS label: lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -37,19 +34,19 @@ LABEL_VALUE = (
 
 
 def is_dns_label(text: object) -> bool:
-    return isinstance(text, str) and len(text) <= LONGEST_LABEL and bool(_is_label(text))
+    return isinstance(text, str) and len(text) <= LABEL_LIMIT and bool(_is_label(text))
 
 
 def is_label_value(text: str) -> bool:
     """Whether a label can have it and something is said by it."""
-    return len(text) <= LONGEST_LABEL and bool(_is_qualified(text))
+    return len(text) <= LABEL_LIMIT and bool(_is_qualified(text))
 
 
 def validate_dns_label(findings: Findings, place: FieldValue, detail: str = "") -> str:
     """A DNS label that must be there; the text, for what it is worth."""
     text = findings.text(place, needed=True, detail=detail)
-    if len(text) > LONGEST_LABEL:
-        findings.too_long(place, LONGEST_LABEL)
+    if len(text) > LABEL_LIMIT:
+        findings.too_long(place, LABEL_LIMIT)
     elif text and not _is_label(text):
         findings.invalid(place, DNS_LABEL_MESSAGE)
     return text
@@ -57,8 +54,8 @@ def validate_dns_label(findings: Findings, place: FieldValue, detail: str = "") 
 
 def validate_object_name(findings: Findings, place: FieldValue) -> str:
     text = findings.text(place, needed=True)
-    if len(text) > LONGEST_SUBDOMAIN:
-        findings.too_long(place, LONGEST_SUBDOMAIN)
+    if len(text) > SUBDOMAIN_LIMIT:
+        findings.too_long(place, SUBDOMAIN_LIMIT)
     elif text and not _is_subdomain(text):
         findings.invalid(place, SUBDOMAIN)
     return text
@@ -66,9 +63,9 @@ def validate_object_name(findings: Findings, place: FieldValue) -> str:
 
 def validate_port_name(findings: Findings, place: FieldValue) -> str:
     text = findings.text(place, needed=True)
-    if len(text) > LONGEST_PORT_NAME:
-        findings.too_long(place, LONGEST_PORT_NAME)
-    elif text and not (_is_port_name(text) and any(map(str.isalpha, text))):
+    if len(text) > PORT_NAME_LIMIT:
+        findings.too_long(place, PORT_NAME_LIMIT)
+    elif text and not _is_port_name(text):
         findings.invalid(place, PORT_NAME)
     return text
 
@@ -84,9 +81,9 @@ def validate_key(findings: Findings, place: FieldValue, key: str) -> None:
     """A key of labels or annotations, at its own entry."""
     prefix, slash, name = key.rpartition("/")
     good = (
-        len(name) <= LONGEST_LABEL
+        len(name) <= LABEL_LIMIT
         and _is_qualified(name)
-        and (not slash or (len(prefix) <= LONGEST_SUBDOMAIN and _is_subdomain(prefix)))
+        and (not slash or (len(prefix) <= SUBDOMAIN_LIMIT and _is_subdomain(prefix)))
     )
     if not good:
         findings.invalid(place, QUALIFIED, shown=key)
@@ -94,7 +91,7 @@ def validate_key(findings: Findings, place: FieldValue, key: str) -> None:
 
 def validate_label_value(findings: Findings, place: FieldValue) -> None:
     text = findings.text(place)
-    if len(text) > LONGEST_LABEL:
-        findings.too_long(place, LONGEST_LABEL)
+    if len(text) > LABEL_LIMIT:
+        findings.too_long(place, LABEL_LIMIT)
     elif text and not _is_qualified(text):
         findings.invalid(place, LABEL_VALUE)

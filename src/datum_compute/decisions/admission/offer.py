@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api.compute import constants
+from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.api.fields import FieldPath
 from datum_compute.decisions.admission import name_rules
 from datum_compute.decisions.admission.findings import FieldValue, Findings
@@ -20,7 +20,7 @@ class Offer:
     """Networks that exist in the workload's namespace; None when they could not be read."""
     denied: frozenset[str] = frozenset()
     """Networks that whoever writes may not use."""
-    instance_types: tuple[str, ...] = (constants.INSTANCE_TYPE_D1_STANDARD_2,)
+    instance_types: tuple[str, ...] = tuple(INSTANCE_TYPES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition, Conditions, ConditionState, wire_time
+from datum_compute.api.name_patterns import QUALIFIED_NAME
 from datum_compute.decisions.placement import PlacementPlan
 
-_CITY_CODE = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*(?<![-_.])")
+_CITY_CODE = re.compile(QUALIFIED_NAME)
 
 
 def decide_workload_status(

@@ -5,6 +5,7 @@ Import the package as ``compute`` and read everything from it: ``compute.INSTANC
 """
 
 from datum_compute.api.compute.constants import *  # noqa: F403
+from datum_compute.api.compute.instance_types import *  # noqa: F403
 from datum_compute.api.compute.reasons import *  # noqa: F403
 from datum_compute.api.compute.v1alpha.instance import *  # noqa: F403
 from datum_compute.api.compute.v1alpha.runtime import *  # noqa: F403

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api import name_patterns
 from datum_compute.api.references import TemplateMetadata
 from datum_compute.api.structural_schema import Quantity, described
 
@@ -39,7 +40,7 @@ __all__ = [
     "VolumeAttachment",
 ]
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DNS_LABEL = f"^{name_patterns.DNS_LABEL}$"
 
 Quantities = dict[str, Quantity]
 

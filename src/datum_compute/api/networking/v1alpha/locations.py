@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
 from datum_compute.api.meta import ObjectMeta
@@ -36,7 +37,7 @@ LOCATION_BINDINGS = Resource(
     constants.GROUP, "v1alpha", "locationbindings", "LocationBinding", namespaced=False
 )
 
-TOPOLOGY_CITY_CODE = "topology.datum.net/city-code"
+TOPOLOGY_CITY_CODE = LABEL_TOPOLOGY_CITY_CODE
 """Key of a Location's topology: the city it is in."""
 
 LOCATION_CONDITIONS = (
@@ -65,7 +66,7 @@ class LocationSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     topology: Annotated[
         dict[str, str],
         described(
-            "Where it is; holds topology.datum.net/city-code.",
+            f"Where it is; holds {TOPOLOGY_CITY_CODE}.",
             required=True,
         ),
     ] = {}

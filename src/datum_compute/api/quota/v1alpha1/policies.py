@@ -13,6 +13,7 @@ import msgspec
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.conditions import Conditions
 from datum_compute.api.meta import ObjectMeta
+from datum_compute.api.name_patterns import DNS_SUBDOMAIN
 from datum_compute.api.quota.v1alpha1.allowances import (
     GROUP,
     REASON_VALIDATION_FAILED,
@@ -72,7 +73,6 @@ GRANT_CREATION_POLICY_CONDITIONS = (
     ),
 )
 
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _KIND = {"minLength": 1, "maxLength": 63, "pattern": r"^[A-Z][a-zA-Z0-9]*$"}
 
 
@@ -82,7 +82,7 @@ class TriggerResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         described(
             "Group and version of the kind.",
             required=True,
-            pattern=rf"^({_SUBDOMAIN}/)?v[0-9]+((alpha|beta)[0-9]*)?$",
+            pattern=rf"^({DNS_SUBDOMAIN}/)?v[0-9]+((alpha|beta)[0-9]*)?$",
         ),
     ] = ""
     kind: Annotated[str, described("The kind.", required=True, **_KIND)] = ""
@@ -119,7 +119,7 @@ class ParentContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             "API group of the object that has the control plane.",
             required=True,
             maxLength=253,
-            pattern=rf"^{_SUBDOMAIN}$",
+            pattern=rf"^{DNS_SUBDOMAIN}$",
         ),
     ] = ""
     kind: Annotated[str, described("Kind of that object.", required=True, **_KIND)] = ""

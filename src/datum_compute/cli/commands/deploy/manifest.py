@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from datum_compute.api.compute.instance_types import INSTANCE_TYPE_D1_STANDARD_2, full_name
+from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.names import is_name
 
 API_VERSION = "compute.datumapis.com/v1alpha"
-DEFAULT_TYPE = "datumcloud/d1-standard-2"
 CONTAINER = "app"
 PLACEMENT = "default"
 
 Workload = dict[str, Any]
 
-_PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
 _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
@@ -77,7 +77,7 @@ def new_workload(name: str, flags: Flags) -> Workload:
             "template": {
                 "spec": {
                     "runtime": {
-                        "resources": {"instanceType": DEFAULT_TYPE},
+                        "resources": {"instanceType": INSTANCE_TYPE_D1_STANDARD_2},
                         "sandbox": {"containers": [{"name": CONTAINER, "image": flags.image}]},
                     },
                     "networkInterfaces": [{"network": {"name": "default"}}],
@@ -250,7 +250,8 @@ def _port(text: str) -> dict[str, Any]:
         raise usage(
             f'--port "{text}": expected a number from 1 to 65535', AddFlag("--port", "http=8080")
         )
-    if named and not _PORT_NAME.fullmatch(name):
+    valid = len(name) <= PORT_NAME_LIMIT and re.fullmatch(PORT_NAME, name)
+    if named and not valid:
         raise usage(
             f'--port "{text}": "{name}" is not a valid port name', AddFlag("--port", "http=8080")
         )
@@ -262,4 +263,4 @@ def _is_port(text: str) -> bool:
 
 
 def _full_type(name: str) -> str:
-    return name if "/" in name else f"datumcloud/{name}"
+    return full_name(name)

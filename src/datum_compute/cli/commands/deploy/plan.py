@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.api.meta import Object
 from datum_compute.cli.commands.deploy import preflight
 from datum_compute.cli.commands.deploy.files import SERVER_ANNOTATIONS
@@ -26,7 +27,7 @@ from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.render.output import NONE, count
 from datum_compute.cli.render.spec_diff import NO_VALUE, SpecChange, diff_specs, summarize_changes
 from datum_compute.cli.rollout.wait import to_dict
-from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE
+from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.decisions.instances.revisions import template_hash
@@ -227,10 +228,10 @@ def _port(port: Mapping[str, Any]) -> str:
 
 def _type_in_full(workload: Workload) -> str:
     name = preflight.instance_type(workload)
-    if name not in INSTANCE_TYPES:
+    known = INSTANCE_TYPES.get(name)
+    if known is None:
         return name or NONE
-    millicores, mebibytes = INSTANCE_TYPES[name]
-    return f"{name} ({millicores / 1000:g} vCPU, {mebibytes / 1024:g} GiB)"
+    return f"{name} ({known.millicores / 1000:g} vCPU, {known.mebibytes / 1024:g} GiB)"
 
 
 def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, str]]:

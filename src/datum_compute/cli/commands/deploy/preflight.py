@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.cli import queries
@@ -18,7 +19,7 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count
 from datum_compute.cli.rollout.wait import to_dict
-from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE, QUOTA_NAMESPACE
+from datum_compute.cli.tables import NAMESPACE, QUOTA_NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 
@@ -113,8 +114,9 @@ def size(workload: Json | None) -> dict[str, int]:
     """What a workload asks of each resource, in base units."""
     if workload is None:
         return {}
-    millicores, mebibytes = INSTANCE_TYPES.get(instance_type(workload), (0, 0))
     number = instances(workload)
+    known = INSTANCE_TYPES.get(instance_type(workload))
+    millicores, mebibytes = (known.millicores, known.mebibytes) if known else (0, 0)
     return {"instances": number, "vcpus": number * millicores, "memory": number * mebibytes}
 
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from datum_compute.api.compute.instance_types import (
+    INSTANCE_TYPE_D1_STANDARD_2,
+    INSTANCE_TYPES,
+    full_name,
+)
 from datum_compute.cli import queries
 from datum_compute.cli.commands.deploy.manifest import (
-    DEFAULT_TYPE,
     Flags,
     changed_workload,
     new_workload,
@@ -20,7 +24,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT, is_name
-from datum_compute.cli.tables import INSTANCE_TYPES, NAMESPACE, WORKLOADS
+from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client import errors
 
 Json = dict[str, Any]
@@ -34,7 +38,7 @@ def prompt_for_workload(context: Context) -> tuple[str, Flags]:
     live = _live(context, name)
     now = _answers_of(live)
     cities = _served(context)
-    types = ", ".join(full.partition("/")[2] for full in INSTANCE_TYPES)
+    types = ", ".join(each.short_name for each in INSTANCE_TYPES.values())
     image = _ask(context, "Image", now["image"], lambda text: _judge(Flags(image=text)))
     kind = _ask(context, f"Instance type ({types})", now["type"], _judge_type)
     where = _ask(
@@ -83,8 +87,9 @@ def _judge(flags: Flags) -> str:
 
 
 def _judge_type(text: str) -> str:
-    full = text if "/" in text else f"datumcloud/{text}"
-    return "" if full in INSTANCE_TYPES else f"expected one of {', '.join(INSTANCE_TYPES)}"
+    return (
+        "" if full_name(text) in INSTANCE_TYPES else f"expected one of {', '.join(INSTANCE_TYPES)}"
+    )
 
 
 def _judge_cities(text: str, served: list[str]) -> str:
@@ -116,7 +121,7 @@ def _live(context: Context, name: str) -> Json | None:
 
 def _answers_of(live: Json | None) -> dict[str, str]:
     if live is None:
-        kind = DEFAULT_TYPE.partition("/")[2]
+        kind = INSTANCE_TYPES[INSTANCE_TYPE_D1_STANDARD_2].short_name
         return {"image": "", "type": kind, "cities": "", "minimum": "1", "port": "none"}
     placements = live["spec"]["placements"]
     ports = _ports(live)

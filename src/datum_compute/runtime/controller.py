@@ -95,13 +95,15 @@ class Controller:
         with 1 there is one run at a time, wherever."""
         self.name = name
         self.fleet = fleet
-        self._reconcile = reconcile
+        self.reconcile = reconcile
+        """One run, without the queue and the wait for own writes."""
         self._workers = workers
         self._all_workers = 2 * workers if workers > 1 else 1
-        self._sources: tuple[Source, ...] = (*watches, *reads)
+        self.sources: tuple[Source, ...] = (*watches, *reads)
+        """Everything it watches or reads."""
         self._echoes = OwnWriteFilter(watch.resource for watch in watches if not watch.own_writes)
         self._intake = Intake(
-            name, fleet, self._sources, self._add, self._forget_cluster, self._echoes
+            name, fleet, self.sources, self._add, self._forget_cluster, self._echoes
         )
         self._queue: Queue[Request] | None = None
         self._meter: ControllerMeter | None = None
@@ -116,7 +118,7 @@ class Controller:
 
     def fleets(self) -> list[Fleet]:
         """Every fleet this controller needs, its own first."""
-        return fleets_of(self.fleet, self._sources)
+        return fleets_of(self.fleet, self.sources)
 
     async def run(
         self,
@@ -239,7 +241,7 @@ class Controller:
         try:
             with WriteRecording(self._echoes) as writes:
                 try:
-                    outcome = await self._reconcile(request) or DONE
+                    outcome = await self.reconcile(request) or DONE
                 except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
                     outcome = error
         finally:

@@ -1,11 +1,10 @@
-"""A past to look back on: caches as they were, over a present that is live.
+"""Caches as they were any number of events ago, beside a client that reads live.
 
-A cache is always somewhat behind, and a controller must do no harm in any view it may be
-given. A :class:`Past` keeps all that happened to some kinds on some planes, in one order;
-:meth:`Past.view` gives what was known after any number of those events, with a client of the
-present. What a reconcile does there is judged and not done: :class:`Judged` lets reads
-through, has the server judge creates and patches (``dryRun``), and compares deletes with
-what is there.
+A cache is always somewhat stale, and a controller must do no harm in any view it may have.
+A :class:`CacheHistory` records the events of some kinds on some planes in one order;
+:meth:`CacheHistory.view` gives the caches after any number of them. What a reconcile writes
+there is checked and not stored: :class:`DryRunClient` lets reads through, sends creates and
+patches with ``dryRun``, and compares deletes with what exists.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from datum_compute.client.protocol import (
     WatchEvent,
 )
 from datum_compute.env import Environment
-from datum_compute.runtime.cache.cache import Cache
+from datum_compute.runtime.cache.cache import Cache, CacheState
 from datum_compute.runtime.cache.index import IndexKeys
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
@@ -40,14 +39,14 @@ class RecordedEvent:
 
 
 class CacheHistory:
-    """Fed from subscriptions to caches that are current; one order over all of them."""
+    """Events from subscriptions to current caches, in one order over all of them."""
 
     def __init__(self) -> None:
         self.events: list[RecordedEvent] = []
         self._kinds: dict[str, dict[Resource, dict[str, IndexKeys]]] = {}
 
     def follow(self, cluster: Cluster, resource: Resource, **indexes: IndexKeys) -> None:
-        """From now on. ``indexes`` are those that reconciles use, by name."""
+        """Record from now on. ``indexes`` are those that reconciles use, by name."""
         self.declare(cluster.name, resource, **indexes)
 
         def changed(old: Object | None, new: Object | None) -> None:
@@ -61,17 +60,18 @@ class CacheHistory:
         cluster.cache(resource).subscribe(changed)
 
     def declare(self, cluster: str, resource: Resource, **indexes: IndexKeys) -> None:
-        """Views have a cache of this kind; what is in it is up to :attr:`events`."""
+        """Views have a cache of this kind; its content comes from :attr:`events`."""
         self._kinds.setdefault(cluster, {})[resource] = indexes
 
     def view(self, name: str, seen: int, client: Client, env: Environment) -> StaleFleet:
-        """One cluster as it was known after the first ``seen`` events."""
+        """One cluster as its caches were after the first ``seen`` events."""
         caches: dict[Resource, Cache] = {}
         for resource, indexes in self._kinds[name].items():
             cache = caches[resource] = Cache(resource)
             for index, keys in indexes.items():
                 cache.add_index(index, keys)
             cache.replace([], "")
+            cache.state = CacheState.CURRENT  # a watch is open, and late
         view = StaleFleet(_PastCluster(name, client, env, caches), env)
         for happened in self.events[:seen]:
             view.see(happened)
@@ -104,22 +104,23 @@ class StaleFleet(Fleet):
             self._cluster.known[happened.resource].apply(happened.event)
 
 
-WriteCheck = Callable[[str, Object], Awaitable[None]]
-"""Given ``create`` or ``delete`` and the object it would take effect on; raises if it must not."""
+WriteCheck = Callable[[str, Object | None, Object | None], Awaitable[None]]
+"""Given ``create``, ``patch`` or ``delete``, the object before (None: it is created) and after
+(None: it is deleted); raises or takes note if it must not happen."""
 
 
 class DryRunClient(ReadForwarder):
-    """A client whose writes take no effect; those that would are judged."""
+    """A client whose writes take no effect. Those that the server would accept are checked."""
 
-    def __init__(self, client: Client, judge: WriteCheck) -> None:
+    def __init__(self, client: Client, check: WriteCheck) -> None:
         super().__init__(client)
-        self._judge = judge
+        self._check = check
 
     async def create(
         self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
     ) -> Object:
         created = await self._client.create(resource, body, namespace, dry_run=True)
-        await self._judge("create", created)
+        await self._check("create", None, created)
         return created
 
     async def update(
@@ -137,9 +138,12 @@ class DryRunClient(ReadForwarder):
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        return await self._client.patch(
+        before = await self._client.get(resource, name, namespace)
+        patched = await self._client.patch(
             resource, name, patch, namespace, subresource=subresource, dry_run=True
         )
+        await self._check("patch", before, patched)
+        return patched
 
     async def delete(
         self,
@@ -151,8 +155,8 @@ class DryRunClient(ReadForwarder):
         resource_version: str = "",
         propagation: Propagation = "Background",
     ) -> None:
-        there = await self._client.get(resource, name, namespace)
-        found = there.metadata
+        before = await self._client.get(resource, name, namespace)
+        found = before.metadata
         if uid not in ("", found.uid) or resource_version not in ("", found.resource_version):
-            raise errors.Conflict(409, "Conflict", f"{there!r} is not what was to be deleted")
-        await self._judge("delete", there)
+            raise errors.Conflict(409, "Conflict", f"{before!r} is not what was to be deleted")
+        await self._check("delete", before, None)

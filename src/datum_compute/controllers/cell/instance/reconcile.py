@@ -25,8 +25,9 @@ from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import Backoff
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.result import DONE, Result, after
+from datum_compute.runtime.result import DONE, Result, Waiting, after
 from datum_compute.runtime.writes import patch
 
 log = get_logger(__name__)
@@ -88,7 +89,7 @@ class InstanceReconciler:
             instance = await self._report(cell, instance, answer.verdict)
             if (due_in := self._first_word_due_in(instance)) > 0:
                 return _sooner(requeue, answer.requeue_after, due_in)
-            return _sooner(requeue, answer.requeue_after, await self._tell_hub(instance))
+            return _sooner(requeue, answer.requeue_after, await self._tell_hub(cell, instance))
         except errors.Conflict:
             if requeue is None:
                 raise
@@ -169,11 +170,11 @@ class InstanceReconciler:
                 return ready.message
         return None
 
-    async def _tell_hub(self, instance: Object) -> float | None:
+    async def _tell_hub(self, cell: Cluster, instance: Object) -> float | None:
         """The copy on the hub; seconds until another try when the hub, or who is to own the
         copy there, was not to be had."""
         uid = instance.metadata.uid
-        if self._hub is None or await self._has_told(self._hub_cluster(), instance):
+        if self._hub is None or await self._has_told(cell, self._hub_cluster(), instance):
             self._hub_failures.pop(uid, None)
             return None
         failures = self._hub_failures.get(uid, 0)
@@ -184,9 +185,12 @@ class InstanceReconciler:
         chance = self._env.random("controllers.instance.hub").random()
         return max(HUB_RETRY_SECONDS, HUB_RETRY.delay(failures, chance))
 
-    async def _has_told(self, hub: Cluster | None, instance: Object) -> bool:
+    async def _has_told(self, cell: Cluster, hub: Cluster | None, instance: Object) -> bool:
         if hub is None or not self._write_back.has_synced(hub):
             return False
+        another = self._write_back.has_copy_of_another(hub, instance)
+        if another and await _is_replaced(cell, instance):
+            raise Waiting("the cache has not seen the successor of this Instance yet", 1.0)
         try:
             return await self._write_back.ensure_copy(hub, instance)
         except errors.TransportFailure as error:
@@ -206,8 +210,10 @@ class InstanceReconciler:
                 said = ConditionState.of(granted)
                 outlook = self._outlook(cell, instance, said)
                 instance = await self._write_status(cell, instance, outlook)
-            retry = await self._tell_hub(instance)
+            retry = await self._tell_hub(cell, instance)
             return DONE if retry is None else after(retry)
+        if await _is_replaced(cell, instance):
+            return DONE  # what is elsewhere belongs to its successor; a late event brings us back
         self._env.fault("instance.before-release")
         await self._removal.clean_up(cell, self._hub_cluster(), instance)
         self._desk.forget(instance.metadata.uid)
@@ -251,3 +257,9 @@ def _may_start(instance: compute.Instance) -> bool:
 def _sooner(*given: float | None) -> Result:
     delays = [delay for delay in given if delay is not None]
     return after(min(delays)) if delays else DONE
+
+
+async def _is_replaced(cell: Cluster, instance: Object) -> bool:
+    """Whether the cell has a successor of this Instance, or none; deleting counts as there."""
+    found = await find_live(cell.client, compute.INSTANCES, instance.name, instance.namespace)
+    return found is None or found.metadata.uid != instance.metadata.uid

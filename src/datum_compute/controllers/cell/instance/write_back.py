@@ -53,6 +53,12 @@ class WriteBack:
         """Whether enough of the hub has been seen to compare with."""
         return self.copies_on(hub).synced and hub.cache(core.NAMESPACES).synced
 
+    def has_copy_of_another(self, hub: Cluster, instance: Object) -> bool:
+        """Whether the copy of this name is of a predecessor, or of a successor that the cache
+        of the cell has not seen yet."""
+        copy = self.copies_on(hub).get(instance.name, instance.namespace)
+        return copy is not None and _is_of_another(copy, instance)
+
     async def ensure_copy(self, hub: Cluster, instance: Object) -> bool:
         """False while there is nobody on the hub to own the copy, or its name is taken, which
         is worth another try. Raises what the client raises; the caller knows that the hub may

@@ -12,7 +12,7 @@ from datum_compute.controllers.management.projection.signals import ProjectionSi
 from datum_compute.controllers.planes import HUB
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.live_reads import find_live
+from datum_compute.runtime.live_reads import find_live, is_live
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
 from datum_compute.runtime.writes import patch
@@ -47,10 +47,15 @@ class Projector:
             return await self._remove(project, hub, projection, hub_namespace, request.name)
         if hub_instance.metadata.deleting:
             return DONE  # the projection stays until it is deleted
-        return await self._project(project, request, hub_instance, projection)
+        return await self._project(project, hub, request, hub_instance, projection)
 
     async def _project(
-        self, project: Cluster, request: Request, hub_instance: Object, projection: Object | None
+        self,
+        project: Cluster,
+        hub: Cluster,
+        request: Request,
+        hub_instance: Object,
+        projection: Object | None,
     ) -> Result:
         owner_name = deployment_name(hub_instance)
         if not owner_name:
@@ -62,6 +67,9 @@ class Projector:
             return after(QUARANTINED_RETRY_SECONDS if is_quarantined else OWNER_RETRY_SECONDS)
         self._quarantine.release(hub_instance.namespace, hub_instance.name)
         if projection is not None and copy.is_of_predecessor(projection, hub_instance):
+            # A late cache has the predecessor itself, beside the projection of its successor.
+            if not await is_live(hub.client, compute.INSTANCES, hub_instance):
+                raise Waiting("the cache has not seen this hub Instance yet", 1.0)
             await patch.delete_if_present(project.client, compute.INSTANCES, projection)
             if projection.metadata.finalizers:
                 raise Waiting("a predecessor is being deleted", OWNER_RETRY_SECONDS)

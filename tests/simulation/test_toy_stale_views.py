@@ -1,5 +1,5 @@
-"""Each reconcile, given each earlier view of the world: nothing is made twice, and nothing is
-deleted that the present wants."""
+"""Each reconcile of the toy controller on each stale view: nothing is created twice, and nothing
+is deleted that is wanted. ``test_stale_views.py`` does the same to the product's controllers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LAGS = 32
 STEPS = 20
 
 
-class TimeTraveller:
-    """Runs each reconcile of the present in every past first, where it has no effect."""
+class StaleRuns:
+    """Runs each reconcile on every stale view first, where it has no effect."""
 
     def __init__(
         self, embedded: EmbeddedServer, env: SimulatedEnvironment, habits: ToyBehaviour
@@ -37,17 +37,17 @@ class TimeTraveller:
         self.env = env
         self.habits = habits
         self.orders, self.copies = embedded.client(PROJECT), embedded.client("hub")
-        self.past = CacheHistory()
-        self.judged: Counter[str] = Counter()
+        self.history = CacheHistory()
+        self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
 
-    async def look_back(self, request: Request) -> None:
-        now = len(self.past.events)
+    async def check(self, request: Request) -> None:
+        now = len(self.history.events)
         oldest = now - min(LAGS, now)
         orders, copies = self._view("demo", now), self._view("hub", now)
         old_orders, old_copies = self._view("demo", oldest), self._view("hub", oldest)
-        for happened in self.past.events[oldest:now]:
-            # Both planes may be behind, or one of them alone.
+        for happened in self.history.events[oldest:now]:
+            # Both planes may be late, or one of them alone.
             await self._reconcile(request, old_orders, old_copies)
             await self._reconcile(request, old_orders, copies)
             await self._reconcile(request, orders, old_copies)
@@ -56,19 +56,22 @@ class TimeTraveller:
 
     def _view(self, name: str, seen: int) -> StaleFleet:
         client = self.orders if name == "demo" else self.copies
-        return self.past.view(name, seen, DryRunClient(client, self._judge), self.env)
+        return self.history.view(name, seen, DryRunClient(client, self._written), self.env)
 
     async def _reconcile(self, request: Request, projects: StaleFleet, hub: StaleFleet) -> None:
-        self.judged["reconciles"] += 1
+        self.counts["reconciles"] += 1
         try:
             await ToyReconciler(projects, hub, self.habits).reconcile(request)
         except (errors.Conflict, errors.NotFound):
-            self.judged["refused"] += 1  # the server saw that the view was old
+            self.counts["refused"] += 1  # the server saw that the view was stale
         except Exception as error:  # noqa: BLE001  # the controller would only log it
             self.wrong.append(f"{request}: {error!r}")
 
-    async def _judge(self, verb: str, obj: Object) -> None:
-        self.judged[verb] += 1
+    async def _written(self, verb: str, before: Object | None, after: Object | None) -> None:
+        obj = after or before
+        if obj is None or verb == "patch":
+            return
+        self.counts[verb] += 1
         try:
             await self.orders.get(ORDERS, obj.name, obj.namespace)
         except errors.NotFound:
@@ -76,31 +79,31 @@ class TimeTraveller:
         else:
             wanted = True
         if wanted != (verb == "create"):
-            self.wrong.append(f"{verb} of {obj!r}, which the present does not want")
+            self.wrong.append(f"{verb} of {obj!r}, which is wrong at present")
         copies = (await self.copies.list(COPIES)).items
         if verb == "create" and any(copy.name == obj.name for copy in copies):
-            self.wrong.append(f"{obj!r} was made twice")
+            self.wrong.append(f"{obj!r} was created twice")
 
 
-def travel(seed: int, habits: ToyBehaviour = toy_controller.CORRECT) -> TimeTraveller:
-    return loop.run(_travel(seed, habits), seed=seed)
+def run(seed: int, habits: ToyBehaviour = toy_controller.CORRECT) -> StaleRuns:
+    return loop.run(_run(seed, habits), seed=seed)
 
 
-async def _travel(seed: int, habits: ToyBehaviour) -> TimeTraveller:
+async def _run(seed: int, habits: ToyBehaviour) -> StaleRuns:
     env = SimulatedEnvironment(seed)
     async with embedded_server(env, crds_for=toy_crds, cells=()) as embedded:
-        traveller = TimeTraveller(embedded, env, habits)
+        runs = StaleRuns(embedded, env, habits)
         projects = StaticFleet("projects", {"demo": embedded.client(PROJECT)}, env)
         hub = StaticFleet("hub", {"hub": embedded.client("hub")}, env)
-        projects.listen(lambda cluster: traveller.past.follow(cluster, ORDERS), _nothing)
-        hub.listen(lambda cluster: traveller.past.follow(cluster, COPIES), _nothing)
+        projects.listen(lambda cluster: runs.history.follow(cluster, ORDERS), _nothing)
+        hub.listen(lambda cluster: runs.history.follow(cluster, COPIES), _nothing)
         present = ToyReconciler(projects, hub, toy_controller.CORRECT)
 
         async def reconcile(request: Request) -> Result:
-            await traveller.look_back(request)
+            await runs.check(request)
             return await present.reconcile(request)
 
-        manager = Manager("travelling", env)
+        manager = Manager("stale-runs", env)
         manager.add(
             Controller(
                 "copier", projects, reconcile, watches=toy_controller.watches(projects, hub)
@@ -115,7 +118,7 @@ async def _travel(seed: int, habits: ToyBehaviour) -> TimeTraveller:
                 await user.act(chance.random(), chance.choice(NAMES))
                 await asyncio.sleep(chance.choice((0.1, 0.1, 1.0, 31.0)))
             await tasks.stop(running)
-    return traveller
+    return runs
 
 
 def _nothing(_: object) -> None: ...
@@ -125,16 +128,16 @@ def _nothing(_: object) -> None: ...
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 11))]
 )
 def test_no_stale_view_causes_a_wrong_write(seed: int) -> None:
-    traveller = travel(seed)
+    runs = run(seed)
 
-    assert traveller.wrong == []
-    assert traveller.judged["reconciles"] > 1000
-    # It was not harmless for doing nothing.
-    assert min(traveller.judged[each] for each in ("create", "delete", "refused")) > 0
+    assert runs.wrong == []
+    assert runs.counts["reconciles"] > 1000
+    # It did no harm although it wrote.
+    assert min(runs.counts[each] for each in ("create", "delete", "refused")) > 0
 
 
 def test_a_controller_that_trusts_its_cache_is_caught() -> None:
-    wrong = travel(1, ToyBehaviour(trusts_cache=True)).wrong
+    wrong = run(1, ToyBehaviour(trusts_cache=True)).wrong
 
     assert any(text.startswith("create of") for text in wrong)
     assert any(text.startswith("delete of") for text in wrong)

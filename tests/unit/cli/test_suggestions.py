@@ -77,7 +77,7 @@ def _parse(line: str) -> None:
     build_parser(words[0]).parse_args(insert_default_action(words, words[0]))
 
 
-def test_every_suggested_command_parses_with_the_flags_that_are_repeated() -> None:
+def test_lesson_30_every_suggested_command_parses_with_the_flags_that_are_repeated() -> None:
     found = list(_suggested())
 
     assert len(found) > 20
@@ -89,7 +89,7 @@ def test_every_suggested_command_parses_with_the_flags_that_are_repeated() -> No
 
 
 @pytest.mark.parametrize("reason", sorted(TEXTS))
-def test_the_next_command_of_every_reason_parses(reason: str) -> None:
+def test_lesson_30_the_next_command_of_every_reason_parses(reason: str) -> None:
     suggestion = explain(reason).next_command("web")
 
     if suggestion is not None:

@@ -1,12 +1,19 @@
-"""The embedded API server: many Kubernetes-compatible planes on one SQLite file.
+"""The embedded API server: Kubernetes' API over any number of planes, kept in one file.
 
-A request passes, in this order: the bytes limit and the plane's prefix (``handler``), the
-bearer token and the right to act (``access``), the route (``routing``), the body
-(``decoding``, ``patching``), the rules of metadata and of the kind (``objects``,
-``lifecycle``, ``schema``), and the store (``storage``), which answers nothing that is not
-on disk. Watches (``watching``) are fed from the same log in the same order.
+The life of a request, and the folder of each step:
 
-``server.ApiServer.handle`` is the whole of it without sockets; ``serve`` puts it on a
-port. Nothing here may import a stand-in, a controller or a client implementation: of
-``client`` only the transport's records.
+1. ``http/`` reads it off a TLS connection. In process, a client hands it over directly.
+2. :mod:`.handler` calls the steps that follow and maps every error to a ``Status``.
+3. ``request/`` says what is asked: path, user, body, form of the response. It authorizes the
+   user and, for some kinds, sends the write to admission.
+4. ``verbs/`` carries it out: get, list, watch, create, update, patch, delete, and the
+   subresources. ``builtin/`` answers what is about no object: discovery, OpenAPI, reviews.
+5. ``objects/`` applies the rules every object follows from creation to removal, and does what
+   no request waits for: garbage collection and the expiry of Events.
+6. ``kinds/`` is which kinds a plane serves; ``schema/`` prunes, defaults and validates.
+7. ``storage/`` keeps the object; a response leaves only when what it tells is on disk.
+8. ``printing/`` renders it: JSON, YAML, tables.
+
+:mod:`.server` puts the parts together; :mod:`.errors` and :mod:`.codec` serve them all.
+Everything but ``http/`` runs without sockets, on real or virtual time.
 """

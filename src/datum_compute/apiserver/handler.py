@@ -16,16 +16,16 @@ import msgspec
 from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
-from datum_compute.apiserver.planes import Plane, PlaneRegistry
+from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.printing.renderer import Renderer
-from datum_compute.apiserver.request import access, admission, routes
+from datum_compute.apiserver.request import accept, access, routes
 from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.routes import ResourcePath
-from datum_compute.apiserver.schema.kinds import ServedKind
 from datum_compute.apiserver.storage.protocol import Store, StoreBroken
-from datum_compute.apiserver.verbs import logs, reads, scale, watch, writes
+from datum_compute.apiserver.verbs import admitted_writes, logs, reads, scale, watch, writes
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
 from datum_compute.env import Environment
@@ -132,10 +132,10 @@ class RequestHandler:
         if target.subresource == logs.SUBRESOURCE and self._logs is not None:
             kind = _served(plane, msgspec.structs.replace(target, subresource=""), verb)
             if self._logs.matches(plane, kind):
-                call = RequestContext(request, query, user, plane, kind, target, codec.PLAIN)
+                call = RequestContext(request, query, user, plane, kind, target, accept.PLAIN)
                 return self._answer_log(self._logs, verb, call)
         kind = _served(plane, target, verb)
-        form = codec.accepted_form(request.headers)
+        form = accept.accepted_form(request.headers)
         return self._run(verb, RequestContext(request, query, user, plane, kind, target, form))
 
     def _answer_log(
@@ -211,7 +211,7 @@ class RequestHandler:
     async def _admit(
         self, whom: Admission, verb: str, call: RequestContext, renderer: Renderer
     ) -> HttpResponse:
-        return await admission.write(
+        return await admitted_writes.write(
             whom, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
         )
 

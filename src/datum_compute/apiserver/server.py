@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datum_compute.apiserver.handler import RequestHandler
 from datum_compute.apiserver.objects.expiry import EventExpiry
 from datum_compute.apiserver.objects.gc import GarbageCollector
-from datum_compute.apiserver.planes import CrdsFor, PlaneRegistry
+from datum_compute.apiserver.objects.planes import CrdsFor, PlaneRegistry
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission

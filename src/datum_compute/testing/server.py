@@ -22,7 +22,7 @@ from datum_compute.api import crds, planes
 from datum_compute.api.planes import CELL, HUB, ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.apiserver.http.listener import serve
-from datum_compute.apiserver.planes import CrdsFor
+from datum_compute.apiserver.objects.planes import CrdsFor
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.server import ApiServer

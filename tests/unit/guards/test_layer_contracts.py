@@ -94,6 +94,11 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import apsw",
         ),
         (
+            "A folder of the API server imports only what lies below it",
+            "apiserver/request/planted.py",
+            "import datum_compute.apiserver.verbs.writes",
+        ),
+        (
             "The API server uses its storage by the protocol",
             "apiserver/verbs/planted.py",
             "import datum_compute.apiserver.storage.store",

@@ -1,1 +1,1 @@
-"""Built-in kinds and endpoints: discovery, OpenAPI, reviews, health and version."""
+"""What the server answers without an object: health, version, discovery, OpenAPI, reviews."""

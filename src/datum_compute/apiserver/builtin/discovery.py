@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 
 Document = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.builtin import discovery, openapi
 from datum_compute.apiserver.codec import encode_json
-from datum_compute.apiserver.planes import Plane
+from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.client.transport import HttpRequest, HttpResponse
 
 VERSION = {
@@ -25,15 +25,13 @@ VERSION = {
 }
 """Dispatching kubectl builds choose the client to run by this; 1.32 is what is imitated."""
 
-HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
-
 _AGGREGATED = re.compile(
     r"application/json;\s*(?:g=apidiscovery\.k8s\.io;\s*v=(v2beta1|v2);\s*as=APIGroupDiscoveryList)"
 )
 
 
 def respond(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
-    """Answer a GET of a path that addresses no object. Raises PathUnknown."""
+    """Answer a GET of a path that addresses no object. Raises PathNotFound."""
     if path == "/version":
         return _json(VERSION)
     if path.split("/")[1] in ("healthz", "livez", "readyz"):

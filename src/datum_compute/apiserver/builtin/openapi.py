@@ -18,8 +18,8 @@ import msgspec
 
 from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.builtin import openapi_meta as meta
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.schema import Schema
-from datum_compute.apiserver.schema.kinds import ServedKind
 
 Document = dict[str, Any]
 
@@ -37,12 +37,6 @@ def index(kinds: Sequence[ServedKind], prefix: str = "") -> Document:
         link = f"{prefix}/openapi/v3/{place}?hash={content_hash}"
         paths[place] = {"serverRelativeURL": link}
     return {"paths": paths}
-
-
-def group_document(kinds: Sequence[ServedKind], group_version: str) -> Document | None:
-    """The document of ``G/V`` (or ``v1``); None when nothing is served there."""
-    encoded, _ = encoded_document(kinds, group_version)
-    return msgspec.json.decode(encoded, type=Document) if encoded else None
 
 
 def encoded_document(kinds: Sequence[ServedKind], group_version: str) -> tuple[bytes, str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from datum_compute.apiserver import codec, errors
-from datum_compute.apiserver.builtin import review_bodies
-from datum_compute.apiserver.request import access, protobuf
+from datum_compute.apiserver.request import access, protobuf, protobuf_bodies
 from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
+from datum_compute.apiserver.request.body import content_type, decode_object
 from datum_compute.client.transport import HttpRequest, HttpResponse
 
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -42,9 +42,9 @@ def respond(
 
 
 def _body(path: str, request: HttpRequest) -> dict[str, Any]:
-    if codec.content_type(request.headers) == protobuf.MEDIA_TYPE:
-        return review_bodies.decode(path.rpartition("/")[2], request.body)
-    return codec.decode_object(request.headers, request.body)
+    if content_type(request.headers) == protobuf.MEDIA_TYPE:
+        return protobuf_bodies.decode_review(path.rpartition("/")[2], request.body)
+    return decode_object(request.headers, request.body)
 
 
 def _who(user: RequestUser) -> dict[str, Any]:

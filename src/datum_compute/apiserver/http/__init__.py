@@ -1,1 +1,4 @@
-"""The TLS listener and its certificates."""
+"""Requests and responses on the wire: TLS, HTTP/1.1, and the limits a client must keep.
+
+Knows neither kinds nor planes: it hands :class:`HttpRequest` records to a handler.
+"""

@@ -1,1 +1,4 @@
-"""The life of a stored object: metadata, patches, deletion, garbage collection and expiry."""
+"""Rules of objects, whatever their kind: metadata, writes, patches, garbage collection, planes.
+
+What a single built-in kind demands beyond that is in :mod:`..kinds.builtin_rules`.
+"""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from datum_compute.apiserver.kinds.builtin_rules import EVENTS
 from datum_compute.apiserver.objects.lifecycle import DeleteOptions
-from datum_compute.apiserver.planes import PlaneRegistry
+from datum_compute.apiserver.objects.planes import PlaneRegistry
 from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.env import Environment
 
-EVENTS = "events"
 LIFETIME = timedelta(hours=1)
 """What Kubernetes gives them."""
 SLICE = 1000

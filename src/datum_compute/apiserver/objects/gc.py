@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.builtin import rules
+from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import DeleteOptions
-from datum_compute.apiserver.planes import Plane, PlaneRegistry
-from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.storage.protocol import (
     ObjectKey,
     Owner,
@@ -102,10 +102,10 @@ class GarbageCollector:
         for owner in gone.owners:
             self._add("owner", plane, (owner.uid,))
         if gone.namespace:
-            namespace = plane.get((rules.NAMESPACES, "", gone.namespace))
+            namespace = plane.get((builtin_rules.NAMESPACES, "", gone.namespace))
             if namespace is not None and namespace.deleting:
                 self._add("namespace", plane, (gone.namespace,))
-        definition = plane.get((rules.CRDS, "", table.resource))
+        definition = plane.get((builtin_rules.CRDS, "", table.resource))
         if definition is not None and definition.deleting:
             self._add("definition", plane, (table.resource,))
 
@@ -119,9 +119,9 @@ class GarbageCollector:
             return
         if object_meta.FOREGROUND in stored.finalizers or object_meta.ORPHAN in stored.finalizers:
             self._add("owner", plane, (stored.uid,))
-        if table.resource == rules.NAMESPACES:
+        if table.resource == builtin_rules.NAMESPACES:
             self._add("namespace", plane, (stored.name,))
-        elif table.resource == rules.CRDS:
+        elif table.resource == builtin_rules.CRDS:
             self._add("definition", plane, (stored.name,))
 
     def _add(self, task: str, plane: PlaneStore, key: tuple[str, ...]) -> None:
@@ -188,8 +188,8 @@ class GarbageCollector:
                 _drop_finalizer(plane, kind, stored, object_meta.FOREGROUND)
 
     def _look_at_namespace(self, plane: Plane, name: str) -> None:
-        stored = plane.store.get((rules.NAMESPACES, "", name))
-        kind = plane.registry.any_version(rules.NAMESPACES)
+        stored = plane.store.get((builtin_rules.NAMESPACES, "", name))
+        kind = plane.registry.any_version(builtin_rules.NAMESPACES)
         if stored is None or kind is None or not stored.deleting:
             return
         left = False
@@ -202,21 +202,21 @@ class GarbageCollector:
         old = plane.writer.read(kind, stored)
         spec = dict(old.get("spec") or {})
         spec["finalizers"] = [
-            one for one in spec.get("finalizers") or () if one != rules.NAMESPACE_CLEANUP
+            one for one in spec.get("finalizers") or () if one != builtin_rules.NAMESPACE_CLEANUP
         ]
         new = {**old, "metadata": dict(old["metadata"]), "spec": spec}
         plane.writer.store_change(kind, stored, old, new)
 
     def _look_at_definition(self, plane: Plane, name: str) -> None:
-        stored = plane.store.get((rules.CRDS, "", name))
-        kind = plane.registry.any_version(rules.CRDS)
+        stored = plane.store.get((builtin_rules.CRDS, "", name))
+        kind = plane.registry.any_version(builtin_rules.CRDS)
         if stored is None or kind is None or not stored.deleting:
             return
         table = plane.store.table(name)
         if table.has_objects(None):
             self._empty(plane, table, None, ("definition", name))
         else:
-            _drop_finalizer(plane, kind, stored, rules.CRD_CLEANUP)
+            _drop_finalizer(plane, kind, stored, builtin_rules.CRD_CLEANUP)
 
     def _empty(
         self, plane: Plane, table: Table, namespace: str | None, again: tuple[str, str]

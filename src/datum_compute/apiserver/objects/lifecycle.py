@@ -14,12 +14,11 @@ import msgspec
 
 from datum_compute.api import fields
 from datum_compute.apiserver import errors as status
-from datum_compute.apiserver.builtin import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.kinds import builtin_rules, registry
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.patches import json_equal
-from datum_compute.apiserver.schema import registry
-from datum_compute.apiserver.schema.kinds import ServedKind
 from datum_compute.apiserver.schema.transitions import validate_transitions
 from datum_compute.apiserver.storage.protocol import PlaneStore, StoredObject
 from datum_compute.env import Environment
@@ -72,15 +71,15 @@ class Writer:
         if kind.has_status:
             obj.pop("status", None)
         errors = object_meta.validate_metadata(kind, metadata)
-        errors += rules.before_write(resource.group_resource, obj)
-        if resource.group_resource == rules.NAMESPACES:
-            rules.new_namespace(obj)
+        errors += builtin_rules.before_write(resource.group_resource, obj)
+        if resource.group_resource == builtin_rules.NAMESPACES:
+            builtin_rules.new_namespace(obj)
         outcome = kind.schema.process(obj)
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)
         errors += outcome.errors
-        if resource.group_resource == rules.CRDS and not errors:
+        if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += registry.establish(obj, metadata["creationTimestamp"])
         name = metadata.get("name", "")
         if errors:
@@ -132,12 +131,12 @@ class Writer:
             new = _with_status(old, new)
         elif kind.has_status:
             _copy_key(old, new, "status")
-        if resource.group_resource == rules.NAMESPACES and subresource != "finalize":
+        if resource.group_resource == builtin_rules.NAMESPACES and subresource != "finalize":
             _copy_key(old, new, "spec")
         errors = _carry_identity(old["metadata"], new["metadata"])
         if not validated or not _same_rules_apply(old["metadata"], new["metadata"]):
             errors += object_meta.validate_metadata(kind, new["metadata"])
-        errors += rules.before_write(resource.group_resource, new)
+        errors += builtin_rules.before_write(resource.group_resource, new)
         outcome = kind.schema.process(new, old if validated else None)
         unknown += outcome.unknown
         if strict and unknown:
@@ -145,7 +144,7 @@ class Writer:
         errors += outcome.errors
         if kind.schema.rules and not subresource and not errors:
             errors += validate_transitions(kind.schema.rules, old, new)
-        if resource.group_resource == rules.CRDS and not errors:
+        if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += registry.establish(new, object_meta.timestamp(self._env.now()))
         if errors:
             raise status.invalid_object(resource, before.name, errors)
@@ -187,10 +186,10 @@ class Writer:
         old = self.read(kind, before)
         new = {**old, "metadata": dict(old["metadata"])}
         _set_finalizers(new["metadata"], _deletion_finalizers(kind, before, how))
-        if resource.group_resource == rules.NAMESPACES:
+        if resource.group_resource == builtin_rules.NAMESPACES:
             self._check_namespace_deletion(kind, before)
             new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
-        elif resource.group_resource == rules.CRDS:
+        elif resource.group_resource == builtin_rules.CRDS:
             _mark_crd_terminating(new, object_meta.timestamp(self._env.now()))
         if is_held(new) and not before.deleting:
             new["metadata"]["deletionTimestamp"] = object_meta.timestamp(self._env.now())
@@ -258,7 +257,7 @@ def is_validated(kind: ServedKind, stored: StoredObject) -> bool:
 
 def has_generation(kind: ServedKind) -> bool:
     """Of the built-ins served here only definitions count generations, as upstream."""
-    return not kind.builtin or kind.resource.group_resource == rules.CRDS
+    return not kind.builtin or kind.resource.group_resource == builtin_rules.CRDS
 
 
 def is_held(obj: dict[str, Any]) -> bool:
@@ -364,8 +363,8 @@ def _deletion_finalizers(kind: ServedKind, before: StoredObject, how: DeleteOpti
         held.append(object_meta.FOREGROUND)
     elif how.propagation == "Orphan":
         held.append(object_meta.ORPHAN)
-    if kind.resource.group_resource == rules.CRDS and rules.CRD_CLEANUP not in held:
-        held.append(rules.CRD_CLEANUP)
+    if kind.resource.group_resource == builtin_rules.CRDS and builtin_rules.CRD_CLEANUP not in held:
+        held.append(builtin_rules.CRD_CLEANUP)
     return held
 
 

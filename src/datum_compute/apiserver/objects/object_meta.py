@@ -16,7 +16,7 @@ import msgspec
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.schema.kinds import ServedKind
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.env import Environment
 
 FOREGROUND = "foregroundDeletion"

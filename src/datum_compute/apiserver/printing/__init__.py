@@ -1,1 +1,1 @@
-"""Objects as tables and as bytes."""
+"""Objects in the form the client accepts: JSON, YAML, tables, metadata alone."""

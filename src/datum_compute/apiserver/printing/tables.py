@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from datum_compute.apiserver.printing.columns import human_duration
-from datum_compute.apiserver.schema.kinds import ServedKind, TableColumn
-
-__all__ = ["IncludeObject", "human_duration", "partial_metadata", "partial_metadata_list", "table"]
+from datum_compute.apiserver.kinds.columns import TableColumn
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 
 IncludeObject = Literal["None", "Metadata", "Object"]
 
@@ -32,7 +30,7 @@ def table(
     with_columns: bool = True,
 ) -> dict[str, Any]:
     """A ``meta.k8s.io/v1`` Table. In a watch only the first event carries the columns."""
-    cells = [column.cell() for column in kind.columns]
+    cells = [column.value() for column in kind.columns]
     rows = [
         {
             "cells": [cell(obj, now) for cell in cells],

@@ -1,1 +1,4 @@
-"""Before a verb runs: routing, authentication, authorization, admission and selection."""
+"""What a request says: its path, user, body and options, and whether it may be carried out.
+
+Everything here is about one request and stores nothing.
+"""

@@ -8,11 +8,11 @@ import msgspec
 
 from datum_compute.api import fields
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.codec import Form
-from datum_compute.apiserver.planes import Plane
+from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.objects.planes import Plane
+from datum_compute.apiserver.request.accept import Form
 from datum_compute.apiserver.request.access import RequestUser
 from datum_compute.apiserver.request.routes import ResourcePath
-from datum_compute.apiserver.schema.kinds import ServedKind
 from datum_compute.apiserver.storage.protocol import StoredObject, Table
 from datum_compute.client.transport import HttpRequest
 

@@ -25,7 +25,7 @@ class Selection:
         self._key, self._label = _one_label(self._labels)
 
     @property
-    def everything(self) -> bool:
+    def selects_all(self) -> bool:
         """Whether no selector narrows it (the namespace may)."""
         return self._labels is None and self._fields is None
 

@@ -21,10 +21,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from datum_compute.apiserver.schema.outcome import SchemaOutcome, ValidationRule
+from datum_compute.apiserver.schema.outcome import SchemaOutcome
 from datum_compute.apiserver.schema.walk import compile_root
-
-__all__ = ["Schema", "SchemaOutcome", "ValidationRule", "compiled"]
 
 
 class Schema:

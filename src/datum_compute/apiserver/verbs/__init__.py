@@ -1,1 +1,1 @@
-"""What each verb does: get and list, create, update, patch and delete, watch, scale and logs."""
+"""The verbs on objects, and the subresources ``scale`` and ``log``; one module each."""

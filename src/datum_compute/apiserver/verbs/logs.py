@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 from datum_compute.api.planes import PlaneType
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.planes import Plane
+from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.schema.kinds import ServedKind
 from datum_compute.apiserver.storage.protocol import StoreEvent
 from datum_compute.client.transport import HttpResponse, close_stream
 from datum_compute.env import Environment

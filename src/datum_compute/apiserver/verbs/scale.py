@@ -1,8 +1,8 @@
-"""The subresource ``scale``: how many of something there are to be, whatever kind it is.
+"""The subresource ``scale``.
 
-A definition says where in its objects the wanted and the present number lie, and where a
-selector. Reading makes an ``autoscaling/v1`` Scale from those; writing one changes the wanted
-number in the object, which then goes through the rules of its kind like any other update.
+A definition says where in its objects the two replica counts and the selector are. Reading
+builds an ``autoscaling/v1`` Scale from those; writing one changes the spec's count in the
+object, which is then validated like any other update.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 from datum_compute.api import fields
 from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.kinds.served_kind import FieldSteps, ScalePaths
 from datum_compute.apiserver.objects import object_meta
+from datum_compute.apiserver.request.body import decode_object
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.schema.kinds import FieldSteps, ScalePaths
 from datum_compute.apiserver.verbs import writes
 from datum_compute.client.transport import HttpResponse
 
@@ -25,19 +26,19 @@ KIND = "Scale"
 def get(call: RequestContext) -> HttpResponse:
     obj = call.plane.writer.read(call.kind, call.existing())
     paths = _paths(call)
-    if _found(obj, paths.wanted) is None:
-        place = "." + ".".join(paths.wanted)
+    if _found(obj, paths.spec_replicas) is None:
+        place = "." + ".".join(paths.spec_replicas)
         why = f'the spec replicas field "{place}" does not exist'
-        # The real server's words, which blame itself.
-        told = {"causes": [{"message": why}]}
-        raise errors.ApiError(500, "InternalError", f"Internal error occurred: {why}", told)
-    return _answer(call, _scale_of(obj, paths))
+        # The real server's message, and its code for what is the object's fault.
+        details = {"causes": [{"message": why}]}
+        raise errors.ApiError(500, "InternalError", f"Internal error occurred: {why}", details)
+    return _respond(call, _scale_of(obj, paths))
 
 
 def update(call: RequestContext) -> HttpResponse:
     dry_run = call.dry_run("UpdateOptions")
     call.field_validation("UpdateOptions")
-    scale = codec.decode_object(call.request.headers, call.request.body)
+    scale = decode_object(call.request.headers, call.request.body)
     return _write(call, scale, dry_run=dry_run)
 
 
@@ -51,7 +52,7 @@ def patch(call: RequestContext) -> HttpResponse:
 
 
 def _paths(call: RequestContext) -> ScalePaths:
-    assert call.kind.scale is not None, "asked only of kinds that have it"
+    assert call.kind.scale is not None, "only kinds with a scale are routed here"
     return call.kind.scale
 
 
@@ -68,16 +69,16 @@ def _write(call: RequestContext, scale: dict[str, Any], *, dry_run: bool) -> Htt
     object_meta.check_name(given, call.target.name)
     paths = _paths(call)
     obj = call.plane.writer.read(call.kind, before)
-    _put(obj, paths.wanted, _wanted(call, scale))
-    # What the caller has seen must still be so; without a word, any state will do.
+    _put(obj, paths.spec_replicas, _replicas(call, scale))
+    # Preconditions are the caller's to give; without them any state will do.
     for key in ("resourceVersion", "uid"):
         if given["metadata"].get(key):
             obj["metadata"][key] = given["metadata"][key]
     written = call.plane.writer.replace(call.kind, before, obj, dry_run=dry_run)
-    return _answer(call, _scale_of(codec.decode_json(written.raw), paths))
+    return _respond(call, _scale_of(codec.decode_json(written.raw), paths))
 
 
-def _wanted(call: RequestContext, scale: Mapping[str, Any]) -> int:
+def _replicas(call: RequestContext, scale: Mapping[str, Any]) -> int:
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas") if isinstance(spec, dict) else spec
     if replicas is None:
@@ -85,7 +86,7 @@ def _wanted(call: RequestContext, scale: Mapping[str, Any]) -> int:
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise errors.bad_request(f"spec.replicas: {replicas!r} is not a whole number")
     if replicas < 0:
-        place = "." + ".".join(_paths(call).wanted)
+        place = "." + ".".join(_paths(call).spec_replicas)
         error = fields.invalid(place, replicas, "should be a non-negative integer")
         raise errors.invalid_object(call.kind.resource, call.target.name, [error])
     return replicas
@@ -94,15 +95,15 @@ def _wanted(call: RequestContext, scale: Mapping[str, Any]) -> int:
 def _scale_of(obj: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     metadata = obj["metadata"]
-    wanted, present = _found(obj, paths.wanted), _found(obj, paths.present)
-    selector = _found(obj, paths.selector)
+    replicas, running = _found(obj, paths.spec_replicas), _found(obj, paths.status_replicas)
+    selector = _found(obj, paths.label_selector)
     return {
         "kind": KIND,
         "apiVersion": API_VERSION,
         "metadata": {key: metadata[key] for key in kept if metadata.get(key)},
-        "spec": {"replicas": wanted} if wanted else {},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": {
-            "replicas": present or 0,
+            "replicas": running or 0,
             **({"selector": selector} if isinstance(selector, str) and selector else {}),
         },
     }
@@ -125,8 +126,8 @@ def _put(obj: dict[str, Any], path: FieldSteps, value: int) -> None:
     obj[path[-1]] = value
 
 
-def _answer(call: RequestContext, scale: Mapping[str, Any]) -> HttpResponse:
+def _respond(call: RequestContext, scale: Mapping[str, Any]) -> HttpResponse:
     raw = codec.encode_json(scale)
     if call.form.yaml:
-        return HttpResponse(200, {"content-type": "application/yaml"}, codec.to_yaml(raw))
+        return HttpResponse(200, {"content-type": codec.YAML_TYPE}, codec.to_yaml(raw))
     return HttpResponse(200, errors.JSON_HEADERS, raw)

@@ -23,6 +23,7 @@ from datum_compute.apiserver.objects.lifecycle import (
     is_validated,
 )
 from datum_compute.apiserver.printing.renderer import Page, Renderer
+from datum_compute.apiserver.request.body import content_type, decode_object
 from datum_compute.apiserver.request.context import RequestContext, is_dry_run
 from datum_compute.apiserver.request.selection import Selection
 from datum_compute.apiserver.storage.protocol import Store, StoredObject
@@ -47,15 +48,15 @@ class Draft(msgspec.Struct, gc=False):
 
 
 def create(call: RequestContext, renderer: Renderer) -> HttpResponse:
-    return carry_out(call, renderer, draft_create(call))
+    return execute(call, renderer, draft_create(call))
 
 
 def update(call: RequestContext, renderer: Renderer) -> HttpResponse:
-    return carry_out(call, renderer, draft_update(call))
+    return execute(call, renderer, draft_update(call))
 
 
 def patch(call: RequestContext, renderer: Renderer) -> HttpResponse:
-    return carry_out(call, renderer, draft_patch(call))
+    return execute(call, renderer, draft_patch(call))
 
 
 def draft(verb: str, call: RequestContext) -> Draft:
@@ -63,15 +64,15 @@ def draft(verb: str, call: RequestContext) -> Draft:
     return {"create": draft_create, "update": draft_update, "patch": draft_patch}[verb](call)
 
 
-def carry_out(call: RequestContext, renderer: Renderer, draft: Draft) -> HttpResponse:
+def execute(call: RequestContext, renderer: Renderer, draft: Draft) -> HttpResponse:
     return build_response(renderer, draft, store(call, draft))
 
 
-def store(call: RequestContext, draft: Draft, *, pretend: bool = False) -> WriteResult:
-    """Put the draft through the rules of its kind and store what is left of it; with
-    ``pretend``, or where the caller asked for that, only say what would be stored."""
+def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> WriteResult:
+    """Validate the draft and store it; for a dry run, of the request or by ``dry_run``, only
+    return what would be stored."""
     writer, strict = call.plane.writer, draft.validation == "Strict"
-    dry_run = pretend or draft.dry_run
+    dry_run = dry_run or draft.dry_run
     try:
         if draft.before is None:
             return writer.create(call.kind, draft.obj, strict=strict, dry_run=dry_run)
@@ -93,7 +94,7 @@ def draft_create(call: RequestContext) -> Draft:
     options = "CreateOptions"
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
-    obj = codec.decode_object(call.request.headers, call.request.body)
+    obj = decode_object(call.request.headers, call.request.body)
     object_meta.check_type(kind, obj)
     object_meta.check_kind(kind, obj)
     check_creatable(call, obj)
@@ -137,7 +138,7 @@ def draft_update(call: RequestContext) -> Draft:
     options = "UpdateOptions"
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
-    new = codec.decode_object(call.request.headers, call.request.body)
+    new = decode_object(call.request.headers, call.request.body)
     object_meta.check_type(call.kind, new)
     _check_key(call, new)
     before = call.existing()
@@ -174,7 +175,7 @@ def draft_patch(call: RequestContext) -> Draft:
 
 
 def patch_type(call: RequestContext) -> str:
-    form = codec.content_type(call.request.headers)
+    form = content_type(call.request.headers)
     if form == codec.APPLY_PATCH:
         raise errors.ApiError(
             415,
@@ -227,14 +228,14 @@ def _strict(fault: UnknownFieldsError) -> errors.ApiError:
 
 
 def build_response(
-    renderer: Renderer, draft: Draft, written: WriteResult, said: tuple[str, ...] = ()
+    renderer: Renderer, draft: Draft, written: WriteResult, warnings: tuple[str, ...] = ()
 ) -> HttpResponse:
-    """What was written, with warnings: what others ``said``, and fields nobody knows."""
+    """What was written, with ``warnings`` and one for each unknown field."""
     response = renderer.body(written.raw, 201 if draft.before is None else 200)
     unknown = written.unknown if draft.validation != "Ignore" else ()
-    if not unknown and not said:
+    if not unknown and not warnings:
         return response
-    return with_warnings(response, [*said, *(f'unknown field "{path}"' for path in unknown)])
+    return with_warnings(response, [*warnings, *(f'unknown field "{path}"' for path in unknown)])
 
 
 def with_warnings(response: HttpResponse, texts: Sequence[str]) -> HttpResponse:
@@ -299,7 +300,7 @@ def _deletion(call: RequestContext) -> DeleteOptions:
 def _options_of(call: RequestContext) -> _DeleteOptions:
     if not call.request.body:
         return _DeleteOptions()
-    body = codec.decode_object(call.request.headers, call.request.body)
+    body = decode_object(call.request.headers, call.request.body)
     try:
         return msgspec.convert(body, _DeleteOptions)
     except msgspec.ValidationError as error:

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from datum_compute.apiserver.printing import jsonpath, tables
-from datum_compute.apiserver.schema import kinds
+from datum_compute.apiserver.kinds import jsonpath
+from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.kinds.columns import human_duration
+from datum_compute.apiserver.kinds.served_kind import ServedKind, from_crd
+from datum_compute.apiserver.printing import tables
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -88,10 +91,10 @@ def test_a_path_outside_the_subset_is_refused(path: str) -> None:
     ],
 )
 def test_ages_grow_coarser(seconds: int, shown: str) -> None:
-    assert tables.human_duration(timedelta(seconds=seconds)) == shown
+    assert human_duration(timedelta(seconds=seconds)) == shown
 
 
-def widget_kind(*columns: dict[str, Any]) -> kinds.ServedKind:
+def widget_kind(*columns: dict[str, Any]) -> ServedKind:
     version = {
         "name": "v1",
         "served": True,
@@ -101,18 +104,18 @@ def widget_kind(*columns: dict[str, Any]) -> kinds.ServedKind:
     }
     names = {"plural": "widgets", "kind": "Widget"}
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
-    (kind,) = kinds.from_crd({"metadata": {"name": "widgets.example.com"}, "spec": spec})
+    (kind,) = from_crd({"metadata": {"name": "widgets.example.com"}, "spec": spec})
     return kind
 
 
-def cells(kind: kinds.ServedKind, obj: dict[str, Any]) -> list[Any]:
+def cells(kind: ServedKind, obj: dict[str, Any]) -> list[Any]:
     (row,) = tables.table(kind, [obj], now=NOW, resource_version="1")["rows"]
     found: list[Any] = row["cells"]
     return found
 
 
-def builtin(name: str) -> kinds.ServedKind:
-    return next(kind for kind in kinds.builtin_kinds() if kind.resource.kind == name)
+def builtin(name: str) -> ServedKind:
+    return next(kind for kind in builtin_kinds() if kind.resource.kind == name)
 
 
 @pytest.mark.parametrize(

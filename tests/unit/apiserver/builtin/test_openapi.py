@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from datum_compute.apiserver.builtin import openapi
-from datum_compute.apiserver.schema import kinds
+from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.kinds.served_kind import ServedKind, from_crd
 
 SPEC = {
     "type": "object",
@@ -17,7 +19,7 @@ SPEC = {
 }
 
 
-def widget_kinds(scope: str = "Namespaced", spec: Any = None) -> list[kinds.ServedKind]:
+def widget_kinds(scope: str = "Namespaced", spec: Any = None) -> list[ServedKind]:
     properties = {"spec": spec or SPEC}
     version = {
         "name": "v1",
@@ -31,16 +33,16 @@ def widget_kinds(scope: str = "Namespaced", spec: Any = None) -> list[kinds.Serv
     }
     names = {"plural": "widgets", "kind": "Widget"}
     group = {"group": "shop.example.com", "scope": scope, "names": names, "versions": [version]}
-    return kinds.from_crd({"metadata": {"name": "widgets.shop.example.com"}, "spec": group})
+    return from_crd({"metadata": {"name": "widgets.shop.example.com"}, "spec": group})
 
 
-SERVED = [*kinds.builtin_kinds(), *widget_kinds()]
+SERVED = [*builtin_kinds(), *widget_kinds()]
 WIDGET = {"group": "shop.example.com", "version": "v1", "kind": "Widget"}
 
 
-def document(group_version: str) -> dict[str, Any]:
-    found = openapi.group_document(SERVED, group_version)
-    assert found is not None
+def document(group_version: str, served: Sequence[ServedKind] = tuple(SERVED)) -> dict[str, Any]:
+    encoded, _ = openapi.encoded_document(served, group_version)
+    found: dict[str, Any] = json.loads(encoded)
     return found
 
 
@@ -66,7 +68,7 @@ def test_the_index_links_every_group_version_below_the_plane() -> None:
 
 
 def test_the_hash_follows_the_content() -> None:
-    def link(served: list[kinds.ServedKind]) -> str:
+    def link(served: list[ServedKind]) -> str:
         paths = openapi.index(served)["paths"]
         found: str = paths["apis/shop.example.com/v1"]["serverRelativeURL"]
         return found
@@ -81,7 +83,7 @@ def test_the_hash_follows_the_content() -> None:
 
 
 def test_an_unserved_group_version_has_no_document() -> None:
-    assert openapi.group_document(SERVED, "nobody.example/v1") is None
+    assert openapi.encoded_document(SERVED, "unknown.example/v1") == (b"", "")
 
 
 def test_a_namespaced_kind_has_all_its_paths() -> None:
@@ -104,7 +106,7 @@ WIDGET_GV = "shop.example.com/v1"
 
 
 def test_a_cluster_scoped_kind_has_paths_without_a_namespace() -> None:
-    found = openapi.group_document(widget_kinds("Cluster"), WIDGET_GV)
+    found = document(WIDGET_GV, widget_kinds("Cluster"))
 
     assert found is not None
     assert "/apis/shop.example.com/v1/widgets/{name}" in found["paths"]

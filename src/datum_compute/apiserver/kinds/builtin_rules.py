@@ -16,7 +16,7 @@ from datum_compute.api.fields import FieldError
 NAMESPACES = "namespaces"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 SECRETS = "secrets"
-EVENTS = ("events", "events.events.k8s.io")
+EVENTS = "events"
 
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds a definition until its objects are gone."""
@@ -68,4 +68,4 @@ def _event(obj: dict[str, Any]) -> list[FieldError]:
     return []
 
 
-_BEFORE_WRITE: dict[str, BuiltinRule] = {NAMESPACES: _namespace, SECRETS: _secret, "events": _event}
+_BEFORE_WRITE: dict[str, BuiltinRule] = {NAMESPACES: _namespace, SECRETS: _secret, EVENTS: _event}

@@ -8,7 +8,7 @@ from typing import Any
 
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError, FieldPath
-from datum_compute.apiserver.printing import jsonpath
+from datum_compute.apiserver.kinds import jsonpath
 from datum_compute.apiserver.schema import structural
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from datum_compute.apiserver.builtin import discovery
-from datum_compute.apiserver.schema import kinds
+from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.kinds.served_kind import VERBS, from_crd
 
 
 def crd(group: str, plural: str, kind: str, *versions: str, **version: Any) -> dict[str, Any]:
@@ -29,9 +30,9 @@ def crd(group: str, plural: str, kind: str, *versions: str, **version: Any) -> d
 SCALE = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
 SUBRESOURCES: dict[str, Any] = {"status": {}, "scale": SCALE}
 SERVED = [
-    *kinds.from_crd(crd("zoo.example", "widgets", "Widget", "v1", subresources=SUBRESOURCES)),
-    *kinds.from_crd(crd("an.example", "things", "Thing", "v1alpha", "v1beta2", "v2", "v10")),
-    *kinds.builtin_kinds(),
+    *from_crd(crd("zoo.example", "widgets", "Widget", "v1", subresources=SUBRESOURCES)),
+    *from_crd(crd("an.example", "things", "Thing", "v1alpha", "v1beta2", "v2", "v10")),
+    *builtin_kinds(),
 ]
 
 
@@ -71,7 +72,7 @@ def test_a_resource_and_its_subresources_are_described() -> None:
         "singularName": "widget",
         "namespaced": True,
         "kind": "Widget",
-        "verbs": list(kinds.VERBS),
+        "verbs": list(VERBS),
         "shortNames": ["wg"],
         "categories": ["all"],
     }
@@ -122,7 +123,7 @@ def test_an_aggregated_resource_is_complete() -> None:
         "responseKind": response,
         "scope": "Namespaced",
         "singularResource": "widget",
-        "verbs": list(kinds.VERBS),
+        "verbs": list(VERBS),
         "shortNames": ["wg"],
         "categories": ["all"],
         "subresources": [

@@ -1,18 +1,50 @@
-"""What stands in one cell of ``kubectl get``: values from a JSON path, ages, and the few
-cells of built-in kinds that no path can express."""
+"""The columns of ``kubectl get``: values from a JSON path, ages, and the few of built-in kinds
+that no path can express."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from datum_compute.apiserver.printing import jsonpath
+from datum_compute.apiserver.kinds import jsonpath
 
 JsonObject = Mapping[str, Any]
 ColumnValue = Callable[[JsonObject, datetime], Any]
 """The value of a cell for an object at a time; None prints as nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column of ``kubectl get``."""
+
+    name: str
+    type: str
+    """integer, number, string, boolean or date."""
+    json_path: str
+    priority: int = 0
+    """Above 0: shown only with ``-o wide``."""
+    format: str = ""
+    description: str = ""
+    computed: ColumnValue | None = None
+    """Gives the cell where no path can; ``json_path`` is empty then."""
+
+    def value(self) -> ColumnValue:
+        return self.computed or from_path(self.json_path, self.type)
+
+
+NAME = TableColumn(
+    "Name",
+    "string",
+    ".metadata.name",
+    format="name",
+    description="Unique among the objects of this kind in its namespace.",
+)
+AGE = TableColumn(
+    "Age", "date", ".metadata.creationTimestamp", description="Time since the object was created."
+)
 
 
 def human_duration(duration: timedelta) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.schema import kinds
-from datum_compute.apiserver.schema.kinds import CrdInvalid, from_crd
+from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.kinds.served_kind import CrdInvalid, from_crd
 
 Edit = Callable[[dict[str, Any]], None]
 SCHEMA = "spec.versions[0].schema.openAPIV3Schema"
@@ -275,7 +275,7 @@ def test_all_faults_of_a_definition_are_reported_at_once() -> None:
 
 
 def test_every_built_in_kind_can_be_shown_and_judged() -> None:
-    served = kinds.builtin_kinds()
+    served = builtin_kinds()
 
     assert {kind.resource.kind for kind in served} == {
         "Namespace",
@@ -311,7 +311,7 @@ def test_every_built_in_kind_can_be_shown_and_judged() -> None:
 def test_built_in_kinds_have_their_types_checked(
     kind: str, obj: dict[str, Any], fault: str
 ) -> None:
-    served = {one.resource.kind: one for one in kinds.builtin_kinds()}
+    served = {one.resource.kind: one for one in builtin_kinds()}
 
     (error,) = served[kind].schema.process(obj).errors
 
@@ -319,7 +319,7 @@ def test_built_in_kinds_have_their_types_checked(
 
 
 def test_a_secret_is_opaque_unless_it_says_otherwise() -> None:
-    served = {one.resource.kind: one for one in kinds.builtin_kinds()}
+    served = {one.resource.kind: one for one in builtin_kinds()}
     secret: dict[str, Any] = {"data": {}}
 
     served["Secret"].schema.process(secret)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datum_compute.apiserver.builtin import object_bodies
 from datum_compute.apiserver.errors import ApiError
-from datum_compute.apiserver.request import protobuf
+from datum_compute.apiserver.request import protobuf, protobuf_bodies
 from tests.support.apiserver.protobuf import field, number
 from tests.support.apiserver.widgets import widget_server
 
@@ -42,7 +41,7 @@ def flag(at: int, value: bool) -> bytes:
 
 
 def test_a_namespace_as_kubectl_sent_it() -> None:
-    assert object_bodies.decode(AS_KUBECTL_SENT_IT) == {
+    assert protobuf_bodies.decode_object(AS_KUBECTL_SENT_IT) == {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {"name": "team-a"},
@@ -80,7 +79,7 @@ def test_an_object_is_what_it_is_in_json(
     owner = field(13, field(1, "Namespace") + field(3, "o") + field(5, "v1") + flag(6, True))
     about = metadata("x", entry(11, "app", "web"), entry(12, "note", "n"), owner, field(14, "a/b"))
 
-    assert object_bodies.decode(envelope(kind, about + message)) == {
+    assert protobuf_bodies.decode_object(envelope(kind, about + message)) == {
         "apiVersion": "v1",
         "kind": kind,
         "metadata": {
@@ -126,7 +125,7 @@ def test_nonsense_never_fails_otherwise(noise: bytes, cut: int) -> None:
     whole = envelope("ConfigMap", metadata("x") + entry(2, "a", "b") + noise)
     code = 200
     try:
-        object_bodies.decode(whole[: len(whole) - cut])
+        protobuf_bodies.decode_object(whole[: len(whole) - cut])
     except ApiError as error:
         code = error.code
 

@@ -13,12 +13,13 @@ from typing import Any
 from datum_compute.api import planes
 from datum_compute.api.planes import PLANE_TYPES, PROJECT, ROOT, PlaneType
 from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
-from datum_compute.apiserver.builtin import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.kinds.registry import KindRegistry
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects.lifecycle import Writer
 from datum_compute.apiserver.objects.patches import json_equal
-from datum_compute.apiserver.schema.kinds import ServedKind, builtin_kinds
-from datum_compute.apiserver.schema.registry import KindRegistry
 from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.env import Environment
 
@@ -44,7 +45,7 @@ class Plane:
 
     def namespace_state(self, name: str) -> str:
         """``Active``, ``Terminating``, or empty when there is no such namespace."""
-        stored = self.store.get((rules.NAMESPACES, "", name))
+        stored = self.store.get((builtin_rules.NAMESPACES, "", name))
         if stored is None:
             return ""
         return "Terminating" if stored.deleting else "Active"
@@ -61,7 +62,7 @@ class PlaneRegistry:
         self._planes: dict[str, Plane] = {}
         for stored in store.planes.values():
             plane = self._adopt(stored)
-            for row in stored.table(rules.CRDS).in_order(None):
+            for row in stored.table(builtin_rules.CRDS).in_order(None):
                 plane.registry.define(decode_json(row.raw))
         store.subscribe(self._on_change)
 
@@ -124,7 +125,7 @@ class PlaneRegistry:
         assert kind is not None, "every plane serves definitions"
         # Through JSON: what is given stays the giver's, what is stored is ours to change.
         wanted = decode_json(encode_json(definition))
-        before = plane.store.table(rules.CRDS).get("", wanted["metadata"]["name"])
+        before = plane.store.table(builtin_rules.CRDS).get("", wanted["metadata"]["name"])
         if before is None:
             wanted.pop("status", None)
             plane.writer.create(kind, wanted)
@@ -137,7 +138,7 @@ class PlaneRegistry:
         plane.writer.replace(kind, before, held)
 
     def _on_change(self, stored: PlaneStore, table: Table, event: StoreEvent) -> None:
-        if table.resource == rules.CRDS:
+        if table.resource == builtin_rules.CRDS:
             plane = self._planes[stored.name]
             if event.deleted:
                 plane.registry.undefine(event.after.name)

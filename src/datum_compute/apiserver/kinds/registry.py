@@ -13,7 +13,7 @@ from typing import Any
 
 from datum_compute.api.fields import FieldError
 from datum_compute.apiserver.codec import decode_json, encode_json
-from datum_compute.apiserver.schema.kinds import CrdInvalid, ServedKind, from_crd
+from datum_compute.apiserver.kinds.served_kind import CrdInvalid, ServedKind, from_crd
 
 
 class KindRegistry:

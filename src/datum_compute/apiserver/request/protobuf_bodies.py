@@ -1,8 +1,8 @@
-"""Built-in objects as Kubernetes' own clients write them: in protobuf.
+"""The bodies that Kubernetes' own clients send in protobuf only.
 
-``kubectl create namespace``, ``configmap``, ``secret`` and ``serviceaccount`` send nothing
-else, and give up where it is not understood. What a server fills in (uid, times, managed
-fields) is passed over.
+``kubectl create namespace``, ``configmap``, ``secret`` and ``serviceaccount``, and ``kubectl
+auth`` for reviews, give up where it is not understood. Fields that the server fills in (uid,
+times, managed fields) or that change no answer are skipped.
 """
 
 from __future__ import annotations
@@ -64,11 +64,40 @@ _KINDS: dict[tuple[str, str], Message] = {
     },
 }
 
+_RESOURCE: Message = {
+    1: ("namespace", TEXT),
+    2: ("verb", TEXT),
+    3: ("group", TEXT),
+    4: ("version", TEXT),
+    5: ("resource", TEXT),
+    6: ("subresource", TEXT),
+    7: ("name", TEXT),
+}
+_PATH: Message = {1: ("path", TEXT), 2: ("verb", TEXT)}
+_ACCESS: Message = {
+    1: ("resourceAttributes", _RESOURCE),
+    2: ("nonResourceAttributes", _PATH),
+}
+_SUBJECT: Message = {**_ACCESS, 3: ("user", TEXT), 4: ("groups", TEXTS), 6: ("uid", TEXT)}
+_RULES: Message = {1: ("namespace", TEXT)}
 
-def decode(body: bytes) -> dict[str, Any] | None:
+_SPECS: dict[str, Message] = {
+    "selfsubjectaccessreviews": _ACCESS,
+    "selfsubjectrulesreviews": _RULES,
+    "subjectaccessreviews": _SUBJECT,
+}
+
+
+def decode_object(body: bytes) -> dict[str, Any] | None:
     """The object in the body; None for a kind that is not read in this form. Raises 400."""
     type_, message = protobuf.unwrap(body)
     kind = _KINDS.get((type_.get("apiVersion", ""), type_.get("kind", "")))
     if kind is None:
         return None
     return {**type_, **protobuf.read(message, {1: ("metadata", _METADATA), **kind})}
+
+
+def decode_review(resource: str, body: bytes) -> dict[str, Any]:
+    """The review in the body of a request for this resource. Raises 400."""
+    _, review = protobuf.unwrap(body)
+    return protobuf.read(review, {2: ("spec", _SPECS.get(resource, {}))})

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datum_compute.apiserver.builtin import review_bodies
 from datum_compute.apiserver.errors import ApiError
-from datum_compute.apiserver.request import protobuf
+from datum_compute.apiserver.request import protobuf, protobuf_bodies
 from tests.support.apiserver.protobuf import field
 from tests.support.apiserver.widgets import Caller, widget_server
 
@@ -34,7 +33,7 @@ def test_a_review_is_what_it_is_in_json() -> None:
     whom = field(3, "ana") + field(4, "developers") + field(4, "people") + field(6, "u-1")
     metadata = field(1, field(1, "ignored"))
 
-    found = review_bodies.decode(
+    found = protobuf_bodies.decode_review(
         "subjectaccessreviews", envelope(metadata + field(2, asked + whom) + field(3, b"\x08\x01"))
     )
 
@@ -87,7 +86,7 @@ async def _ask(caller: Caller, path: str, body: bytes) -> Any:
 )
 def test_what_is_no_review_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(ApiError) as caught:
-        review_bodies.decode("selfsubjectaccessreviews", body)
+        protobuf_bodies.decode_review("selfsubjectaccessreviews", body)
 
     assert caught.value.code == 400
 
@@ -98,7 +97,7 @@ def test_nonsense_never_fails_otherwise(noise: bytes, cut: int) -> None:
     whole = envelope(field(2, about("list", "widgets", group="example.com")) + noise)
     code = 200
     try:
-        review_bodies.decode("selfsubjectaccessreviews", whole[: len(whole) - cut])
+        protobuf_bodies.decode_review("selfsubjectaccessreviews", whole[: len(whole) - cut])
     except ApiError as error:
         code = error.code
 

@@ -12,7 +12,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.history.config_map import ConfigMapHistory
 from datum_compute.cli.history.entries import change_annotation, new_entry
 from datum_compute.cli.history.spec_patch import change_spec
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from tests.support.cli.intercepted_session import InterceptedSession, Interception
 from tests.support.cli.session import CliSession, cli_session

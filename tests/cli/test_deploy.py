@@ -18,7 +18,7 @@ from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, 
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.main import main
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse

@@ -20,7 +20,7 @@ from datum_compute.cli.history.entries import (
     change_annotation,
     new_entry,
 )
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, json_patch, merge
 from datum_compute.client.transport import HttpRequest, HttpResponse

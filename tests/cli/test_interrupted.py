@@ -13,7 +13,7 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.cli.history.entries import NAME_PREFIX
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.client import errors
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from tests.support.cli.intercepted_session import InterceptedSession

@@ -122,8 +122,6 @@ def check_access(context: Context) -> None:
 
 
 def _offer(context: Context) -> None:
-    from datum_compute.cli.session import with_client
-
     project = context.target.project
     context.say(f'Compute is not enabled for project "{project}".')
     # No flag says yes to this: a request is somebody's decision, and somebody else's work.
@@ -136,7 +134,7 @@ def _offer(context: Context) -> None:
         await request_access(client, "")
         return await wait_decided(client, ACTIVATION_SECONDS)
 
-    access = with_client(context, ask)
+    access = context.open_session().run(ask)
     if access.state is AccessState.PENDING:
         raise CommandError(
             "Requested. Activation usually takes a few minutes.",
@@ -173,7 +171,7 @@ async def wait_decided(client: ApiClient, seconds: float) -> Access:
     """How the request stands once it is answered, or when the time is up."""
     import asyncio
 
-    from datum_compute.cli.rollout.wait import to_dict
+    from datum_compute.cli.session import to_dict
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds

@@ -7,6 +7,7 @@ NAME``. argparse cannot say that, so the missing word is put in before it looks.
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,6 +35,9 @@ def help_formatter(width: int) -> partial[argparse.RawDescriptionHelpFormatter]:
     width argparse imports what finds the terminal's, for every parser it makes."""
     return partial(argparse.RawDescriptionHelpFormatter, width=width)
 
+
+DEFAULT_TIMEOUT = "10m"
+_DURATION = re.compile(r"^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$")
 
 LEADING_FLAGS = frozenset(
     {
@@ -242,3 +246,33 @@ def add_target_flags(parser: Parser) -> None:
     add("--context", help="context of --kubeconfig (default: its current one)")
     add("--certificate-authority", metavar="FILE", help="CA of --server")
     add("--data-dir", metavar="DIR", help="state directory of a local platform")
+
+
+def parse_duration(text: str) -> float:
+    """``45s``, ``10m``, ``1h30m``."""
+    found = _DURATION.match(text)
+    if not text or not found:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a duration such as 45s, 10m or 1h30m')
+    hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return float(hours * 3600 + minutes * 60 + rest)
+
+
+def add_write_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    add_wait_flags(parser)
+
+
+def add_wait_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="wait until it is done (default)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=parse_duration,
+        default=parse_duration(DEFAULT_TIMEOUT),
+        metavar="DURATION",
+        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT})",
+    )

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Coroutine
 
-    from datum_compute.cli.quick.reader import Reader
+    from datum_compute.api.scheme import Resource
+    from datum_compute.cli.session import Session
     from datum_compute.client.client import ApiClient
     from datum_compute.env import Environment
 
@@ -35,34 +36,64 @@ class Streams:
         return self.stdin.isatty() and self.stderr.isatty()
 
 
+class PlainReader(Protocol):
+    """Reads that block, with objects as plain JSON values. Raises ``ClientError``."""
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any]: ...
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> list[dict[str, Any]]: ...
+
+    def raw(self, path: str) -> bytes: ...
+
+
+class Runner(Protocol):
+    """An event loop that stands still between runs, as :class:`asyncio.Runner` is one."""
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T: ...
+
+    def close(self) -> None: ...
+
+
 class Destination(Protocol):
     """A project's control plane, and the ways to talk to it."""
 
     @property
     def project(self) -> str: ...
 
-    def reader(self) -> Reader:
+    def reader(self) -> PlainReader:
         """For plain reads: synchronous, and quick to import."""
 
-    def root(self) -> Reader | None:
+    def root(self) -> PlainReader | None:
         """For the plane that knows the projects; None where nothing leads there."""
 
     def client(self) -> ApiClient:
-        """For commands that write or wait; its ``close`` is awaited by whoever asks."""
+        """For commands that write or wait; the caller awaits its ``close``."""
 
 
 class Reach:
-    """How a command gets at a platform: over the network, on an event loop of its own."""
+    """How a command gets at a platform: over the network, and in real time."""
 
     def find(self, env: Environment, args: Namespace) -> Destination:
         from datum_compute.cli.target import find_target
 
         return find_target(env, args)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def runner(self) -> Runner:
         import asyncio
 
-        return asyncio.run(work)
+        return asyncio.Runner()
+
+    def sleep(self, seconds: float) -> None:
+        import select
+
+        select.select([], [], [], seconds)
 
 
 class Context:
@@ -82,6 +113,8 @@ class Context:
         self.gate: Callable[[Context], None] | None = None
         """What is asked before the platform is first talked to: the command line is judged
         without it."""
+        self.session: Session | None = None
+        """Of a command that writes or waits."""
 
     @cached_property
     def target(self) -> Destination:
@@ -92,13 +125,26 @@ class Context:
         if gate is not None:
             gate(self)
 
+    def open_session(self) -> Session:
+        """For a command that writes or waits, before its first read: the access check and
+        ``reader`` then use the session's connections."""
+        from datum_compute.cli.session import Session
+
+        if self.session is None:
+            self.session = Session(self)
+        return self.session
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> PlainReader:
         self.pass_gate()
-        return self._reader
+        return self._reader if self.session is None else self.session.reader
 
     @cached_property
-    def _reader(self) -> Reader:
+    def _reader(self) -> PlainReader:
         return self.target.reader()
 
     @property

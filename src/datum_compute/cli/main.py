@@ -174,7 +174,15 @@ def _dispatch(
     context = Context(env, streams, args, invocation, reach)
     if args.command not in WITHOUT_ACCESS:
         context.gate = _check_access
-    return int(_module(args.command).run(context))
+    try:
+        return int(_module(args.command).run(context))
+    except KeyboardInterrupt:
+        if context.session is None or not context.session.written:
+            raise
+        context.session.say_detached()
+        return int(Exit.DONE)
+    finally:
+        context.close()
 
 
 def _check_access(context: Context) -> None:

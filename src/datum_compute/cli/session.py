@@ -1,85 +1,130 @@
-"""What commands that write and wait have in common: flags, the loop, and Ctrl-C."""
+"""The one event loop and the one client of a command that writes or waits.
+
+Between two calls of :meth:`Session.run` the loop stands still, so a prompt reads a line as any
+program does and Ctrl-C there is an ordinary ``KeyboardInterrupt``.
+"""
 
 from __future__ import annotations
 
-import argparse
-import re
+import asyncio
+import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from datum_compute.cli.context import Context
+from datum_compute.api.meta import Object
+from datum_compute.api.scheme import Resource
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
 
 if TYPE_CHECKING:
-    from datum_compute.client.client import ApiClient
+    from datum_compute.cli.context import Context, Runner
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT = "10m"
-_DURATION = re.compile(r"^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$")
+PAGE = 500
+"""Objects per request, as kubectl asks."""
+LOOP_STEPS = 4
+"""Steps of the loop until a connection that its server has closed is known to be closed: its
+socket, TLS and the transport pass that on in one step each."""
 
 
-def parse_duration(text: str) -> float:
-    """``45s``, ``10m``, ``1h30m``."""
-    found = _DURATION.match(text)
-    if not text or not found:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a duration such as 45s, 10m or 1h30m')
-    hours, minutes, rest = (int(part or 0) for part in found.groups())
-    return float(hours * 3600 + minutes * 60 + rest)
-
-
-def add_write_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    add_wait_flags(parser)
-
-
-def add_wait_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--wait",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="wait until it is done (default)",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=parse_duration,
-        default=parse_duration(DEFAULT_TIMEOUT),
-        metavar="DURATION",
-        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT})",
-    )
-
-
-def with_client(context: Context, work: Callable[[ApiClient], Awaitable[T]]) -> T:
-    """Enter the event loop once, with a client that is closed behind it."""
-
-    context.pass_gate()
-
-    async def session() -> T:
-        client = context.target.client()
-        try:
-            return await work(client)
-        finally:
-            await client.close()
-
-    return context.reach.run(session())
-
-
-class Detach:
-    """Ctrl-C before anything was written is an interruption; after it, only a detach."""
+class Session:
+    """Opened by a command, closed by ``main``. Nothing is connected before the first run."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._runner: Runner | None = None
+        self._client: ApiClient | None = None
+        self.reader = BlockingReader(self)
         self.written: list[str] = []
-        """The workloads that were changed."""
+        """The workloads that were changed: after that Ctrl-C only detaches."""
 
-    def run(self, work: Callable[[ApiClient], Awaitable[int]]) -> int:
+    def run(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:
+        """Run ``work`` on the loop, once the project's access is checked."""
+        self._context.pass_gate()
+        return self.call(work)
+
+    def call(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:
+        """:meth:`run` without the check."""
+
+        async def with_client() -> T:
+            if self._client is None:
+                self._client = self._context.target.client()
+            else:
+                for _ in range(LOOP_STEPS):
+                    await asyncio.sleep(0)
+            return await work(self._client)
+
+        if self._runner is None:
+            self._runner = self._context.reach.runner()
+        return self._runner.run(with_client())
+
+    def say_detached(self) -> None:
+        names = ", ".join(f'"{name}"' for name in self.written)
+        self._context.say(
+            f"\nDetached. {names}: the platform goes on with it; see  "
+            f"{self._context.command('status', self.written[0])}"
+        )
+
+    def close(self) -> None:
+        if self._runner is None:
+            return
         try:
-            return with_client(self._context, work)
-        except KeyboardInterrupt:
-            if not self.written:
-                raise
-            names = ", ".join(f'"{name}"' for name in self.written)
-            self._context.say(
-                f"\nDetached. {names}: the platform goes on with it; see  "
-                f"{self._context.command('status', self.written[0])}"
+            if self._client is not None:
+                self._runner.run(self._client.close())
+        finally:
+            self._runner.close()
+
+
+class BlockingReader:
+    """What plain readers offer, over a session's client. Not for use on its loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any]:
+        return to_dict(self._session.call(lambda client: client.get(resource, name, namespace)))
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> list[dict[str, Any]]:
+        """All pages. If the server drops the snapshot on the way, one full list instead."""
+
+        async def pages(client: ApiClient) -> list[dict[str, Any]]:
+            read = partial(
+                client.list,
+                resource,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
             )
-            return 0
+            items: list[dict[str, Any]] = []
+            token = ""
+            while True:
+                try:
+                    page = await read(limit=PAGE, continue_token=token)
+                except errors.Expired:
+                    if not token:
+                        raise
+                    return [to_dict(item) for item in (await read()).items]
+                items += [to_dict(item) for item in page.items]
+                token = page.continue_token
+                if not token:
+                    return items
+
+        return self._session.call(pages)
+
+    def raw(self, path: str) -> bytes:
+        return self._session.call(lambda client: client.raw(path))
+
+
+def to_dict(obj: Object) -> dict[str, Any]:
+    """An object as plain JSON values, as plain readers return it."""
+    value: dict[str, Any] = json.loads(obj.to_wire())
+    return value

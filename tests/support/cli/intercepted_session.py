@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from datum_compute.cli.context import Destination, Streams
+from datum_compute.cli.context import Destination, Runner, Streams
 from datum_compute.cli.main import main
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -23,6 +23,7 @@ from tests.support.cli.session import (
     CommandResult,
     SessionDestination,
     SessionReach,
+    SessionRunner,
 )
 
 T = TypeVar("T")
@@ -51,20 +52,28 @@ class _Way(SessionDestination):
 
 
 @dataclass
+class _Runner(SessionRunner):
+    reach: _Reach
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """As asyncio's own runner does it: Ctrl-C cancels what runs, and is raised then."""
+        self.reach.task = self.desk.loop.create_task(coro)
+        try:
+            found: T = self.desk.loop.run_until_complete(self.reach.task)
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+        return found
+
+
+@dataclass
 class _Reach(SessionReach):
     answer: Interception
     after: Interception | None
     seen: list[HttpRequest] = field(default_factory=list)
     task: asyncio.Task[Any] | None = None
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """As asyncio's own runner does it: Ctrl-C cancels what runs, and is raised then."""
-        self.task = self.desk.loop.create_task(work)
-        try:
-            found: T = self.desk.loop.run_until_complete(self.task)
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
-        return found
+    def runner(self) -> Runner:
+        return _Runner(self.desk, self)
 
     async def interrupt(self) -> None:
         assert self.task is not None
@@ -76,6 +85,8 @@ class _Reach(SessionReach):
         return _Way(self.desk, project, args.token or TOKEN, self)
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
+        if request.path.endswith("/serviceentitlements/compute") and request.method == "GET":
+            return await self.desk.platform.server.handle(request)  # the check before a command
         self.seen.append(request)
         number = len(self.seen)
         answered = await self.answer(request, number)

@@ -15,7 +15,8 @@ from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
 from datum_compute.cli.context import Context, Destination, Reach, Streams
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.quick.reader import Reader
-from datum_compute.cli.rollout.wait import to_dict, wait_rolled_out
+from datum_compute.cli.rollout.wait import wait_rolled_out
+from datum_compute.cli.session import to_dict
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment

@@ -27,7 +27,7 @@ import yaml
 from datum_compute.api import planes
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
-from datum_compute.cli.context import Destination, Reach, Streams
+from datum_compute.cli.context import Destination, Reach, Runner, Streams
 from datum_compute.cli.main import main
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
@@ -123,8 +123,23 @@ class SessionReach(Reach):
         project = args.project or self.desk.platform.settings.project
         return SessionDestination(self.desk, project, args.token or TOKEN)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.desk.loop.run_until_complete(work)
+    def runner(self) -> Runner:
+        return SessionRunner(self.desk)
+
+    def sleep(self, seconds: float) -> None:
+        self.desk.wait(seconds)
+
+
+@dataclass
+class SessionRunner:
+    """Runs commands on the loop of the platform."""
+
+    desk: CliSession
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        return self.desk.loop.run_until_complete(coro)
+
+    def close(self) -> None: ...
 
 
 class _Paper(io.StringIO):

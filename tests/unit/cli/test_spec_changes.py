@@ -7,7 +7,7 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
 from datum_compute.cli.history.spec_patch import change_spec
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.testing.server import embedded_server

@@ -14,12 +14,11 @@ from datum_compute.cli.access import (
     request_access,
     wait_decided,
 )
-from datum_compute.cli.arguments import add_action
+from datum_compute.cli.arguments import DEFAULT_TIMEOUT, add_action, parse_duration
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import add_output_flags, age, duration, show
-from datum_compute.cli.session import DEFAULT_TIMEOUT, parse_duration, with_client
 
 if TYPE_CHECKING:
     from datum_compute.client.client import ApiClient
@@ -88,6 +87,7 @@ def _request(context: Context) -> int:
     args = context.args
     if args.message and len(args.message) > LONGEST_MESSAGE:
         raise usage(f"--message: {LONGEST_MESSAGE} letters are the most")
+    session = context.open_session()
     before = read_access(context)
     if before.state is AccessState.UNGOVERNED:
         context.say("This platform enables compute for everybody.")
@@ -100,7 +100,7 @@ def _request(context: Context) -> int:
             await request_access(client, args.message or "")
         return await wait_decided(client, args.timeout if args.wait else 1.0)
 
-    access = with_client(context, ask)
+    access = session.run(ask)
     return _told(context, before, access)
 
 

@@ -22,7 +22,7 @@ from datum_compute.cli.history.entries import (
     missing_entry,
     revisions_of,
 )
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge

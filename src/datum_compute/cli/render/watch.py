@@ -115,13 +115,7 @@ def _repeat(context: Context, look: Look, show: Callable[[Screen], None]) -> Non
         else:
             failures = 0
             show(picture)
-        context.reach.run(_pause())
-
-
-async def _pause() -> None:
-    import asyncio
-
-    await asyncio.sleep(INTERVAL_SECONDS)
+        context.reach.sleep(INTERVAL_SECONDS)
 
 
 class _Printer:

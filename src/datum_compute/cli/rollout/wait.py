@@ -12,14 +12,12 @@ looks again at every change and ends when
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
@@ -29,6 +27,7 @@ from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count, precise_duration
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
+from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
@@ -42,12 +41,6 @@ RELIST_SECONDS = 15.0
 RETRY_SECONDS = 1.0
 MAX_LIST_FAILURES = 10
 """How many lists may fail in a row before the wait gives up: about ten seconds."""
-
-
-def to_dict(obj: Object) -> dict[str, Any]:
-    """An object as plain JSON, which is what the words are read from."""
-    value: dict[str, Any] = json.loads(obj.to_wire())
-    return value
 
 
 @dataclass

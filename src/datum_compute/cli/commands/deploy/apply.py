@@ -26,7 +26,7 @@ from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.output import elapsed
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
-from datum_compute.cli.session import Detach, with_client
+from datum_compute.cli.session import Session
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 
@@ -105,22 +105,21 @@ def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = 
             return absent, []  # a server could not judge what needs them
         return absent, [await make_plan(context, client, wish, absent=absent) for wish in wishes]
 
-    absent, plans = with_client(context, look)
+    session = context.open_session()
+    absent, plans = session.run(look)
     if context.args.dry_run:
         return _dry_run(context, plans, absent)
-    # Questions are asked outside the event loop, which would keep Ctrl-C from whoever reads.
     for name in absent:
         project = context.target.project
         context.confirm(f'Network "{name}" does not exist in project {project}. Create it?')
     if absent:
-        plans = with_client(context, lambda client: _with_networks(context, client, wishes, absent))
+        plans = session.run(lambda client: _with_networks(context, client, wishes, absent))
     if ask and any(plan.writes for plan in plans):
         context.confirm("Deploy it?")
-    detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
-        done = [await _write(context, client, recorder, plan, detach) for plan in plans]
+        done = [await _write(context, client, recorder, plan, session) for plan in plans]
         if context.args.save:
             files.save(context.args.save, [workload for _, workload, _ in done])
         if context.args.wait:
@@ -135,7 +134,7 @@ def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = 
         show_results(context, results)
         return 0
 
-    return detach.run(work)
+    return session.run(work)
 
 
 async def _absent_networks(
@@ -173,7 +172,7 @@ def _dry_run(context: Context, plans: Sequence[DeployPlan], absent: Sequence[str
 
 
 async def _write(
-    context: Context, client: ApiClient, recorder: Recorder, plan: DeployPlan, detach: Detach
+    context: Context, client: ApiClient, recorder: Recorder, plan: DeployPlan, session: Session
 ) -> tuple[DeployPlan, Workload, int | None]:
     """Do what was planned; when somebody was faster, look again and say anew what changes.
     The plan that was done, the workload then, and its revision."""
@@ -191,7 +190,7 @@ async def _write(
         except (errors.Conflict, errors.AlreadyExists):
             plan = await make_plan(context, client, plan.desired)
         else:
-            detach.written.append(plan.desired.name)
+            session.written.append(plan.desired.name)
             return plan, written, await recorder.record(plan.live, written, entry)
     raise conflict_error("deploying", plan.desired.name)
 

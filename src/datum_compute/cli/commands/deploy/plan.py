@@ -26,7 +26,7 @@ from datum_compute.cli.history.spec_patch import change_spec
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.render.output import NONE, count
 from datum_compute.cli.render.spec_diff import NO_VALUE, SpecChange, diff_specs, summarize_changes
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient

@@ -18,7 +18,7 @@ from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count
-from datum_compute.cli.rollout.wait import to_dict
+from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE, QUOTA_NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client

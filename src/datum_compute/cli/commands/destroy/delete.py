@@ -10,34 +10,32 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.render.output import count
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import wait_gone
-from datum_compute.cli.session import Detach
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 
 
 def run(context: Context) -> int:
+    session = context.open_session()
     workload = queries.workload(context, context.args.name)
     name, uid = context.args.name, workload["metadata"]["uid"]
     if not workload["metadata"].get("deletionTimestamp"):
         _say_what_goes(context, workload)
-        # Outside the event loop, which would keep Ctrl-C from whoever reads a line.
         context.confirm(f'Destroy workload "{name}"?')
-    detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
         try:
             await client.delete(compute.WORKLOADS, name, NAMESPACE, uid=uid)
         except errors.NotFound:
             pass  # somebody was faster
-        detach.written.append(name)
+        session.written.append(name)
         if context.args.wait:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
             context.say(f'Workload "{name}" is gone.')
         show_results(context, [result(workload, "destroyed" if context.args.wait else "deleting")])
         return 0
 
-    return detach.run(work)
+    return session.run(work)
 
 
 def _say_what_goes(context: Context, workload: dict[str, Any]) -> None:

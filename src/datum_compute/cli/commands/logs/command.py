@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.arguments import parse_duration, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.session import parse_duration
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ def _show(context: Context) -> None:
     tail.show(_chosen(context))
     failures = 0
     while context.args.follow:
-        context.reach.run(_pause())
+        context.reach.sleep(POLL_SECONDS)
         try:
             tail.show(_chosen(context))
             failures = 0
@@ -57,12 +57,6 @@ def _show(context: Context) -> None:
             failures += 1
             if failures >= MAX_FAILURES:
                 raise
-
-
-async def _pause() -> None:
-    import asyncio
-
-    await asyncio.sleep(POLL_SECONDS)
 
 
 def _chosen(context: Context) -> list[dict[str, Any]]:

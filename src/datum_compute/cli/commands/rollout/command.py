@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import add_action
+from datum_compute.cli.arguments import add_action, add_wait_flags, add_write_flags
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags
-from datum_compute.cli.session import add_wait_flags, add_write_flags
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -24,8 +24,8 @@ from datum_compute.cli.errors import not_found, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
-from datum_compute.cli.rollout.wait import read_result, to_dict, wait_rolled_out
-from datum_compute.cli.session import Detach
+from datum_compute.cli.rollout.wait import read_result, wait_rolled_out
+from datum_compute.cli.session import Session, to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -37,14 +37,14 @@ Workload = dict[str, Any]
 
 
 def restart(context: Context) -> int:
-    detach = Detach(context)
+    session = context.open_session()
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
         if context.args.city:
-            workload, revision = await _restart_city(context, client, recorder, detach)
+            workload, revision = await _restart_city(context, client, recorder, session)
         else:
-            workload, revision = await _restart_all(context, client, recorder, detach)
+            workload, revision = await _restart_all(context, client, recorder, session)
         name, instances = context.args.name, None
         if context.args.wait:
             await wait_rolled_out(context, client, name, timeout=context.args.timeout)
@@ -54,7 +54,7 @@ def restart(context: Context) -> int:
             show_results(context, [result(workload, "restarted", instances, revision)])
         return 0
 
-    return detach.run(work)
+    return session.run(work)
 
 
 def _told(revision: int | None) -> str:
@@ -62,7 +62,7 @@ def _told(revision: int | None) -> str:
 
 
 async def _restart_all(
-    context: Context, client: ApiClient, recorder: Recorder, detach: Detach
+    context: Context, client: ApiClient, recorder: Recorder, session: Session
 ) -> tuple[Workload, int | None]:
     name = context.args.name
     for _ in range(CONFLICT_RETRIES):
@@ -77,14 +77,14 @@ async def _restart_all(
             written = await recorder.change(live, spec, entry)
         except errors.Conflict:
             continue
-        detach.written.append(name)
+        session.written.append(name)
         context.say(f'Restarting "{name}"\n')
         return written, await recorder.record(live, written, entry)
     raise conflict_error("restarting", name)
 
 
 async def _restart_city(
-    context: Context, client: ApiClient, recorder: Recorder, detach: Detach
+    context: Context, client: ApiClient, recorder: Recorder, session: Session
 ) -> tuple[Workload, int | None]:
     """The workload is told of it first, so that whatever ends this half-way, the history will
     tell of what was done."""
@@ -98,7 +98,7 @@ async def _restart_city(
         except errors.Conflict:
             continue
         await _restart_deployments(context, client, live, there)
-        detach.written.append(name)
+        session.written.append(name)
         context.say(f'Restarting "{name}" in {city}\n')
         return live, await recorder.record(live, live, entry)
     raise conflict_error("restarting", name)

@@ -8,7 +8,6 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.output import painter, show, table
 from datum_compute.cli.rollout.rows import HEADER, RowProgress
-from datum_compute.cli.session import with_client
 from datum_compute.decisions.rollout import Rollout, decide_rollout
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def status(context: Context) -> int:
             context, client, name, timeout=context.args.timeout, progress=progress
         )
 
-    rollout = with_client(context, work)
+    rollout = context.open_session().run(work)
     _show(context, name, rollout, with_table=False)
     if context.tables and not context.args.no_headers:
         context.say(f'\nRollout of "{name}" is complete.')

@@ -29,7 +29,7 @@ from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs
 from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
-from datum_compute.cli.session import Detach, with_client
+from datum_compute.cli.session import Session
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.decisions.instances.revisions import template_hash
@@ -52,19 +52,19 @@ class _Plan:
 
 
 def undo(context: Context) -> int:
-    plan = with_client(context, lambda client: _plan(context, client, context.args.to_revision))
+    session = context.open_session()
+    plan = session.run(lambda client: _plan(context, client, context.args.to_revision))
     name = context.args.name
     if plan.changes:
         _say(context, plan)
         context.confirm(f'Go back to revision #{plan.target.rev} of "{name}"?')
     else:
         context.say(f'"{name}" is at revision #{plan.target.rev} already.')
-    detach = Detach(context)
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
         if plan.changes:
-            workload, revision, before = await _write(context, client, recorder, plan, detach)
+            workload, revision, before = await _write(context, client, recorder, plan, session)
         else:
             workload, before = plan.live, None
             revision = await recorder.finish(plan.live)
@@ -81,7 +81,7 @@ def undo(context: Context) -> int:
             show_results(context, [view])
         return 0
 
-    return detach.run(work)
+    return session.run(work)
 
 
 async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Plan:
@@ -160,7 +160,7 @@ def _say(context: Context, plan: _Plan) -> None:
 
 
 async def _write(
-    context: Context, client: ApiClient, recorder: Recorder, plan: _Plan, detach: Detach
+    context: Context, client: ApiClient, recorder: Recorder, plan: _Plan, session: Session
 ) -> tuple[Workload, int | None, int]:
     """The workload, its revision, and the one it had. The target stays the one that was
     agreed to, whatever others change meanwhile."""
@@ -175,7 +175,7 @@ async def _write(
         except errors.Conflict:
             plan = await _plan(context, client, plan.target.rev)
         else:
-            detach.written.append(context.args.name)
+            session.written.append(context.args.name)
             return written, await recorder.record(plan.live, written, entry), before
     raise conflict_error("undoing a change of", context.args.name)
 

@@ -15,8 +15,8 @@ from datum_compute.cli.history.entries import Entry
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs, summarize_changes
-from datum_compute.cli.rollout.wait import is_rolled_out, read_result, to_dict, wait_rolled_out
-from datum_compute.cli.session import Detach
+from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -29,7 +29,7 @@ def run(context: Context) -> int:
             f"--min {args.minimum}: expected a number from 1 to 1000",
             command("destroy", args.name),
         )
-    detach = Detach(context)
+    session = context.open_session()
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
@@ -38,7 +38,7 @@ def run(context: Context) -> int:
         if change.entry is None:
             revision = await recorder.finish(workload)
         else:
-            detach.written.append(args.name)
+            session.written.append(args.name)
             revision = await recorder.record(change.before, workload, change.entry)
         instances = None
         if args.wait:
@@ -51,7 +51,7 @@ def run(context: Context) -> int:
             show_results(context, [view])
         return 0
 
-    return detach.run(work)
+    return session.run(work)
 
 
 def _told(revision: int | None) -> str:

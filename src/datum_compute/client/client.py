@@ -28,6 +28,7 @@ from datum_compute.client.auth.credentials import ClientIdentity, TokenSource, c
 from datum_compute.client.call import AnyCall, ClientCall, RawCall
 from datum_compute.client.decoder import DECODE_ERRORS, Decoder, UnreadableHandler
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
+from datum_compute.client.streams import InterruptibleStream
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
 
 USER_AGENT = f"datum-compute/{__version__}"
@@ -350,10 +351,16 @@ _decode_event = msgspec.json.Decoder(_WireEvent).decode
 async def _lines(
     chunks: AsyncIterator[bytes], deadline: float | None
 ) -> AsyncGenerator[bytes, None]:
+    """Cut chunks into lines. Raises ``TimedOut`` when the stream does not end in time."""
+    stream = InterruptibleStream(chunks)
+    timer: asyncio.TimerHandle | None = None
+    if deadline is not None:
+        late = errors.TimedOut("the server did not end the watch when it was due")
+        timer = asyncio.get_running_loop().call_at(deadline, stream.interrupt, late)
     pending: list[bytes] = []
     size = 0
-    with _Patience(deadline) as patience:
-        while (chunk := await patience.next_of(chunks)) is not None:
+    try:
+        async for chunk in stream:
             *whole, rest = chunk.split(b"\n")
             for line in whole:
                 if pending:
@@ -367,59 +374,11 @@ async def _lines(
                 size += len(rest)
                 if size > MAX_EVENT_BYTES:
                     raise errors.Malformed(f"a watch event exceeds {MAX_EVENT_BYTES} bytes")
+    finally:
+        if timer is not None:
+            timer.cancel()
     if pending:
         raise errors.Disconnected("the stream ended within an event")
-
-
-class _Patience:
-    """Waits for chunks until a deadline. One timer for all of them: a watch has many, and
-    setting a timer for each costs as much as reading it."""
-
-    __slots__ = ("_deadline", "_is_over", "_timer", "_waiting")
-
-    def __init__(self, deadline: float | None) -> None:
-        self._deadline = deadline
-        self._is_over = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._waiting: asyncio.Task[Any] | None = None
-
-    def __enter__(self) -> _Patience:
-        if self._deadline is not None:
-            self._timer = asyncio.get_running_loop().call_at(self._deadline, self._end)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    async def next_of(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        """The next chunk, or None after the last. Raises ``TimedOut`` when it is due."""
-        if self.is_over():
-            raise _overdue()
-        task = self._waiting = asyncio.current_task()
-        assert task is not None, "a watch is read in a task"
-        others = task.cancelling()
-        try:
-            return await anext(chunks, None)
-        except asyncio.CancelledError as error:
-            # Ours, unless somebody else wants an end to the task as well.
-            if self.is_over() and task.uncancel() <= others:
-                raise _overdue() from error
-            raise
-        finally:
-            self._waiting = None
-
-    def is_over(self) -> bool:
-        return self._is_over
-
-    def _end(self) -> None:
-        self._is_over = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-
-def _overdue() -> errors.TimedOut:
-    return errors.TimedOut("the server did not end the watch when it was due")
 
 
 @asynccontextmanager

@@ -23,7 +23,8 @@ from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.storage.protocol import StoreEvent
-from datum_compute.client.transport import HttpResponse, close_stream
+from datum_compute.client.streams import InterruptibleStream
+from datum_compute.client.transport import HttpResponse
 from datum_compute.env import Environment
 
 SUBRESOURCE = "log"
@@ -111,21 +112,15 @@ def _rendered(line: TimedLine, stamped: bool) -> bytes:
 
 
 class LogStream:
-    """Lines as they come. It hears of its object's end as a watch would.
-
-    Whoever waits for a line is interrupted by a cancellation of ours, as a timeout does it.
-    """
+    """Lines as they come, until some time after their object is deleted."""
 
     def __init__(
         self, call: RequestContext, lines: AsyncIterator[TimedLine], *, stamped: bool
     ) -> None:
         self._table = call.table
         self._place = (call.target.namespace, call.target.name)
-        self._lines = lines
+        self._lines = InterruptibleStream(lines)
         self._stamped = stamped
-        self._ended = False
-        self._interrupted = False
-        self._reader: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._table.add_sink(self)
 
@@ -136,37 +131,24 @@ class LogStream:
 
     def end(self) -> None:
         """No more lines, whatever the source says."""
-        self._ended = True
         self._table.remove_sink(self)
         if self._timer is not None:
             self._timer.cancel()
-        if self._reader is not None and not self._interrupted:
-            self._interrupted = True
-            self._reader.cancel()
+        self._lines.interrupt(StopAsyncIteration())
 
     def __aiter__(self) -> LogStream:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._ended:
-            raise StopAsyncIteration
-        reader = self._reader = asyncio.current_task()
         try:
             return _rendered(await anext(self._lines), self._stamped)
-        except asyncio.CancelledError:
-            if self._interrupted and reader is not None and reader.uncancel() == 0:
-                raise StopAsyncIteration from None
-            raise
         except StopAsyncIteration:
-            self._reader = None
             self.end()
             raise
-        finally:
-            self._reader = None
 
     async def aclose(self) -> None:
         """The reader has had enough."""
-        waiting = self._reader is not None
+        is_being_read = self._lines.is_being_read
         self.end()
-        if not waiting:  # else the cancellation ends the source
-            await close_stream(self._lines)
+        if not is_being_read:  # else the cancellation ends the source
+            await self._lines.aclose()

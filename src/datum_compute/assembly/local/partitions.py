@@ -8,11 +8,11 @@ that were open break. What stays within the cell is not affected.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from datum_compute.client import errors
+from datum_compute.client.streams import InterruptibleStream
 from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
 
 T = TypeVar("T")
@@ -87,44 +87,21 @@ class PartitionedTransport:
         await self._inner.close()
 
 
-class PartitionedStream(Generic[T]):
-    """A watch, or a log, across the cut. Whoever waits for its next message is interrupted by a
-    cancellation of ours, as a timeout does it: a task per message would cost every message."""
+class PartitionedStream(InterruptibleStream[T]):
+    """A watch, or a log, that a partition disconnects."""
 
     def __init__(self, cuts: Partitions, cell: str, inner: AsyncIterator[T]) -> None:
+        super().__init__(inner)
         self.cell = cell
         self._cuts = cuts
-        self._inner = inner
-        self._reader: asyncio.Task[Any] | None = None
-        self._broken = False
-        self._interrupted = False  # whether it was us who cancelled the reader
         cuts.opened(self)
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        if self._broken:
-            raise errors.Disconnected(_message(self.cell))
-        reader = self._reader = asyncio.current_task()
-        try:
-            return await anext(self._inner)
-        except asyncio.CancelledError:
-            if self._interrupted and reader is not None and reader.uncancel() == 0:
-                raise errors.Disconnected(_message(self.cell)) from None
-            raise
-        finally:
-            self._reader = None
 
     async def aclose(self) -> None:
         self._cuts.closed(self)
-        await close_stream(self._inner)
+        await super().aclose()
 
     def break_off(self) -> None:
-        self._broken = True
-        if self._reader is not None and not self._interrupted:
-            self._interrupted = True
-            self._reader.cancel()
+        self.interrupt(errors.Disconnected(_message(self.cell)))
 
 
 def _message(cell: str) -> str:

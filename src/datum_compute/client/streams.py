@@ -1,0 +1,64 @@
+"""A stream whose reader can be interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Generic, TypeVar
+
+from datum_compute.client.transport import close_stream
+
+T = TypeVar("T")
+
+
+class InterruptibleStream(Generic[T]):
+    """A stream that others than its source can end.
+
+    A pending read is interrupted by cancelling its task, as ``asyncio.timeout`` does: a task
+    or a timer for each item would cost every item.
+    """
+
+    __slots__ = ("_inner", "_reader", "_reason")
+
+    def __init__(self, inner: AsyncIterator[T]) -> None:
+        self._inner = inner
+        self._reader: asyncio.Task[Any] | None = None
+        self._reason: Exception | None = None
+
+    @property
+    def is_being_read(self) -> bool:
+        return self._reader is not None
+
+    def interrupt(self, reason: Exception) -> None:
+        """Raise ``reason`` from the pending read and from every later one; with
+        ``StopAsyncIteration`` the stream ends. Only the first call counts."""
+        if self._reason is None:
+            self._reason = reason
+            if self._reader is not None:
+                self._reader.cancel()
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        if self._reason is not None:
+            raise self._reason
+        task = self._reader = asyncio.current_task()
+        assert task is not None, "a stream is read in a task"
+        cancelled_before = task.cancelling()
+        try:
+            return await anext(self._inner)
+        except asyncio.CancelledError as error:
+            # Ours, unless the task is cancelled by others as well.
+            reason = self._interruption()
+            if reason is not None and task.uncancel() <= cancelled_before:
+                raise reason from error
+            raise
+        finally:
+            self._reader = None
+
+    async def aclose(self) -> None:
+        await close_stream(self._inner)
+
+    def _interruption(self) -> Exception | None:
+        return self._reason

@@ -120,9 +120,9 @@ async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
         assert await one.get("probes", "/healthz") == (200, "ok")
         assert (await one.get("probes", "/readyz?verbose"))[0] == 200
         metrics = (await one.get("metrics", "/metrics"))[1]
-        assert f'leader_election_master_status{{name="{LEASE}"}} 1\n' in metrics
-        assert "\ncompute_quota_enforcement_enabled 0\n" in metrics
-        assert 'rest_client_requests_total{code="200",method="GET",host="127.0.0.1:' in metrics
+        assert f'leader_election_master_status{{name="{LEASE}"}} 1.0\n' in metrics
+        assert "\ncompute_quota_enforcement_enabled 0.0\n" in metrics
+        assert 'rest_client_requests_total{code="200",host="127.0.0.1:' in metrics
 
         async with cell_manager(tmp_path, files, "two") as two:
             await two.until_said("ready")  # it does not lead, and is ready all the same

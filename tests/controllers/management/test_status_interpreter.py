@@ -10,6 +10,7 @@ import pytest
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.controllers.management.federation import federator
+from datum_compute.runtime.metrics.exposition import render
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from tests.support.controllers.planes import NAMESPACE, controller_planes, deployment, settle
 
@@ -35,7 +36,7 @@ async def test_a_hub_without_status_aggregation_is_reported_once_and_so_is_its_r
         await w.hub.create(karmada.INTERPRETER_CUSTOMIZATIONS, other)
         with caplog.at_level(logging.INFO, "datum_compute.controllers"):
             async with w.running(federator(w.projects(), w.hub_fleet(), w.env, metrics=metrics)):
-                assert f"\n{GAUGE} 0\n" in metrics.render()
+                assert f"\n{GAUGE} 0.0\n" in render(metrics)
                 for name in ("one-main-dfw", "two-main-dfw"):
                     body = deployment(name)
                     await w.project.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
@@ -49,7 +50,7 @@ async def test_a_hub_without_status_aggregation_is_reported_once_and_so_is_its_r
                     compute.WORKLOAD_DEPLOYMENTS, deployment("six-main-dfw"), NAMESPACE
                 )
                 await settle(60)
-                assert f"\n{GAUGE} 1\n" in metrics.render()
+                assert f"\n{GAUGE} 1.0\n" in render(metrics)
 
     assert caplog.records[-1].message == "the hub aggregates the status of deployments"
 

@@ -99,6 +99,11 @@ def test_the_contracts_hold(tree: Path) -> None:
             "import datum_compute.apiserver.verbs.writes",
         ),
         (
+            "Prometheus' client enters by the exposition alone",
+            "runtime/metrics/registry.py",
+            "import prometheus_client",
+        ),
+        (
             "The API server uses its storage by the protocol",
             "apiserver/verbs/planted.py",
             "import datum_compute.apiserver.storage.store",

@@ -12,7 +12,8 @@ from datum_compute.client import errors
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.metrics.registry import MetricsRegistry, render_together
+from datum_compute.runtime.metrics.exposition import render
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Result, Terminal, Waiting, after
 from datum_compute.runtime.watches.mapping import itself
@@ -29,11 +30,11 @@ def test_a_counter_and_a_gauge_in_the_text_format() -> None:
     requests.labels("200", "GET").inc(2)
     requests.labels("", "").inc(0)
 
-    assert registry.render() == (
+    assert render(registry) == (
         "# HELP a_total How many.\n"
         "# TYPE a_total counter\n"
-        'a_total{code="",method=""} 0\n'
-        'a_total{code="200",method="GET"} 3\n'
+        'a_total{code="",method=""} 0.0\n'
+        'a_total{code="200",method="GET"} 3.0\n'
         "# HELP b_now How much.\n"
         "# TYPE b_now gauge\n"
         "b_now 2.5\n"
@@ -46,12 +47,12 @@ def test_a_histogram_counts_upwards_and_includes_its_bounds() -> None:
     for value in (0.1, 0.5, 7.0):
         seconds.observe(value)
 
-    assert registry.render().splitlines()[2:] == [
-        's_bucket{who="me",le="0.1"} 1',
-        's_bucket{who="me",le="1"} 2',
-        's_bucket{who="me",le="+Inf"} 3',
+    assert render(registry).splitlines()[2:] == [
+        's_bucket{le="0.1",who="me"} 1.0',
+        's_bucket{le="1",who="me"} 2.0',
+        's_bucket{le="+Inf",who="me"} 3.0',
+        's_count{who="me"} 3.0',
         's_sum{who="me"} 7.6',
-        's_count{who="me"} 3',
     ]
 
 
@@ -59,10 +60,10 @@ def test_text_from_elsewhere_cannot_break_a_line() -> None:
     registry = MetricsRegistry()
     registry.counter("x_total", "One\nline \\ only.", "text").labels('a"b\\c\nd').inc()
 
-    assert registry.render() == (
+    assert render(registry) == (
         "# HELP x_total One\\nline \\\\ only.\n"
         "# TYPE x_total counter\n"
-        'x_total{text="a\\"b\\\\c\\nd"} 1\n'
+        'x_total{text="a\\"b\\\\c\\nd"} 1.0\n'
     )
 
 
@@ -72,7 +73,7 @@ def test_series_are_in_order_whoever_came_first() -> None:
         for value in values:
             registry.gauge("g", "", "of").labels(value).set(1)
 
-    assert one.render() == other.render()
+    assert render(one) == render(other)
 
 
 def test_parts_that_do_not_know_each_other_count_together() -> None:
@@ -104,9 +105,9 @@ def test_sampled_series_come_and_go() -> None:
 
     del there[("b",)]
 
-    assert 's{of="b"}' not in registry.render()
+    assert 's{of="b"}' not in render(registry)
     end()
-    assert 's{of="a"}' not in registry.render()
+    assert 's{of="a"}' not in render(registry)
 
 
 def test_registries_are_read_together_as_one() -> None:
@@ -119,7 +120,7 @@ def test_registries_are_read_together_as_one() -> None:
     other.counter("b_total", "B.").labels().inc()
     both.counter("b_total", "B.").labels().inc()
 
-    assert render_together([one, other]) == both.render()
+    assert render(one, other) == render(both)
 
 
 def test_one_name_means_one_thing() -> None:
@@ -168,32 +169,32 @@ async def test_runs_are_counted_under_the_names_of_controller_runtime() -> None:
         plane.put(name)
     async with running(manager):
         await asyncio.sleep(10)
-        text = registry.render()
+        text = render(registry)
 
     lines = text.splitlines()
     for line in (
-        'controller_runtime_reconcile_total{controller="c",result="success"} 3',
-        'controller_runtime_reconcile_total{controller="c",result="requeue_after"} 2',
-        'controller_runtime_reconcile_total{controller="c",result="requeue"} 1',
-        'controller_runtime_reconcile_total{controller="c",result="error"} 2',
-        'controller_runtime_reconcile_errors_total{controller="c"} 2',
-        'controller_runtime_terminal_reconcile_errors_total{controller="c"} 1',
-        'controller_runtime_reconcile_time_seconds_count{controller="c"} 8',
-        'controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.025"} 0',
-        'controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.05"} 8',
-        'controller_runtime_max_concurrent_reconciles{controller="c"} 8',
-        'controller_runtime_active_workers{controller="c"} 0',
-        'workqueue_depth{name="c",controller="c"} 0',
-        'workqueue_adds_total{name="c",controller="c"} 8',
-        'workqueue_retries_total{name="c",controller="c"} 1',
-        'workqueue_work_duration_seconds_count{name="c",controller="c"} 8',
-        'workqueue_queue_duration_seconds_count{name="c",controller="c"} 8',
-        'workqueue_unfinished_work_seconds{name="c",controller="c"} 0',
-        'compute_runtime_dropped_requests_total{controller="c",reason="empty_cluster"} 0',
-        'compute_runtime_cache_objects{fleet="fleet",resource="widgets.example.com"} 6',
-        'compute_runtime_clusters{fleet="fleet"} 1',
-        'compute_runtime_lists_total{fleet="fleet",resource="widgets.example.com"} 1',
-        'compute_runtime_watches_total{fleet="fleet",resource="widgets.example.com"} 1',
+        'controller_runtime_reconcile_total{controller="c",result="success"} 3.0',
+        'controller_runtime_reconcile_total{controller="c",result="requeue_after"} 2.0',
+        'controller_runtime_reconcile_total{controller="c",result="requeue"} 1.0',
+        'controller_runtime_reconcile_total{controller="c",result="error"} 2.0',
+        'controller_runtime_reconcile_errors_total{controller="c"} 2.0',
+        'controller_runtime_terminal_reconcile_errors_total{controller="c"} 1.0',
+        'controller_runtime_reconcile_time_seconds_count{controller="c"} 8.0',
+        'controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.025"} 0.0',
+        'controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.05"} 8.0',
+        'controller_runtime_max_concurrent_reconciles{controller="c"} 8.0',
+        'controller_runtime_active_workers{controller="c"} 0.0',
+        'workqueue_depth{controller="c",name="c"} 0.0',
+        'workqueue_adds_total{controller="c",name="c"} 8.0',
+        'workqueue_retries_total{controller="c",name="c"} 1.0',
+        'workqueue_work_duration_seconds_count{controller="c",name="c"} 8.0',
+        'workqueue_queue_duration_seconds_count{controller="c",name="c"} 8.0',
+        'workqueue_unfinished_work_seconds{controller="c",name="c"} 0.0',
+        'compute_runtime_dropped_requests_total{controller="c",reason="empty_cluster"} 0.0',
+        'compute_runtime_cache_objects{fleet="fleet",resource="widgets.example.com"} 6.0',
+        'compute_runtime_clusters{fleet="fleet"} 1.0',
+        'compute_runtime_lists_total{fleet="fleet",resource="widgets.example.com"} 1.0',
+        'compute_runtime_watches_total{fleet="fleet",resource="widgets.example.com"} 1.0',
     ):
         assert line in lines, text
 
@@ -239,3 +240,9 @@ async def test_requests_that_cannot_run_are_counted() -> None:
         )
         assert dropped.value("c", "empty_cluster") == 1
         assert dropped.value("c", "unengaged") == 1
+
+
+def test_a_counter_that_does_not_end_in_total_is_refused() -> None:
+    """Prometheus' client would print it under another name."""
+    with pytest.raises(ValueError, match="_total"):
+        MetricsRegistry().counter("requests", "Requests.")

@@ -43,7 +43,8 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.providers.protocol import LogSource
 from datum_compute.providers.registry import providers_of
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.metrics.registry import MetricsRegistry, render_together
+from datum_compute.runtime.metrics.exposition import render
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.runtime.workqueue.start_limiter import StartLimiter
 from datum_compute.standins.karmada import karmada_controllers
@@ -314,7 +315,7 @@ class LocalPlatform:
         return Manager(name, env, metrics=registry, start_limiter=self._turns)
 
     def _metrics(self) -> str:
-        return render_together([self._registries[name] for name in sorted(self._registries)])
+        return render(*(self._registries[name] for name in sorted(self._registries)))
 
     def _project_standin(self, env: Environment) -> Manager:
         user = "standin-projects"

@@ -11,7 +11,8 @@ from starlette.routing import Route
 
 from datum_compute.runtime import health
 from datum_compute.runtime.health import HealthCheck
-from datum_compute.runtime.metrics.registry import CONTENT_TYPE, MetricsRegistry
+from datum_compute.runtime.metrics.exposition import CONTENT_TYPE, render
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 
 def health_app(*, alive: Sequence[HealthCheck], ready: Sequence[HealthCheck]) -> Starlette:
@@ -35,6 +36,6 @@ def _health_route(name: str, checks: Sequence[HealthCheck]) -> Route:
 
 def metrics_app(registry: MetricsRegistry) -> Starlette:
     async def endpoint(_: Request) -> Response:
-        return Response(registry.render(), media_type=CONTENT_TYPE)
+        return Response(render(registry), media_type=CONTENT_TYPE)
 
     return Starlette(routes=[Route("/metrics", endpoint)])

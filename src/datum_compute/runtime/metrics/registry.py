@@ -1,16 +1,13 @@
-"""Numbers about this process, in the text format Prometheus reads.
+"""Metrics of this process, cheap to count; :mod:`.exposition` renders them.
 
-A family is a name with label names; a child is one series of it, with label values. Whoever
-counts asks for its child once and keeps it: counting is then an addition. What can be read
-off at any time (the depth of a queue, the size of a cache) is not counted at all but
-*tracked*: the child is given a function, which is asked when somebody reads the metrics.
-
-A family whose series come and go is *sampled*: one function gives all of them.
+A family is a name with label names; a child is one series of it, with label values. A caller
+gets its child once and keeps it: counting is then an addition. What can be read at any time
+(the depth of a queue, the size of a cache) is not counted but *tracked*: the child is given a
+function, which is called at each scrape. A family whose series come and go is *sampled*: one
+function gives all of them.
 
 Several parts of a process may contribute to the same series, such as the controllers of the
-cells of a local platform; the family says whether such values add up or the greatest counts.
-
-Families and series are printed in the order of their names, so equal numbers are equal text.
+cells of a local platform; the family defines whether such values add up or the greatest counts.
 """
 
 from __future__ import annotations
@@ -20,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
+Labels = tuple[str, ...]
+"""The label values of a series."""
 Combine = Callable[[Iterable[float]], float]
-Samples = Callable[[], Mapping[tuple[str, ...], float]]
+Samples = Callable[[], Mapping[Labels, float]]
 """All series of a family, by label values."""
 
 RECONCILE_SECONDS = (
@@ -83,11 +80,8 @@ class Gauge:
     def inc(self, by: float = 1.0) -> None:
         self._value = (self._value or 0.0) + by
 
-    def dec(self, by: float = 1.0) -> None:
-        self.inc(-by)
-
     def track(self, read: Callable[[], float]) -> Callable[[], None]:
-        """Let ``read`` contribute whenever the value is asked for; the result ends that."""
+        """Let ``read`` contribute whenever the value is read; the result ends that."""
         self._tracked.append(read)
         return partial(self._untrack, read)
 
@@ -129,11 +123,12 @@ class Histogram:
         total._sum = self._sum + other._sum
         return total
 
-    def cumulative(self) -> Iterator[tuple[str, int]]:
+    def cumulative(self) -> Iterator[tuple[float, int]]:
+        """Upper bounds, the last infinite, and how many observations are not above each."""
         total = 0
         for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
             total += count
-            yield _number(bound), total
+            yield bound, total
 
 
 Child = TypeVar("Child", bound=Counter | Gauge | Histogram)
@@ -155,9 +150,9 @@ class Family(Generic[Child]):
         self.kind = kind
         self.help_text = help_text
         self.label_names = labels
+        self.combine = combine
         self._make = make
-        self._combine = combine
-        self._children: dict[tuple[str, ...], Child] = {}
+        self._children: dict[Labels, Child] = {}
         self._samples: list[Samples] = []
 
     def labels(self, *values: str) -> Child:
@@ -170,54 +165,36 @@ class Family(Generic[Child]):
         return child
 
     def remove(self, *values: str) -> None:
-        """Forget a series: what it was about is gone."""
+        """Forget a series whose subject is gone."""
         self._children.pop(values, None)
 
     def sample(self, read: Samples) -> Callable[[], None]:
-        """Ask ``read`` for series whenever the family is printed; the result ends that."""
+        """Get series from ``read`` at each scrape; the result ends that."""
         self._samples.append(read)
         return partial(self._unsample, read)
 
     def value(self, *values: str) -> float:
-        """What would be printed for these label values; 0 where there is no such series."""
-        return self._values().get(values, 0.0)
+        """The value of one series; 0 where there is none."""
+        return self.values().get(values, 0.0)
 
-    def lines(self, others: Sequence[Family[Child]] = ()) -> Iterator[str]:
-        """This family with those of the same name from elsewhere."""
-        families = (self, *others)
-        yield f"# HELP {self.name} {_escaped(self.help_text)}"
-        yield f"# TYPE {self.name} {self.kind}"
-        if self.kind == "histogram":
-            children = [pair for each in families for pair in each._children.items()]
-            for labels, child in sorted(_added(children).items()):
-                yield from self._histogram_lines(labels, child)
-            return
-        found: dict[tuple[str, ...], list[float]] = {}
-        for each in families:
-            for labels, value in each._values().items():
-                found.setdefault(labels, []).append(value)
-        for labels in sorted(found):
-            yield _line(self.name, self._pairs(labels), self._combine(found[labels]))
-
-    def _values(self) -> dict[tuple[str, ...], float]:
-        found: dict[tuple[str, ...], list[float]] = {}
+    def values(self) -> dict[Labels, float]:
+        """All series of a counter or gauge."""
+        found: dict[Labels, list[float]] = {}
         for labels, child in self._children.items():
             if not isinstance(child, Histogram):
                 found[labels] = [child.value()]
         for read in self._samples:
             for labels, value in read().items():
                 found.setdefault(labels, []).append(value)
-        return {labels: self._combine(values) for labels, values in found.items()}
+        return {labels: self.combine(values) for labels, values in found.items()}
 
-    def _histogram_lines(self, labels: tuple[str, ...], child: Histogram) -> Iterator[str]:
-        pairs = self._pairs(labels)
-        for bound, count in child.cumulative():
-            yield _line(f"{self.name}_bucket", [*pairs, ("le", bound)], count)
-        yield _line(f"{self.name}_sum", pairs, child.sum)
-        yield _line(f"{self.name}_count", pairs, child.count)
-
-    def _pairs(self, labels: tuple[str, ...]) -> list[tuple[str, str]]:
-        return list(zip(self.label_names, labels, strict=True))
+    def histograms(self) -> dict[Labels, Histogram]:
+        """All series of a histogram."""
+        found: dict[Labels, Histogram] = {}
+        for labels, child in self._children.items():
+            if isinstance(child, Histogram):
+                found[labels] = child
+        return found
 
     def _unsample(self, read: Samples) -> None:
         if read in self._samples:
@@ -225,14 +202,16 @@ class Family(Generic[Child]):
 
 
 class MetricsRegistry:
-    """Every family of a process. Asking twice for a name gives the same family, so that parts
-    which do not know each other may count together; asking for something else under it is
-    our mistake, and an error."""
+    """Every family of a process. The same name gives the same family, so that independent parts
+    may count together; the same name with another type or other labels is our bug, and raises
+    ``ValueError``."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family[Any]] = {}  # of all three kinds of children
 
     def counter(self, name: str, help_text: str, *labels: str) -> Family[Counter]:
+        if not name.endswith("_total"):
+            raise ValueError(f"counter {name}: the name of a counter ends in _total")
         return self._family(Family(name, "counter", help_text, labels, Counter))
 
     def gauge(
@@ -247,11 +226,8 @@ class MetricsRegistry:
         make = partial(Histogram, tuple(buckets))
         return self._family(Family(name, "histogram", help_text, labels, make))
 
-    def names(self) -> list[str]:
-        return sorted(self._families)
-
-    def render(self) -> str:
-        return render_together([self])
+    def families(self) -> list[Family[Any]]:
+        return [self._families[name] for name in sorted(self._families)]
 
     def _family(self, family: Family[Child]) -> Family[Child]:
         known = self._families.get(family.name)
@@ -264,40 +240,3 @@ class MetricsRegistry:
                 f" not a {family.kind} with {family.label_names}"
             )
         return known
-
-
-def render_together(registries: Sequence[MetricsRegistry]) -> str:
-    """The text of several registries as if all had counted in one."""
-    by_name: dict[str, list[Family[Any]]] = {}
-    for registry in registries:
-        for name in registry.names():
-            by_name.setdefault(name, []).append(registry._families[name])
-    lines = [line for name in sorted(by_name) for line in by_name[name][0].lines(by_name[name][1:])]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _added(children: Iterable[tuple[tuple[str, ...], object]]) -> dict[tuple[str, ...], Histogram]:
-    total: dict[tuple[str, ...], Histogram] = {}
-    for labels, child in children:
-        assert isinstance(child, Histogram), "a family holds children of its own kind"
-        known = total.get(labels)
-        total[labels] = child if known is None else known.plus(child)
-    return total
-
-
-def _line(name: str, pairs: Sequence[tuple[str, str]], value: float) -> str:
-    if not pairs:
-        return f"{name} {_number(value)}"
-    labels = ",".join(f'{key}="{_escaped(text, quoted=True)}"' for key, text in pairs)
-    return f"{name}{{{labels}}} {_number(value)}"
-
-
-def _number(value: float) -> str:
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
-
-
-def _escaped(text: str, *, quoted: bool = False) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quoted else text

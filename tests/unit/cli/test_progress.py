@@ -9,7 +9,7 @@ from datum_compute.cli.context import Context, Streams
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
-from datum_compute.decisions.rollout import BlockingReason, Row
+from datum_compute.cli.rollout.state import BlockingReason, Row
 from datum_compute.testing.environment import SimulatedEnvironment
 
 

@@ -1,7 +1,7 @@
 """Where a workload stands, row by row, and why a row is not where it should be.
 
 Shared by ``status``, ``workloads describe`` and ``why``. The rows and what is in their way
-come from :mod:`datum_compute.decisions.rollout`; the wording of a reason from
+come from :mod:`datum_compute.cli.rollout.state`; the wording of a reason from
 :mod:`datum_compute.cli.explain.reasons`.
 """
 
@@ -16,7 +16,7 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.explain.suggestions import Suggestion, command
 from datum_compute.cli.render.output import Paint, duration, precise_duration, seconds_since, table
-from datum_compute.decisions.rollout import BlockingReason, Row, decide_rollout
+from datum_compute.cli.rollout.state import BlockingReason, Row, decide_rollout
 
 Json = Mapping[str, Any]
 

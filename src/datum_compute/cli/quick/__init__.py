@@ -23,7 +23,7 @@ So a plain read goes without them:
 - :mod:`.connect` opens readers for the connections that flags and kubeconfigs name.
 
 The modules that plain reads share with other commands (``client.errors``, ``client.retry``,
-``client.kubeconfig``, ``api.scheme``, ``decisions.rollout``) use the standard library as any
+``client.kubeconfig``, ``api.scheme``, ``cli.rollout.state``) use the standard library as any
 module does; they stay free of the imports above because they do not need them.
 ``tests/unit/cli/quick/test_quick_start.py`` runs each read and checks what it has loaded.
 """

@@ -1,1 +1,1 @@
-"""Waiting for a rollout, and the progress it shows meanwhile."""
+"""Rollouts: their state, waiting for them, and the progress that is displayed meanwhile."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import GAP
-from datum_compute.decisions.rollout import Phase, Row
+from datum_compute.cli.rollout.state import Phase, Row
 
 HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
 PHASE_WIDTH = max(len(phase) for phase in Phase)

@@ -1,6 +1,6 @@
 """Watching a rollout until all of it is done, or until there is no sense in waiting.
 
-What a rollout is, and when it is done, :mod:`datum_compute.decisions.rollout` says; this
+What a rollout is, and when it is done, :mod:`datum_compute.cli.rollout.state` says; this
 looks again at every change and ends when
 
 - every row is done;
@@ -27,11 +27,11 @@ from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count, precise_duration
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
+from datum_compute.cli.rollout.state import BLOCKED_AFTER_SECONDS, Rollout, Row, decide_rollout
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
-from datum_compute.decisions.rollout import BLOCKED_AFTER_SECONDS, Rollout, Row, decide_rollout
 from datum_compute.runtime.tasks import TaskGroup
 
 Json = Mapping[str, Any]

@@ -8,7 +8,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.output import painter, show, table
 from datum_compute.cli.rollout.rows import HEADER, RowProgress
-from datum_compute.decisions.rollout import Rollout, decide_rollout
+from datum_compute.cli.rollout.state import Rollout, decide_rollout
 
 if TYPE_CHECKING:
     from datum_compute.client.client import ApiClient

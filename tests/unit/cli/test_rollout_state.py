@@ -1,4 +1,4 @@
-"""Where a rollout stands."""
+"""The state of a rollout, read from the workload and its deployments."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from datum_compute.decisions.rollout import (
-    BlockingReason,
-    Phase,
-    Row,
-    decide_rollout,
-    find_blocking_reason,
-)
-from tests.support.decisions.rollouts import FULL, blocked, wire_deployment, wire_workload
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, decide_rollout
+from datum_compute.decisions.placement import PlacementPlan, UnservedCity
+from datum_compute.decisions.rollup.workload import decide_workload_status
+from tests.support.cli.wire_rollouts import FULL, blocked, wire_deployment, wire_workload
+from tests.support.decisions.builders import NOW, workload
 
 
 @pytest.mark.parametrize(
@@ -59,7 +57,7 @@ def test_done_needs_every_city() -> None:
     assert whole.done
 
 
-def test_done_needs_the_workload_to_be_read() -> None:
+def test_done_needs_the_workload_to_be_observed() -> None:
     behind = wire_workload("DFW", generation=2, observed=1)
 
     assert not decide_rollout(behind, [wire_deployment("DFW", **FULL)]).done
@@ -85,7 +83,7 @@ def test_a_new_deployment_is_not_done_at_its_zeroes() -> None:
     assert rollout.rows[0].phase() is Phase.PENDING
 
 
-def test_one_being_removed_is_shown_until_gone() -> None:
+def test_a_deployment_being_removed_is_listed_until_deleted() -> None:
     rollout = decide_rollout(
         wire_workload("DFW"),
         [wire_deployment("LHR", deleting=True, replicas=1), wire_deployment("DFW", **FULL)],
@@ -96,7 +94,7 @@ def test_one_being_removed_is_shown_until_gone() -> None:
     assert rollout.rows[1].phase() is Phase.UPDATING
 
 
-def test_a_city_deployed_again_while_the_old_one_goes_is_pending() -> None:
+def test_a_city_deployed_again_during_its_removal_is_pending() -> None:
     rollout = decide_rollout(wire_workload("DFW"), [wire_deployment("DFW", deleting=True)])
 
     assert [row.phase() for row in rollout.rows] == [Phase.PENDING, Phase.UPDATING]
@@ -124,7 +122,7 @@ def test_a_lasting_reason_blocks_even_a_pending_city(
 
 
 @pytest.mark.parametrize(
-    ("type", "status", "told"),
+    ("type", "status", "blocks"),
     [
         ("ReplicasReady", "True", False),
         ("ReplicasReady", "False", True),
@@ -136,30 +134,26 @@ def test_a_lasting_reason_blocks_even_a_pending_city(
         ("Available", "False", False),
     ],
 )
-def test_which_conditions_give_the_blocking_reason(type: str, status: str, told: bool) -> None:
-    found = find_blocking_reason(
-        [{"type": type, "status": status, "reason": "Why", "message": "so"}]
-    )
+def test_the_conditions_that_give_the_blocking_reason(type: str, status: str, blocks: bool) -> None:
+    given = {"type": type, "status": status, "reason": "Why", "message": "so"}
 
-    assert found == (BlockingReason("Why", "so", condition=type, status=status) if told else None)
+    (row,) = decide_rollout(wire_workload("DFW"), [wire_deployment(conditions=[given])]).rows
+
+    expected = BlockingReason("Why", "so", condition=type, status=status)
+    assert row.blocking_reason == (expected if blocks else None)
 
 
 def test_scheduling_comes_before_reachability_and_replicas() -> None:
-    said = [
-        {"type": type, "status": "False", "reason": "Why"}
-        for type in ("ReplicasReady", "CellReachable", "Scheduled")
-    ]
+    types = ("ReplicasReady", "CellReachable", "Scheduled")
+    given = [{"type": type, "status": "False", "reason": "Why"} for type in types]
+    deployments = [wire_deployment(conditions=given[:count]) for count in (1, 2, 3)]
 
-    found = [find_blocking_reason(said[:count]) for count in (1, 2, 3)]
+    rows = [decide_rollout(wire_workload("DFW"), [each]).rows[0] for each in deployments]
 
-    assert [each.condition for each in found if each] == [
-        "ReplicasReady",
-        "CellReachable",
-        "Scheduled",
-    ]
+    assert tuple(each.blocking_reason.condition for each in rows if each.blocking_reason) == types
 
 
-def test_ordinary_waiting_blocks_only_when_nothing_moves() -> None:
+def test_work_in_progress_blocks_only_when_nothing_changes() -> None:
     waiting = wire_deployment(
         "DFW", conditions=blocked("ReplicasReady", "PendingProgramming"), desiredReplicas=2
     )
@@ -170,7 +164,7 @@ def test_ordinary_waiting_blocks_only_when_nothing_moves() -> None:
     assert row.phase(stalled=True) is Phase.BLOCKED
 
 
-def test_what_ailed_the_spec_before_does_not_block_this_one() -> None:
+def test_a_failure_of_the_previous_spec_does_not_block_the_new_one() -> None:
     late = wire_deployment(
         "DFW",
         generation=2,
@@ -185,14 +179,14 @@ def test_what_ailed_the_spec_before_does_not_block_this_one() -> None:
     assert row.phase() is Phase.UPDATING
 
 
-def test_half_filled_objects_are_read() -> None:
+def test_objects_with_missing_fields_are_read() -> None:
     rollout = decide_rollout({"spec": {"placements": [{"name": "a"}]}}, [{}])
 
     assert [row.removing for row in rollout.rows] == [True]
 
 
 def test_it_loads_without_the_typed_kinds() -> None:
-    code = "import sys, datum_compute.decisions.rollout\nprint('msgspec' in sys.modules)"
+    code = "import sys, datum_compute.cli.rollout.state\nprint('msgspec' in sys.modules)"
 
     found = subprocess.run(
         [sys.executable, "-c", code],
@@ -217,18 +211,68 @@ def test_it_loads_without_the_typed_kinds() -> None:
     ],
     ids=[
         "the first template",
-        "the first, not read yet",
+        "the first, not observed yet",
         "a new city of an old workload",
-        "an update that is not read yet",
+        "an update that is not observed yet",
         "an update",
         "a restart in the city",
     ],
 )
-def test_nothing_is_old_where_there_was_never_another_template(
+def test_no_replica_is_old_under_the_first_template(
     workload: dict[str, Any], deployment: dict[str, Any], old: int
 ) -> None:
-    told: dict[str, Any] = {"replicas": 2, "desiredReplicas": 2, **deployment}
+    given: dict[str, Any] = {"replicas": 2, "desiredReplicas": 2, **deployment}
 
-    [row] = decide_rollout(wire_workload("DFW", **workload), [wire_deployment(**told)]).rows
+    [row] = decide_rollout(wire_workload("DFW", **workload), [wire_deployment(**given)]).rows
 
     assert (row.old, row.done) == (old, False)
+
+
+def test_an_unserved_city_is_blocked_by_its_own_condition() -> None:
+    status = decide_workload_status(
+        workload(default=["DFW", "SYD"]),
+        [],
+        plan=PlacementPlan(unserved=(UnservedCity("default", "SYD"),)),
+        now=NOW,
+    )
+    seen = wire_workload("DFW", "SYD")
+    placement = compute.placement_to_wire(status.placements[0])
+    placement["conditions"][0] |= {"status": "True", "reason": "AvailableDeploymentFound"}
+    seen["status"]["placements"] = [placement]
+
+    dfw, syd = decide_rollout(seen, []).rows
+
+    assert syd.blocking_reason is not None
+    assert (syd.blocking_reason.reason, syd.phase()) == ("NoMatchingLocation", Phase.BLOCKED)
+    assert dfw.blocking_reason is None
+
+
+def test_the_workloads_own_reason_explains_a_missing_city() -> None:
+    seen = wire_workload("DFW")
+    seen["status"]["conditions"] = blocked("Available", "NetworkNotFound")
+
+    (row,) = decide_rollout(seen, []).rows
+
+    assert row.blocking_reason is not None
+    assert (row.blocking_reason.reason, row.blocking_reason.message) == ("NetworkNotFound", "why")
+    assert row.phase() is Phase.BLOCKED
+
+
+def test_a_missing_city_has_no_reason_until_the_workload_is_observed() -> None:
+    seen = wire_workload("DFW", generation=2, observed=1)
+    seen["status"]["conditions"] = blocked("Available", "NetworkNotFound")
+
+    (row,) = decide_rollout(seen, []).rows
+
+    assert row.blocking_reason is None
+
+
+def test_a_complete_deployment_of_the_previous_spec_is_not_done() -> None:
+    full = wire_deployment("DFW", **FULL)
+    unread = wire_workload("DFW", generation=2, observed=1)
+    unread["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 5
+
+    (row,) = decide_rollout(unread, [full]).rows
+
+    assert (row.target, row.updated, row.old) == (5, 0, 2)
+    assert row.phase() is Phase.UPDATING

@@ -1,7 +1,7 @@
-"""Where a rollout stands, as the CLI shows it: one row per placement and city.
+"""The state of a rollout: one row per placement and city.
 
-Works on JSON values as they come from the API, with nothing but the standard library, so
-that a command can use it without loading typed kinds. Missing numbers are 0.
+Reads JSON values as they come from the API, so that a plain read need not load the typed
+kinds. Missing numbers are 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from datum_compute.api.compute import constants, reasons
 
 BLOCKED_AFTER_SECONDS = 30.0
-"""Without any movement for so long, a rollout counts as blocked."""
+"""A row that has not changed for this long counts as blocked."""
 
 
 class Phase(StrEnum):
@@ -40,7 +40,7 @@ class BlockingReason(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One deployment of a rollout; the counters are those that were reported."""
+    """One deployment of a rollout, with its counters as reported."""
 
     placement: str
     city: str
@@ -53,9 +53,9 @@ class Row(NamedTuple):
     reported: bool = False
     """Whether the report is on the newest spec."""
     first: bool = False
-    """Whether there was never another template, so that nothing here can be of an old one."""
+    """Whether there was never another template, so that no Instance can be of an old one."""
     removing: bool = False
-    """Not part of the workload any more, shown until it is gone."""
+    """No longer part of the workload; listed until it is deleted."""
     blocking_reason: BlockingReason | None = None
 
     @property
@@ -71,7 +71,7 @@ class Row(NamedTuple):
         return complete and self.replicas <= self.target
 
     def phase(self, *, stalled: bool = False) -> Phase:
-        """``stalled`` says that nothing moved for :data:`BLOCKED_AFTER_SECONDS`."""
+        """``stalled``: nothing has changed for :data:`BLOCKED_AFTER_SECONDS`."""
         if self.done:
             return Phase.DONE
         blocker = self.blocking_reason
@@ -83,12 +83,12 @@ class Row(NamedTuple):
 
 class Rollout(NamedTuple):
     rows: tuple[Row, ...]
-    settled: bool
+    observed: bool
     """Whether the workload's controller has written all deployments of the newest spec."""
 
     @property
     def done(self) -> bool:
-        return self.settled and all(row.done for row in self.rows)
+        return self.observed and all(row.done for row in self.rows)
 
 
 def decide_rollout(
@@ -105,22 +105,22 @@ def decide_rollout(
             found[key] = deployment
         else:
             leaving.append(deployment)
-    settled = _observed(workload)
-    first = settled or _generation(workload) == 1
+    observed = _observed(workload)
+    first = observed or _generation(workload) == 1
     rows = [
-        _row(key, city, found[key], None if settled else target, first)
+        _row(key, city, found[key], None if observed else target, first)
         if key in found
         else Row(
-            key[0], city, target=target, blocking_reason=_missing_blocker(workload, key[0], city)
+            key[0], city, target=target, blocking_reason=_absence_reason(workload, key[0], city)
         )
         for key, (city, target) in expected.items()
     ]
     rows += [_leaving_row(deployment) for deployment in leaving]
-    return Rollout(tuple(rows), settled=settled)
+    return Rollout(tuple(rows), observed=observed)
 
 
 def _expected(workload: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, int]]:
-    """(placement, city in lower case) -> the city as written, and how many."""
+    """(placement, city in lower case) -> the city as written, and its replicas."""
     expected: dict[tuple[str, str], tuple[str, int]] = {}
     for placement in _at(workload, "spec", "placements") or ():
         minimum = int(_at(placement, "scaleSettings", "minReplicas") or 0)
@@ -134,7 +134,7 @@ def _key(deployment: Mapping[str, Any]) -> tuple[str, str]:
     return spec.get("placementName", ""), spec.get("cityCode", "").lower()
 
 
-def _missing_blocker(
+def _absence_reason(
     workload: Mapping[str, Any], placement: str, city: str
 ) -> BlockingReason | None:
     """Why a city has no deployment: the placement's condition for the city, or else that of
@@ -146,7 +146,7 @@ def _missing_blocker(
     in_city = [_find(each, constants.scheduled_in_city(city)) for each in own]
     available = [_find(each, constants.CONDITION_AVAILABLE) for each in (*own, status)]
     blockers = [
-        _blocker(each)._replace(condition="", status="")  # not the deployment's own
+        _from_condition(each)._replace(condition="", status="")  # not the deployment's own
         for each in (*in_city, *available)
         if each.get("status") == "False"
     ]
@@ -160,8 +160,8 @@ def _row(
     outdated_for: int | None,
     first: bool,
 ) -> Row:
-    """``outdated_for`` is how many the workload wants, while it has not been read and so the
-    deployment may be of an older spec; ``first`` says that it cannot."""
+    """``outdated_for`` is the number the workload wants while the controller has not observed
+    it, so that the deployment may be of an older spec; ``first`` rules that out."""
     status = deployment.get("status") or {}
     reported = outdated_for is None and _observed(deployment)
     own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
@@ -170,14 +170,14 @@ def _row(
         placement=key[0],
         city=city,
         deployment=str(_at(deployment, "metadata", "name")),
-        # Until the cell has seen the newest spec, its wish is that of an older one.
+        # Until the cell has observed the newest spec, it reports the desired number of an older.
         target=int(status.get("desiredReplicas") or 0) if reported else own,
         replicas=int(status.get("replicas") or 0),
         updated=int(status.get("updatedReplicas") or 0) if reported else 0,
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
         first=first and _generation(deployment) == 1,
-        blocking_reason=find_blocking_reason(status.get("conditions") or (), reported=reported),
+        blocking_reason=_blocking_reason(status.get("conditions") or (), reported=reported),
     )
 
 
@@ -193,24 +193,24 @@ def _leaving_row(deployment: Mapping[str, Any]) -> Row:
     )
 
 
-def find_blocking_reason(
-    conditions: Sequence[Mapping[str, Any]], *, reported: bool = True
+def _blocking_reason(
+    conditions: Sequence[Mapping[str, Any]], *, reported: bool
 ) -> BlockingReason | None:
-    """What stands in the way of a deployment, by its own conditions.
+    """What blocks a deployment, by its own conditions.
 
-    A cell that has not seen the newest spec (not ``reported``) speaks of Instances of the
-    one before: what ails those is what the new spec may well cure.
+    A cell that has not observed the newest spec (not ``reported``) reports on Instances of the
+    one before, whose failure the new spec may well fix.
     """
     by_type = {condition.get("type"): condition for condition in conditions}
     for type, statuses in reasons.DEPLOYMENT_BLOCKING_CONDITIONS.items():
         found = by_type.get(type, {})
         stale = type == constants.CONDITION_REPLICAS_READY and not reported
         if found.get("status") in statuses and not stale:
-            return _blocker(found)
+            return _from_condition(found)
     return None
 
 
-def _blocker(condition: Mapping[str, Any]) -> BlockingReason:
+def _from_condition(condition: Mapping[str, Any]) -> BlockingReason:
     return BlockingReason(
         str(condition.get("reason", "")),
         str(condition.get("message", "")),

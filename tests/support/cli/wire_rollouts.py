@@ -1,4 +1,4 @@
-"""Workloads and WorkloadDeployments as they are on the wire, for the rules of a rollout."""
+"""Workloads and WorkloadDeployments as JSON, for the state of a rollout."""
 
 from __future__ import annotations
 

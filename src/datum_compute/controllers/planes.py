@@ -24,7 +24,7 @@ class ProjectNamespace(NamedTuple):
     """In the project plane."""
 
 
-def upstream_of(labels: Mapping[str, str]) -> ProjectNamespace | None:
+def labelled_project(labels: Mapping[str, str]) -> ProjectNamespace | None:
     """Decoded from the upstream labels of a namespace or a hub Instance; None without them."""
     cluster = labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
     namespace = labels.get(compute.LABEL_UPSTREAM_NAMESPACE, "")
@@ -33,12 +33,12 @@ def upstream_of(labels: Mapping[str, str]) -> ProjectNamespace | None:
 
 
 def project_request(labels: Mapping[str, str], name: str) -> list[Request]:
-    """The request for an object of this name in the upstream project; empty without labels."""
-    upstream = upstream_of(labels)
-    return [Request(upstream.project, upstream.namespace, name)] if upstream else []
+    """The request for an object of this name in the project of these labels; empty without."""
+    found = labelled_project(labels)
+    return [Request(found.project, found.namespace, name)] if found else []
 
 
 def project_namespace_of(cell: Cluster, namespace: str) -> ProjectNamespace | None:
     """The project behind a cell's ``ns-<uid>`` namespace; None until its labels arrive."""
     found = cell.cache(core.NAMESPACES).get(namespace)
-    return upstream_of(found.metadata.labels) if found is not None else None
+    return labelled_project(found.metadata.labels) if found is not None else None

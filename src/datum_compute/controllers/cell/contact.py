@@ -1,7 +1,6 @@
-"""Whether a cell is in touch with the hub and with the project behind a namespace.
+"""Whether a cell has contact with the hub and with the project behind a namespace.
 
-Told from watches that are kept open anyway: one that is open has an answering plane at its
-other end, and one that was interrupted grows old.
+Read from watches that are open anyway: an open watch has an answering plane at its other end.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Read
 from datum_compute.runtime.fleet import Fleet
 
-LOOK_SECONDS = (1.0, 15.0)
-"""How soon, and how seldom at most, somebody held back looks whether it may go on: contact is
-made without an event. Most cuts are short, and who has waited long can wait as long again."""
+RETRY_SECONDS = (1.0, 15.0)
+"""The shortest and longest delay between two checks of a held roll: contact returns without an
+event. Most partitions are short, so the delay grows with the time held."""
 
 
 class ContactMonitor:
@@ -35,7 +34,7 @@ class ContactMonitor:
         self._held_since: dict[str, float] = {}  # by namespace
 
     def reads(self, cell: Fleet) -> list[Read]:
-        """What is watched for it. Any kind would do; these are watched in any case."""
+        """The watches it reads; the cell needs them anyway."""
         reads: list[Read] = []
         if self._hub is not None:
             reads.append(Read(self._hub, core.NAMESPACES, required=False))
@@ -52,7 +51,7 @@ class ContactMonitor:
         return reads
 
     def hold_rolls(self, cell: Cluster, namespace: str) -> str:
-        """Why nothing of this namespace may be replaced; empty when it may be."""
+        """Why Instances of this namespace may not be replaced; empty when they may."""
         hold = decide_hold(hub=self._hub_contact(), project=self._project_contact(cell, namespace))
         if hold:
             self._held_since.setdefault(namespace, asyncio.get_running_loop().time())
@@ -61,10 +60,10 @@ class ContactMonitor:
         return hold
 
     def requeue_after(self, namespace: str) -> float:
-        """Seconds until whatever is held back in this namespace looks again."""
+        """Seconds until a held roll of this namespace is checked again."""
         now = asyncio.get_running_loop().time()
-        soonest, at_most = LOOK_SECONDS
-        return min(at_most, max(soonest, now - self._held_since.get(namespace, now)))
+        shortest, longest = RETRY_SECONDS
+        return min(longest, max(shortest, now - self._held_since.get(namespace, now)))
 
     def _hub_contact(self) -> PlaneReachability:
         if self._hub is None:
@@ -79,10 +78,10 @@ class ContactMonitor:
     def _project_contact(self, cell: Cluster, namespace: str) -> PlaneReachability:
         if self._projects is None:
             return PlaneReachability.NOT_USED
-        tenant = project_namespace_of(cell, namespace)
-        if tenant is None:
+        project_namespace = project_namespace_of(cell, namespace)
+        if project_namespace is None:
             return PlaneReachability.UNKNOWN
-        plane = self._projects.get(tenant.project)
+        plane = self._projects.get(project_namespace.project)
         if plane is None:
             return PlaneReachability.UNREACHABLE
         return _contact_by(plane.cache(quota.RESOURCE_CLAIMS, label_selector=self._claims_selector))

@@ -1,4 +1,4 @@
-"""Taking a scheduling gate off an Instance: each gate has one remover, the list has two."""
+"""Removes scheduling gates: each gate has one remover, but both write the same list."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datum_compute.decisions.instances import gates
 
 
 async def ensure_gate_removed(cell_client: Client, instance: Object, gate: str) -> Object:
-    """The Instance without this gate. The list is replaced whole, so the write is
-    conditional: ``Conflict`` when somebody took off another gate meanwhile."""
+    """The Instance without this gate. The list is replaced as a whole, so the write is
+    conditional: ``Conflict`` when the other controller removed a gate meanwhile."""
     left = gates.gates_without(instance.view(compute.Instance), gate)
     if left is None:
         return instance

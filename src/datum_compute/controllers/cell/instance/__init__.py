@@ -1,27 +1,29 @@
-"""Takes one Instance of a cell through quota to Ready, and reports it to the hub.
+"""Takes one Instance of a cell through quota to Ready, and writes it back to the hub.
 
 It owns, of a cell's Instance: the conditions ``QuotaGranted`` and ``Ready``, the gate
 ``Quota``, and the finalizers ``compute.datumapis.com/instance-controller`` and
 ``quota.compute.datumapis.com/claim-cleanup``. In the project plane it owns the Instance's
 ResourceClaim, on the hub the Instance's copy; both carry this cell's name in the label
-``source-cluster``, and what carries another name is never touched.
+``source-cluster``, and objects with another name are never touched.
 
 Steps, in calling order (:mod:`.reconcile`):
 
-1. finalizers, where a hand-made Instance lacks them; while being deleted instead, give back
-   what was taken elsewhere, then let go (:mod:`.removal`);
-2. quota (:mod:`.quota`): find, make or release the claim; its answer as a condition; after
-   a denial, ask again when that can help (:mod:`.retries`), in turn (:mod:`.turns`);
-3. the safety requeue, known before anything can fail: a missed answer never strands;
-4. Ready, from everything else; one status write if anything changed (:mod:`.status`);
-5. the gate ``Quota`` in the same pass as the grant;
-6. the hub copy (:mod:`.write_back`): last, because the hub may be away.
+1. finalizers, where an Instance created by hand lacks them; while being deleted instead,
+   delete copy and claim, then release (:mod:`.removal`);
+2. quota (:mod:`.quota`): find, create or release the claim; its result as a condition; after a
+   denial, claim again when that can help (:mod:`.retries`), in order (:mod:`.denials`);
+3. the safety requeue, computed before anything can fail, so that a missed event strands no
+   Instance;
+4. Ready, from everything else (:mod:`.status`); one status write if anything changed, then
+   Events and metrics (:mod:`.signals`);
+5. the gate ``Quota``, in the same reconcile as the grant;
+6. the hub copy (:mod:`.write_back`): last, because the hub may be unreachable.
 
-An Instance that is gone is reconciled too: whatever of it is left on the hub or in the
-project is swept (:mod:`.sweep`).
+A deleted Instance is reconciled too: what is left of it on the hub or in the project is
+deleted (:mod:`.sweep`).
 
-Conditions it writes: ``QuotaGranted`` and ``Ready``; while the gate ``Quota`` is on and
-quota is denied also ``Programmed`` and ``Available``, as no provider has a say yet.
+Conditions it writes: ``QuotaGranted`` and ``Ready``; while the gate ``Quota`` is set and quota
+is denied also ``Programmed`` and ``Available``, as no provider runs the Instance yet.
 """
 
 from datum_compute.controllers.cell.instance.controller import instance_controller

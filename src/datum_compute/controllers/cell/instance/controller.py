@@ -1,6 +1,6 @@
-"""What wakes an Instance of the cell: itself, and everything that was taken for it elsewhere.
+"""The watches of a cell's Instance controller: Instances, their copies and their claims.
 
-Nothing of the hub or the projects is required: a cell starts, and goes on, without them.
+None on the hub or the projects is required: a cell starts and runs without them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.watches.mapping import itself
 from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
 
 INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
@@ -46,16 +45,16 @@ def instance_controller(
     metrics: MetricsRegistry | None = None,
 ) -> Controller:
     """``projects`` None means that quota is not enforced, ``hub`` None that nothing is
-    reported. ``networking`` says whether this cell serves the networking kinds."""
-    desk = ClaimManager(projects, env, cluster_name)
+    reported. ``networking``: whether this cell serves the networking kinds."""
+    claims = ClaimManager(projects, env, cluster_name)
     signals = InstanceSignals(env, metrics, quota=projects is not None)
     register_resource_metrics(
         signals.registry, cell, compute.INSTANCES, "datum_cloud_compute_instance"
     )
     write_back = WriteBack(cluster_name, signals)
-    wiring = _Wiring(cell, projects, desk)
+    wiring = _Wiring(cell, projects, claims)
     reconciler = InstanceReconciler(
-        cell, hub, env, desk, write_back, signals, networking=networking
+        cell, hub, env, claims, write_back, signals, networking=networking
     )
     watches = wiring.cell_watches(networking=networking)
     reads: list[Read] = []
@@ -77,24 +76,23 @@ def instance_controller(
 
 
 class _Wiring:
-    """The mappings that look things up."""
+    """The watches whose mappings read caches."""
 
-    def __init__(self, cell: Fleet, projects: Fleet | None, desk: ClaimManager) -> None:
+    def __init__(self, cell: Fleet, projects: Fleet | None, claims: ClaimManager) -> None:
         self._cell = cell
         self._projects = projects
-        self._desk = desk
+        self._claims = claims
 
     def cell_watches(self, *, networking: bool) -> list[Watch]:
         watches = [
-            Watch(
+            Watch.each(
                 self._cell,
                 compute.INSTANCES,
-                itself,
                 indexes={
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
                     denials.DENIED_INSTANCES: denials.denied_index_keys,
                 },
-                predicate=_beyond_holds,
+                predicate=_changed_for_us,
                 own_writes=False,
             ),
             Watch(
@@ -119,7 +117,7 @@ class _Wiring:
                 projects,
                 quota.RESOURCE_CLAIMS,
                 _from_claim,
-                label_selector=self._desk.selector,
+                label_selector=self._claims.selector,
                 indexes={CLAIMS_BY_INSTANCE_NAMESPACE: _instance_namespace_of},
                 required=False,
                 own_writes=False,
@@ -128,7 +126,7 @@ class _Wiring:
                 projects,
                 quota.ALLOWANCE_BUCKETS,
                 self.from_bucket,
-                predicate=_may_give_more,
+                predicate=_may_grant_more,
                 required=False,
             ),
         ]
@@ -138,25 +136,25 @@ class _Wiring:
         return self._instances_of(binding.namespace, owner.name) if owner else []
 
     def from_namespace(self, _: str, namespace: Object) -> Iterable[Request]:
-        """Labels of a namespace may arrive after what lies in it."""
+        """Labels of a namespace may arrive after its Instances."""
         cell = self._cell_cluster()
         held = cell.cache(compute.INSTANCES).list(namespace.name) if cell else []
         return [Request(SINGLE, each.namespace, each.name) for each in held]
 
     def claims_of_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
-        """Claims kept for a replacement that will no longer come."""
+        """Claims kept for a replacement that the deployment no longer wants."""
         prefix = names.claim_name(f"{deployment.name}-")
         return [
             Request(SINGLE, deployment.namespace, names.instance_of_claim(claim.name))
             for plane in (self._projects.clusters() if self._projects else [])
-            for claim in self._desk.claims_in(plane).by_index(
+            for claim in self._claims.claims_in(plane).by_index(
                 CLAIMS_BY_INSTANCE_NAMESPACE, deployment.namespace
             )
             if claim.name.startswith(prefix)
         ]
 
     def from_bucket(self, project: str, _: Object) -> Iterable[Request]:
-        """Instances that were denied and may ask again."""
+        """Denied Instances, which may claim again."""
         cell = self._cell_cluster()
         if cell is None:
             return []
@@ -181,7 +179,7 @@ def _to_single(_: str, obj: Object) -> Iterable[Request]:
 
 
 def _from_claim(_: str, claim: Object) -> Iterable[Request]:
-    """The Instance a claim is for, on our own cluster whatever project it lies in."""
+    """The Instance of a claim, on this cell, whatever project the claim is in."""
     namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
     instance = names.instance_of_claim(claim.name)
     return [Request(SINGLE, namespace, instance)] if namespace and instance else []
@@ -197,32 +195,31 @@ def _instance_namespace_of(claim: Object) -> Iterable[str]:
     return [namespace] if namespace else []
 
 
-def _beyond_holds(old: Object | None, new: Object | None) -> bool:
-    """Anything but a finalizer of somebody else: who holds an Instance matters to us when
-    it is to go."""
+def _changed_for_us(old: Object | None, new: Object | None) -> bool:
+    """Anything but other finalizers, which matter only while the Instance is being deleted."""
     if old is None or new is None or new.metadata.deleting:
         return True
     if bytes(old.status) != bytes(new.status) or bytes(old.spec) != bytes(new.spec):
         return True
-    held = new.metadata.finalizers
-    return any(each not in held for each in FINALIZERS) or _apart_from_holds(
+    present = new.metadata.finalizers
+    return any(each not in present for each in FINALIZERS) or _without_finalizers(
         old.metadata
-    ) != _apart_from_holds(new.metadata)
+    ) != _without_finalizers(new.metadata)
 
 
-def _apart_from_holds(metadata: ObjectMeta) -> ObjectMeta:
+def _without_finalizers(metadata: ObjectMeta) -> ObjectMeta:
     return msgspec.structs.replace(metadata, resource_version="", finalizers=())
 
 
-def _may_give_more(old: Object | None, new: Object | None) -> bool:
-    """Whether a bucket has more room than before, or is fed by something else."""
+def _may_grant_more(old: Object | None, new: Object | None) -> bool:
+    """Whether a bucket has more room than before, or other grants."""
     if new is None:
         return False
     if old is None:
         return True
     before, after = (each.view(quota.AllowanceBucket).status for each in (old, new))
-    fed_otherwise = (before.limit, before.contributing_grant_refs) != (
+    other_grants = (before.limit, before.contributing_grant_refs) != (
         after.limit,
         after.contributing_grant_refs,
     )
-    return after.available > before.available or fed_otherwise
+    return after.available > before.available or other_grants

@@ -1,4 +1,4 @@
-"""Instances of this cell that wait after a denied claim.
+"""The Instances of this cell that wait after a denied claim.
 
 :mod:`datum_compute.decisions.claim_order` decides which of them may claim next.
 """
@@ -32,7 +32,7 @@ def denied_instances(cell: Cluster, namespaces: Iterable[str], project: str) -> 
     return [
         instance
         for namespace in namespaces
-        if (tenant := project_namespace_of(cell, namespace)) is not None
-        and tenant.project == project
+        if (project_namespace := project_namespace_of(cell, namespace)) is not None
+        and project_namespace.project == project
         for instance in instances.by_index(DENIED_INSTANCES, namespace)
     ]

@@ -1,12 +1,12 @@
-"""The Instance's claim in its project, and what its answer means.
+"""The Instance's claim in its project, and the condition that follows from it.
 
-A claim belongs to an ordinal of a deployment at a size: a replacement finds the claim of
-its predecessor and takes it over. It is made once and never changed. A claim that was
-denied is never looked at again by whoever denied it, and may hold part of what it asked
-for; so it is released at once, and made anew when that can help (:mod:`.retries`).
+A claim belongs to an ordinal of a deployment at a size: a replacement adopts the claim of its
+predecessor. It is created once and never changed. Milo never evaluates a denied claim again,
+and it may hold part of its request; so it is deleted at once, and created again when that can
+help (:mod:`.retries`).
 
-A grant is sticky. Once an Instance has it, no error and no missing claim takes it away; the
-claim is put back quietly. Errors are shown only on Instances that still wait at the gate.
+A grant is sticky: no error and no missing claim revokes it, and a missing claim is created
+again. Errors are reported only on Instances that still have the gate.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
 
 log = get_logger(__name__)
@@ -37,23 +38,23 @@ log = get_logger(__name__)
 CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
 
 CALL_SECONDS = 5.0
-"""How long a project may take to answer before the pass goes on without it."""
+"""The deadline of all calls to a project in one reconcile."""
 
 FRESH_SECONDS = 1.0
-"""How long the report on a new Instance waits for the answer to the claim just made. Most
-answers come within this time, and then one report takes the place of two on every plane."""
+"""How long the status of a new Instance waits for the result of its new claim. Most results
+come within this time, and then one write replaces two on every plane."""
 
 RESTORE_SECONDS = 60.0
-"""How long a granted Instance whose claim could not be put back waits before another try."""
+"""How long until the claim of a granted Instance is created again after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaEvaluation:
     verdict: ConditionState
     due_in: float = 0.0
-    """Seconds for which the answer to a claim just made is worth waiting for."""
+    """Seconds for which the result of a new claim is worth waiting for."""
     requeue_after: float | None = None
-    """Seconds until the claim needs another look, whatever happens meanwhile."""
+    """Seconds until the claim must be checked again."""
 
 
 class ClaimManager:
@@ -62,8 +63,8 @@ class ClaimManager:
         self._env = env
         self.cluster_name = cluster_name
         self._retries = Retries(env)
-        self._asked_at: dict[str, float] = {}  # when each open claim of ours was made
-        self._made: dict[str, None] = {}  # Instances, by uid, whose claim was made for them
+        self._claimed_at: dict[str, float] = {}  # by Instance uid, while the result is due
+        self._claimed: dict[str, None] = {}  # uids of Instances whose claim was created for them
 
     @property
     def enabled(self) -> bool:
@@ -74,17 +75,17 @@ class ClaimManager:
         return f"{compute.LABEL_SOURCE_CLUSTER}={self.cluster_name}"
 
     def claims_in(self, plane: Cluster) -> Cache:
-        """This cell's claims in a project, and no other's."""
+        """The claims of this cell in a project."""
         return plane.cache(quota.RESOURCE_CLAIMS, label_selector=self.selector)
 
-    def plane_of(self, tenant: ProjectNamespace | None) -> Cluster | None:
-        if self._projects is None or tenant is None:
+    def plane_of(self, project_namespace: ProjectNamespace | None) -> Cluster | None:
+        if self._projects is None or project_namespace is None:
             return None
-        return self._projects.get(tenant.project)
+        return self._projects.get(project_namespace.project)
 
     def find_claim_for(self, namespace: str, name: str) -> tuple[Cluster | None, Object | None]:
-        """The claim of this name for an Instance of a namespace of the cell, as the watches
-        have seen it, in whatever project it lies."""
+        """The cached claim of this name for an Instance of a namespace of the cell, in whatever
+        project it is."""
         for plane in self._projects.clusters() if self._projects is not None else []:
             for claim in self.claims_in(plane).by_index(CLAIMS_BY_INSTANCE_NAMESPACE, namespace):
                 if claim.name == name:
@@ -99,29 +100,32 @@ class ClaimManager:
         )
 
     async def evaluate(self, cell: Cluster, instance: Object) -> QuotaEvaluation:
-        """What QuotaGranted is to say now. Never raises for a project that does not answer:
-        that is an answer to show, and the requeue asks again."""
+        """The wanted QuotaGranted. Never raises for an unreachable project: that is a condition
+        to report, and the requeue tries again."""
         view = instance.view(compute.Instance)
         previous = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
         held = _as_verdict(previous)
         if not self.enabled:
             return QuotaEvaluation(held if held.status == conditions.TRUE else decisions.DISABLED)
-        tenant = project_namespace_of(cell, instance.namespace)
-        plane = self.plane_of(tenant)
-        if tenant is None or plane is None:
-            return QuotaEvaluation(held)  # not yet: its labels or its project are on their way
+        project_namespace = project_namespace_of(cell, instance.namespace)
+        plane = self.plane_of(project_namespace)
+        if project_namespace is None or plane is None:
+            return QuotaEvaluation(held)  # its labels or its project have not arrived yet
         case = WantedClaim(
-            plane, tenant, names.claim_name(instance.name), decisions.decide_size(view.spec)
+            plane,
+            project_namespace,
+            names.claim_name(instance.name),
+            decisions.decide_size(view.spec),
         )
         if held.status == conditions.TRUE:
             return QuotaEvaluation(held, requeue_after=await self._restore(case, instance))
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                return await self._ask(cell, case, instance, previous)
+                return await self._evaluate_claim(cell, case, instance, previous)
         except (errors.ClientError, TimeoutError) as error:
-            return QuotaEvaluation(_failed(held, error, tenant))
+            return QuotaEvaluation(_failed(held, error, project_namespace))
 
-    async def _ask(
+    async def _evaluate_claim(
         self,
         cell: Cluster,
         case: WantedClaim,
@@ -131,8 +135,13 @@ class ClaimManager:
         claim = self._cached(case)
         if claim is not None and (due_in := self._due_in(instance, claim)) > 0:
             return QuotaEvaluation(_as_verdict(previous), due_in=due_in)
-        if self._is_hearsay(case, instance, claim):
-            claim = await self.find_live(case.plane, case.name, case.project_namespace.namespace)
+        if self._needs_live_read(case, instance, claim):
+            claim = await find_live(
+                case.plane.client,
+                quota.RESOURCE_CLAIMS,
+                case.name,
+                case.project_namespace.namespace,
+            )
         if claim is None:
             if (left := self._retries.retry_delay(instance.metadata.uid)) > 0:
                 return QuotaEvaluation(_as_verdict(previous), requeue_after=left)
@@ -141,8 +150,8 @@ class ClaimManager:
                 return QuotaEvaluation(_as_verdict(denied))
             claim = await self._create(case, instance)
             if claim is None:
-                self._made[instance.metadata.uid] = None
-                self._asked_at[instance.metadata.uid] = asyncio.get_running_loop().time()
+                self._claimed[instance.metadata.uid] = None
+                self._claimed_at[instance.metadata.uid] = asyncio.get_running_loop().time()
                 return QuotaEvaluation(_as_verdict(previous), due_in=FRESH_SECONDS)
         if not self.is_ours(claim, instance.namespace):
             return QuotaEvaluation(_taken(claim))
@@ -150,7 +159,7 @@ class ClaimManager:
             return QuotaEvaluation(_as_verdict(previous))
         view = claim.view(quota.ResourceClaim)
         if not decisions.claim_fits(view, case.size):
-            # The size has changed: what was set aside goes back before more is asked for.
+            # The size has changed: the old claim is released before a new one is created.
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return QuotaEvaluation(_as_verdict(previous))
         verdict = decisions.decide_quota(view, previous)
@@ -158,44 +167,38 @@ class ClaimManager:
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
         return QuotaEvaluation(verdict)
 
-    def _is_hearsay(self, case: WantedClaim, instance: Object, claim: Object | None) -> bool:
-        """Whether what the cache says of a claim is to be heard from the project itself. One
-        still open may have been answered unheard; one made for a predecessor may be gone, and
-        given to others, while the watch is away."""
+    def _needs_live_read(self, case: WantedClaim, instance: Object, claim: Object | None) -> bool:
+        """Whether the cached claim must be read live. An open one may have a result that the
+        watch missed; one created for a predecessor may be deleted, and its quota granted to
+        another, while the watch is down."""
         if not self.claims_in(case.plane).synced:
             return True
         if claim is None:
             return False
-        return _is_open(claim) or instance.metadata.uid not in self._made
+        return _is_open(claim) or instance.metadata.uid not in self._claimed
 
     def _due_in(self, instance: Object, claim: Object) -> float:
-        """Whether a claim we have just made is still being looked at. Not remembered over a
-        restart: then the Instance is simply reported as pending."""
-        asked_at = self._asked_at.get(instance.metadata.uid)
-        if asked_at is None:
+        """Seconds for which the result of a new claim is worth waiting for. Lost on restart:
+        then the Instance is reported as pending."""
+        claimed_at = self._claimed_at.get(instance.metadata.uid)
+        if claimed_at is None:
             return 0.0
-        left = asked_at + FRESH_SECONDS - asyncio.get_running_loop().time()
+        left = claimed_at + FRESH_SECONDS - asyncio.get_running_loop().time()
         if left > 0 and _is_open(claim):
             return left
-        del self._asked_at[instance.metadata.uid]
+        del self._claimed_at[instance.metadata.uid]
         return 0.0
 
     def forget(self, uid: str) -> None:
-        self._asked_at.pop(uid, None)
-        self._made.pop(uid, None)
+        self._claimed_at.pop(uid, None)
+        self._claimed.pop(uid, None)
         self._retries.forget(uid)
 
     def _cached(self, case: WantedClaim) -> Object | None:
         return self.claims_in(case.plane).get(case.name, case.project_namespace.namespace)
 
-    async def find_live(self, plane: Cluster, name: str, namespace: str) -> Object | None:
-        try:
-            return await plane.client.get(quota.RESOURCE_CLAIMS, name, namespace)
-        except errors.NotFound:
-            return None
-
     async def _create(self, case: WantedClaim, instance: Object) -> Object | None:
-        """None when it was made just now; otherwise the one that stands in the way."""
+        """None when it was created; otherwise the existing claim of its name."""
         body = decisions.build_claim(
             instance_name=instance.name,
             instance_namespace=instance.namespace,
@@ -210,37 +213,42 @@ class ClaimManager:
                 quota.RESOURCE_CLAIMS, body, case.project_namespace.namespace
             )
         except errors.AlreadyExists:
-            return await self.find_live(case.plane, case.name, case.project_namespace.namespace)
+            return await find_live(
+                case.plane.client,
+                quota.RESOURCE_CLAIMS,
+                case.name,
+                case.project_namespace.namespace,
+            )
         return None
 
     async def _restore(self, case: WantedClaim, instance: Object) -> float | None:
-        """Put back the claim of an Instance that runs on its grant; seconds until another
-        look where that has not been possible."""
+        """Create the missing claim of a granted Instance again; seconds until a retry where that
+        has failed."""
         if not self.claims_in(case.plane).synced:
             return RESTORE_SECONDS
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                return await self._put_back(case, instance)
+                return await self._restore_claim(case, instance)
         except (errors.ClientError, TimeoutError) as error:
             log.info(
-                "the claim of a granted Instance could not be put back",
+                "the claim of a granted Instance could not be restored",
                 name=instance.name,
                 reason=str(error),
             )
             return RESTORE_SECONDS
 
-    async def _put_back(self, case: WantedClaim, instance: Object) -> float | None:
+    async def _restore_claim(self, case: WantedClaim, instance: Object) -> float | None:
         claim = self._cached(case)
         if claim is None:
             if (left := self._retries.retry_delay(instance.metadata.uid)) > 0:
                 return left
             await self._create(case, instance)
-            return None  # its answer brings the next pass
+            return None  # its result triggers the next reconcile
         view = claim.view(quota.ResourceClaim)
         ours = self.is_ours(claim, instance.namespace) and not claim.metadata.deleting
         if ours and _is_refused(view):
-            # Others took the room meanwhile. A denial is final; once there is room again the
-            # claim goes, and its end brings the pass that makes it anew.
+            # The quota was granted to others meanwhile. A denial is final; once there is room
+            # the claim is deleted, which triggers the reconcile that creates it again.
             if self._retries.may_replace(case, instance.metadata.uid, view):
                 await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return RESTORE_SECONDS
@@ -258,21 +266,21 @@ def _denial(previous: conditions.Condition | None) -> conditions.Condition | Non
 
 
 def _is_open(claim: Object) -> bool:
-    """Whether nobody has answered yet: a new claim says no, for want of an answer."""
+    """Whether it has no result yet: a new claim is False until it is evaluated."""
     view = claim.view(quota.ResourceClaim)
     granted = conditions.find(view.status.conditions, quota.CONDITION_GRANTED)
     return granted is None or granted.reason == quota.REASON_PENDING_EVALUATION
 
 
 def _is_refused(claim: quota.ResourceClaim) -> bool:
-    """Whether the answer is no, and final."""
+    """Whether it is denied, which is final."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
     exceeded = granted is not None and granted.reason == quota.REASON_QUOTA_EXCEEDED
     return exceeded or decisions.is_claim_invalid(claim)
 
 
 def _taken(claim: Object) -> ConditionState:
-    holder = claim.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER, "somebody else")
+    holder = claim.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER, "another cell")
     return ConditionState(
         conditions.FALSE,
         compute.REASON_QUOTA_MISCONFIGURED,
@@ -280,14 +288,14 @@ def _taken(claim: Object) -> ConditionState:
     )
 
 
-def _failed(held: ConditionState, error: Exception, tenant: ProjectNamespace) -> ConditionState:
+def _failed(held: ConditionState, error: Exception, where: ProjectNamespace) -> ConditionState:
     if decisions.is_denied(held):
-        return held  # only the answer to a new claim changes a denial
+        return held  # only the result of a new claim changes a denial
     code = error.code if isinstance(error, errors.StatusError) else None
     if isinstance(error, errors.NotServed):
-        code = None  # a plane without quota kinds says nothing about this namespace
-    reason = decisions.create_failure_reason(code, namespace=tenant.namespace)
+        code = None  # not served: no evidence about this namespace
+    reason = decisions.create_failure_reason(code, namespace=where.namespace)
     text = str(error) or "no answer in time"
     return ConditionState(
-        conditions.FALSE, reason, f"Quota of project {tenant.project}: {text}"[:1024]
+        conditions.FALSE, reason, f"Quota of project {where.project}: {text}"[:1024]
     )

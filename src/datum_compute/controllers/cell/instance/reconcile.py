@@ -1,4 +1,4 @@
-"""One Instance of a cell."""
+"""Reconciles one Instance of a cell."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from datum_compute.runtime.writes import patch
 log = get_logger(__name__)
 
 HUB_RETRY = Backoff(base_seconds=2.0, cap_seconds=30.0)
-"""When a hub that was not to be had is tried again. The cap is that of a watch: whoever is
-back is heard of no sooner."""
+"""Back-off while the hub is unreachable. The cap is that of a watch, which notices contact no
+sooner."""
 HUB_RETRY_SECONDS = 1.0
-"""The soonest."""
+"""The shortest delay."""
 
 START_SECONDS = 1.0
-"""How long the hub is not told of an Instance that may run now, for the provider's first
-word. Where that comes at once, one report takes the place of two on hub and project."""
+"""How long the write-back of an Instance without gates waits for the provider's first report.
+Where that comes at once, one write replaces two on hub and project."""
 
 
 class InstanceReconciler:
@@ -49,7 +49,7 @@ class InstanceReconciler:
         cell: Fleet,
         hub: Fleet | None,
         env: Environment,
-        desk: ClaimManager,
+        claims: ClaimManager,
         write_back: WriteBack,
         signals: InstanceSignals,
         *,
@@ -58,15 +58,15 @@ class InstanceReconciler:
         self._cell = cell
         self._hub = hub
         self._env = env
-        self._desk = desk
+        self._claims = claims
         self._write_back = write_back
         self._signals = signals
-        self._removal = Removal(desk, write_back, signals)
-        self._sweep = Sweep(desk, write_back)
+        self._removal = Removal(claims, write_back, signals)
+        self._sweep = Sweep(claims, write_back)
         self._networking = networking
-        self._hub_failures: dict[str, int] = {}  # by uid of an Instance, since it was last told
-        self._unswept: dict[Request, int] = {}  # how often a plane was away
-        self._starting: dict[str, float] = {}  # by uid: until when its first word is awaited
+        self._hub_failures: dict[str, int] = {}  # by uid, since the last write-back
+        self._unswept: dict[Request, int] = {}  # failed sweeps
+        self._starting: dict[str, float] = {}  # by uid: until when the first report is awaited
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -74,22 +74,22 @@ class InstanceReconciler:
             return DONE
         instance = cell.cache(compute.INSTANCES).get(request.name, request.namespace)
         if instance is None:
-            return await self._end_without(cell, request)
+            return await self._sweep_deleted(cell, request)
         if instance.metadata.deleting:
-            return await self._end(cell, instance)
+            return await self._finalize(cell, instance)
         instance = await _ensure_finalizers(cell, instance)
-        answer = await self._desk.evaluate(cell, instance)
+        answer = await self._claims.evaluate(cell, instance)
         if answer.due_in > 0:
-            # Nothing has been decided; the answer, or this delay, brings the whole pass.
+            # The result, or this delay, triggers the whole reconcile.
             return after(answer.due_in)
-        self._signals.evaluated(answer.verdict)
-        # Known before anything below can fail: a missed answer never strands an Instance.
+        self._signals.record_evaluation(answer.verdict)
+        # Computed before anything below can fail, so a missed event strands no Instance.
         requeue = self._safety_requeue(instance, answer.verdict)
         try:
             instance = await self._report(cell, instance, answer.verdict)
-            if (due_in := self._first_word_due_in(instance)) > 0:
+            if (due_in := self._first_report_due_in(instance)) > 0:
                 return _sooner(requeue, answer.requeue_after, due_in)
-            return _sooner(requeue, answer.requeue_after, await self._tell_hub(cell, instance))
+            return _sooner(requeue, answer.requeue_after, await self._write_to_hub(cell, instance))
         except errors.Conflict:
             if requeue is None:
                 raise
@@ -102,11 +102,11 @@ class InstanceReconciler:
         return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
 
     async def _report(self, cell: Cluster, instance: Object, verdict: ConditionState) -> Object:
-        """One status write, and the gate in the same pass: a grant that is written but not
-        acted upon would have nobody to act upon it later."""
-        outlook = self._outlook(cell, instance, verdict)
-        instance = await self._write_status(cell, instance, outlook)
-        if outlook.clears_quota_gate:
+        """One status write, and the gate in the same reconcile: no event would follow to remove
+        the gate after a grant is stored."""
+        decided = self._decide(cell, instance, verdict)
+        instance = await self._write_status(cell, instance, decided)
+        if decided.clears_quota_gate:
             self._env.fault("instance.before-gate")
             instance = await ensure_gate_removed(cell.client, instance, compute.GATE_QUOTA)
             if self._hub is not None:
@@ -114,9 +114,9 @@ class InstanceReconciler:
                 self._starting[instance.metadata.uid] = until
         return instance
 
-    def _first_word_due_in(self, instance: Object) -> float:
-        """Seconds for which the provider's first word is worth waiting for. Not remembered
-        over a restart: then the Instance is simply reported as it is."""
+    def _first_report_due_in(self, instance: Object) -> float:
+        """Seconds for which the provider's first report is worth waiting for. Lost on restart:
+        then the Instance is written back as it is."""
         uid = instance.metadata.uid
         until = self._starting.get(uid)
         if until is None:
@@ -127,7 +127,7 @@ class InstanceReconciler:
         del self._starting[uid]
         return 0.0
 
-    def _outlook(self, cell: Cluster, instance: Object, verdict: ConditionState) -> DecidedStatus:
+    def _decide(self, cell: Cluster, instance: Object, verdict: ConditionState) -> DecidedStatus:
         return decide_instance_status(
             instance.view(compute.Instance),
             verdict,
@@ -136,22 +136,22 @@ class InstanceReconciler:
         )
 
     async def _write_status(
-        self, cell: Cluster, instance: Object, outlook: DecidedStatus
+        self, cell: Cluster, instance: Object, decided: DecidedStatus
     ) -> Object:
         before = instance.view(compute.Instance).status.conditions
-        if outlook.conditions == before:
+        if decided.conditions == before:
             await self._signals.record_no_budget(cell, instance)
-            return instance  # most passes have nothing new to say
+            return instance  # as in most reconciles
         status = {
             **patch.values(instance.status),
-            "conditions": conditions.to_wire(outlook.conditions),
+            "conditions": conditions.to_wire(decided.conditions),
         }
         instance = await patch.write_status(cell.client, compute.INSTANCES, instance, status)
         await self._signals.record_events(cell, instance, before)
         return instance
 
     def _network_failure(self, cell: Cluster, instance: Object) -> str | None:
-        """The message of a binding of its deployment that failed for good."""
+        """The message of a NetworkBinding of its deployment that failed terminally."""
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
         if not self._networking or not deployment:
             return None
@@ -170,22 +170,22 @@ class InstanceReconciler:
                 return ready.message
         return None
 
-    async def _tell_hub(self, cell: Cluster, instance: Object) -> float | None:
-        """The copy on the hub; seconds until another try when the hub, or who is to own the
-        copy there, was not to be had."""
+    async def _write_to_hub(self, cell: Cluster, instance: Object) -> float | None:
+        """Write the hub copy; seconds until a retry when the hub is unreachable or the copy's
+        owner does not exist there."""
         uid = instance.metadata.uid
-        if self._hub is None or await self._has_told(cell, self._hub_cluster(), instance):
+        if self._hub is None or await self._has_written(cell, self._hub_cluster(), instance):
             self._hub_failures.pop(uid, None)
             return None
         failures = self._hub_failures.get(uid, 0)
         self._hub_failures[uid] = failures + 1
-        return self._try_again_in(failures)
+        return self._retry_delay(failures)
 
-    def _try_again_in(self, failures: int) -> float:
+    def _retry_delay(self, failures: int) -> float:
         chance = self._env.random("controllers.instance.hub").random()
         return max(HUB_RETRY_SECONDS, HUB_RETRY.delay(failures, chance))
 
-    async def _has_told(self, cell: Cluster, hub: Cluster | None, instance: Object) -> bool:
+    async def _has_written(self, cell: Cluster, hub: Cluster | None, instance: Object) -> bool:
         if hub is None or not self._write_back.has_synced(hub):
             return False
         another = self._write_back.has_copy_of_another(hub, instance)
@@ -194,48 +194,48 @@ class InstanceReconciler:
         try:
             return await self._write_back.ensure_copy(hub, instance)
         except errors.TransportFailure as error:
-            self._signals.not_reported()
-            log.info("the hub is away", reason=str(error))
+            self._signals.record_write_back_failure()
+            log.info("the hub is unreachable", reason=str(error))
             return False
 
-    async def _end(self, cell: Cluster, instance: Object) -> Result:
+    async def _finalize(self, cell: Cluster, instance: Object) -> Result:
         if not any(name in FINALIZERS for name in instance.metadata.finalizers):
             return DONE
-        await self._signals.terminating(cell, instance)
+        await self._signals.record_terminating(cell, instance)
         if is_held_by_others(instance):
-            # Something of it may still run: go on telling how it is doing.
+            # Something of it may still run: keep reporting it.
             view = instance.view(compute.Instance)
             granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
             if granted is not None:
-                said = ConditionState.of(granted)
-                outlook = self._outlook(cell, instance, said)
-                instance = await self._write_status(cell, instance, outlook)
-            retry = await self._tell_hub(cell, instance)
+                last = ConditionState.of(granted)
+                decided = self._decide(cell, instance, last)
+                instance = await self._write_status(cell, instance, decided)
+            retry = await self._write_to_hub(cell, instance)
             return DONE if retry is None else after(retry)
         if await _is_replaced(cell, instance):
             return DONE  # what is elsewhere belongs to its successor; a late event brings us back
         self._env.fault("instance.before-release")
         await self._removal.clean_up(cell, self._hub_cluster(), instance)
-        self._desk.forget(instance.metadata.uid)
+        self._claims.forget(instance.metadata.uid)
         self._hub_failures.pop(instance.metadata.uid, None)
         self._starting.pop(instance.metadata.uid, None)
         return DONE
 
-    async def _end_without(self, cell: Cluster, request: Request) -> Result:
-        """Of an Instance that is gone, what is left of it elsewhere."""
+    async def _sweep_deleted(self, cell: Cluster, request: Request) -> Result:
+        """Delete what is left elsewhere of a deleted Instance."""
         if await self._sweep.sweep(cell, self._hub_cluster(), request):
             self._unswept.pop(request, None)
             return DONE
         failures = self._unswept.get(request, 0)
         self._unswept[request] = failures + 1
-        return after(self._try_again_in(failures))
+        return after(self._retry_delay(failures))
 
     def _hub_cluster(self) -> Cluster | None:
         return self._hub.get(HUB) if self._hub is not None else None
 
 
 async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
-    """Ours are there from creation; a hand-made Instance gets them here."""
+    """For an Instance created by hand; others have them from their creation."""
     for finalizer in FINALIZERS:
         instance = await patch.ensure_metadata(
             cell.client, compute.INSTANCES, instance, finalizer=finalizer
@@ -244,14 +244,14 @@ async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
 
 
 def _may_start(instance: compute.Instance) -> bool:
-    """Whether nothing holds it, and no provider has spoken of it yet."""
+    """Whether it has no gates and no report of a provider yet."""
     if instance.gates:
         return False
-    said = (
+    reported = (
         conditions.find(instance.status.conditions, type)
         for type in (compute.CONDITION_PROGRAMMED, compute.CONDITION_AVAILABLE)
     )
-    return all(each is None or each.status == conditions.UNKNOWN for each in said)
+    return all(each is None or each.status == conditions.UNKNOWN for each in reported)
 
 
 def _sooner(*given: float | None) -> Result:

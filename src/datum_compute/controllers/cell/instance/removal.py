@@ -1,10 +1,9 @@
-"""Giving back what an Instance took elsewhere: its copy on the hub, its claim in the project.
+"""Deletion of an Instance: its copy on the hub, its claim in the project, its finalizers.
 
-While a provider still holds the Instance something of it may run, so nothing is given back
-before. A plane that cannot be reached holds nothing up: its finalizer goes, and what was
-left there is swept when it is seen again (:mod:`.sweep`). A plane that answers no keeps its
-own finalizer, and is asked again. What goes and what stays is decided in
-:mod:`datum_compute.decisions.connectivity`.
+While a provider still holds the Instance something of it may run, so nothing is released
+before. An unreachable plane blocks nothing: its finalizer is released, and what is left there
+is deleted after contact returns (:mod:`.sweep`). A plane that refuses keeps its finalizer and
+is tried again. :mod:`datum_compute.decisions.connectivity` decides what is released.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from datum_compute.decisions.connectivity import (
 )
 from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
 
 log = get_logger(__name__)
@@ -44,56 +44,59 @@ def is_held_by_others(instance: Object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CleanupOutcome:
-    """What came of giving something back to a plane."""
+    """The result of a cleanup on one plane."""
 
     contact: PlaneReachability
     reason: str = ""
-    """Why there was no answer."""
+    """Why the plane is unreachable."""
     refusal: errors.ClientError | None = None
 
 
 class Removal:
-    def __init__(self, desk: ClaimManager, write_back: WriteBack, signals: InstanceSignals) -> None:
+    def __init__(
+        self, claims: ClaimManager, write_back: WriteBack, signals: InstanceSignals
+    ) -> None:
         self._signals = signals
-        self._desk = desk
+        self._claims = claims
         self._write_back = write_back
 
     async def clean_up(self, cell: Cluster, hub: Cluster | None, instance: Object) -> None:
-        """Raises when a plane answers no; a plane that does not answer is passed over."""
+        """Raises when a plane refuses; an unreachable plane is skipped."""
         name, namespace = instance.name, instance.namespace
         copy = claim = CleanupOutcome(PlaneReachability.NOT_USED)
         if hub is not None:
             copy = await cleanup_outcome(self._write_back.clean_up(hub, name, namespace))
-            _tell_if_away(copy, name, "hub")
-        if self._desk.enabled:
-            claim = await cleanup_outcome(self._give_up_claim(cell, instance))
-            _tell_if_away(claim, name, "project")
+            _log_if_unreachable(copy, name, "hub")
+        if self._claims.enabled:
+            claim = await cleanup_outcome(self._release_claim(cell, instance))
+            _log_if_unreachable(claim, name, "project")
         release = decide_release(hub=copy.contact, project=claim.contact)
         await _release(cell, instance, release.let_go)
         for outcome in (copy, claim):
             if outcome.refusal is not None:
                 raise outcome.refusal
 
-    async def _give_up_claim(self, cell: Cluster, instance: Object) -> PlaneReachability:
-        tenant = project_namespace_of(cell, instance.namespace)
-        plane = self._desk.plane_of(tenant)
-        if tenant is None or plane is None:
-            # Never stuck Terminating: better a claim too many than an Instance for ever.
+    async def _release_claim(self, cell: Cluster, instance: Object) -> PlaneReachability:
+        project_namespace = project_namespace_of(cell, instance.namespace)
+        plane = self._claims.plane_of(project_namespace)
+        if project_namespace is None or plane is None:
+            # Better a leaked claim than an Instance that is Terminating for ever.
             log.error(
-                "QuotaClaimOrphaned: the project of an Instance cannot be told",
+                "QuotaClaimOrphaned: the project of an Instance is unknown",
                 namespace=instance.namespace,
                 name=instance.name,
             )
-            await self._signals.claim_orphaned(cell, instance)
+            await self._signals.record_orphaned_claim(cell, instance)
             return PlaneReachability.UNKNOWN
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
         wanting = find_deployment(cell, deployment, instance.namespace)
         if is_claim_kept(instance.view(compute.Instance), wanting):
             return PlaneReachability.ANSWERED
         name = names.claim_name(instance.name)
-        claim = await self._desk.find_live(plane, name, tenant.namespace)
-        if claim is not None and self._desk.is_ours(claim, instance.namespace):
-            await patch.delete_if_present(plane.client, quota.RESOURCE_CLAIMS, claim)
+        claims = quota.RESOURCE_CLAIMS
+        claim = await find_live(plane.client, claims, name, project_namespace.namespace)
+        if claim is not None and self._claims.is_ours(claim, instance.namespace):
+            await patch.delete_if_present(plane.client, claims, claim)
         return PlaneReachability.ANSWERED
 
 
@@ -103,22 +106,22 @@ def find_deployment(cell: Cluster, name: str, namespace: str) -> compute.Workloa
 
 
 async def cleanup_outcome(call: Awaitable[PlaneReachability]) -> CleanupOutcome:
-    """Never raises for a plane that does not answer, or answers no."""
+    """Never raises for a plane that is unreachable or refuses."""
     try:
         async with asyncio.timeout(CALL_SECONDS):
             return CleanupOutcome(await call)
     except (errors.TransportFailure, TimeoutError) as error:
         return CleanupOutcome(classify_failure(None), str(error) or "no answer in time")
     except errors.ClientError as error:
-        # An answer that is not the API's form came from somewhere, and is no evidence.
+        # A response that is no API Status is no evidence: a proxy may have sent it.
         code = error.code if isinstance(error, errors.StatusError) else 0
         return CleanupOutcome(classify_failure(code), refusal=error)
 
 
-def _tell_if_away(outcome: CleanupOutcome, name: str, plane: str) -> None:
+def _log_if_unreachable(outcome: CleanupOutcome, name: str, plane: str) -> None:
     if outcome.contact is PlaneReachability.UNREACHABLE:
         log.warning(
-            "an Instance is released although a plane is away",
+            "an Instance is released although a plane is unreachable",
             name=name,
             plane=plane,
             reason=outcome.reason,

@@ -1,13 +1,13 @@
-"""When a claim that was answered with no is worth asking for again.
+"""When a denied claim is created again.
 
-Whoever denied a claim never looks at it again, so it is released and made anew; but a claim
-that is made, denied and released in a circle would be polling with writes. So a claim that
-was too much waits until the budget shows room for it, in turn with others. A claim that was
-invalid waits until something else stands behind it: another limit, other grants, a bucket
-that was not there. What others take and give back makes no claim valid.
+Milo never evaluates a denied claim again, so it is deleted and created anew; but creating,
+denying and deleting in a circle would be polling with writes. So a claim over quota waits
+until the buckets have room for it, in order with others. An invalid claim waits until its
+buckets change otherwise: another limit, other grants, a new bucket. Usage by others makes no
+claim valid.
 
-Buckets are read from the cache while it is kept up to date, and from the project while not.
-Where neither is to be had, asking is all that is left, and seldom.
+Buckets are read from the cache while it is current, and live otherwise. Where neither works,
+the claim is created again blindly, and seldom.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from datum_compute.runtime.cache.cache import CacheState
 from datum_compute.runtime.cluster import Cluster
 
 BLIND_SECONDS = 60.0
-"""Where buckets cannot be read: how long a denied claim rests at the least."""
+"""The shortest wait after a denial where buckets cannot be read."""
 
 REST_SECONDS = 1.0
-"""The shortest time between two claims of one Instance. What buckets show may be out of date;
-believing it at once, again and again, would be a storm of claims made and denied."""
+"""The shortest time between two claims of one Instance. Buckets may be stale; without it a
+denied claim would be created again at once, over and over."""
 
 Buckets = Sequence[quota.AllowanceBucket]
 
 
 @dataclass(frozen=True, slots=True)
 class WantedClaim:
-    """One Instance's claim: where it lies and what it asks for."""
+    """One Instance's claim: its place and its size."""
 
     plane: Cluster
     project_namespace: ProjectNamespace
@@ -51,41 +51,40 @@ class WantedClaim:
 
 
 class Retries:
-    """What is remembered is lost with the process: then an invalid claim is asked for once
-    more, as its cause may have gone meanwhile."""
+    """Kept in memory: after a restart an invalid claim is created once more."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._blind_until: dict[str, float] = {}
-        self._asked_of: dict[str, Budget] = {}  # by Instance: what stood behind its last claim
-        self._asked_at: dict[str, float] = {}
+        self._budget_at_claim: dict[str, Budget] = {}  # by Instance uid
+        self._claimed_at: dict[str, float] = {}
 
     def record_attempt(self, case: WantedClaim, uid: str) -> None:
-        """A claim is about to be made for the Instance of this uid."""
-        self._asked_of[uid] = _behind(case, _cached(case))
-        self._asked_at[uid] = asyncio.get_running_loop().time()
+        """Before a claim is created for the Instance of this uid."""
+        self._budget_at_claim[uid] = _budget(case, _cached(case))
+        self._claimed_at[uid] = asyncio.get_running_loop().time()
 
     def retry_delay(self, uid: str) -> float:
-        """Seconds until a further claim may be made for the Instance of this uid."""
-        asked_at = self._asked_at.get(uid)
-        if asked_at is None:
+        """Seconds until another claim may be created for the Instance of this uid."""
+        claimed_at = self._claimed_at.get(uid)
+        if claimed_at is None:
             return 0.0
-        return max(0.0, asked_at + REST_SECONDS - asyncio.get_running_loop().time())
+        return max(0.0, claimed_at + REST_SECONDS - asyncio.get_running_loop().time())
 
     def forget(self, uid: str) -> None:
-        self._asked_at.pop(uid, None)
+        self._claimed_at.pop(uid, None)
         self._blind_until.pop(uid, None)
-        self._asked_of.pop(uid, None)
+        self._budget_at_claim.pop(uid, None)
 
     async def may_retry(
         self, cell: Cluster, case: WantedClaim, instance: Object, denied: conditions.Condition
     ) -> bool:
         buckets = await _read(case)
         if buckets is None:
-            return self._has_rested(instance.metadata.uid)
+            return self._has_waited(instance.metadata.uid)
         if denied.reason == compute.REASON_VALIDATION_FAILED:
             fits = decisions.has_room(case.size, buckets, project=case.project_namespace.project)
-            return fits and self._is_another(case, instance.metadata.uid, buckets)
+            return fits and self._has_changed(case, instance.metadata.uid, buckets)
         namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
         waiting = denials.denied_instances(cell, namespaces, case.project_namespace.project)
         views = [each.view(compute.Instance) for each in waiting]
@@ -97,19 +96,19 @@ class Retries:
         )
 
     def may_replace(self, case: WantedClaim, uid: str, claim: quota.ResourceClaim) -> bool:
-        """Whether the denied claim of an Instance that runs on its grant should make place
-        for a new one. It may still hold part of what it asked for."""
+        """Whether the denied claim of a granted Instance should be replaced. It may still hold
+        part of its request."""
         if not case.plane.cache(quota.ALLOWANCE_BUCKETS).synced:
             return False
         buckets = _cached(case)
-        if decisions.is_claim_invalid(claim) and not self._is_another(case, uid, buckets):
+        if decisions.is_claim_invalid(claim) and not self._has_changed(case, uid, buckets):
             return False
         return decisions.has_room_for_denied(claim, buckets, project=case.project_namespace.project)
 
-    def _is_another(self, case: WantedClaim, uid: str, buckets: Buckets) -> bool:
-        return self._asked_of.get(uid) != _behind(case, buckets)
+    def _has_changed(self, case: WantedClaim, uid: str, buckets: Buckets) -> bool:
+        return self._budget_at_claim.get(uid) != _budget(case, buckets)
 
-    def _has_rested(self, uid: str) -> bool:
+    def _has_waited(self, uid: str) -> bool:
         now = asyncio.get_running_loop().time()
         until = self._blind_until.get(uid)
         if until is None:
@@ -122,7 +121,7 @@ class Retries:
         return True
 
 
-def _behind(case: WantedClaim, buckets: Buckets) -> Budget:
+def _budget(case: WantedClaim, buckets: Buckets) -> Budget:
     return decisions.budget_for(case.size, buckets, project=case.project_namespace.project)
 
 

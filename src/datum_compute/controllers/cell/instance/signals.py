@@ -1,8 +1,8 @@
-"""What the Instance controller tells besides the status: Events and numbers.
+"""Events and metrics of the Instance controller.
 
-Events on the cell's Instance, each after the status that says the same: a Warning for every
-quota failure and for whatever else keeps it from serving, ``Available`` when it serves,
-``Terminating`` when it is to go, ``QuotaClaimOrphaned`` when its claim had to be left behind.
+Events on the cell's Instance, each after its status is stored: a Warning for every quota
+failure and other blocking reason, ``Available`` when it is ready, ``Terminating`` when it is
+deleted, ``QuotaClaimOrphaned`` when its claim is leaked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class InstanceSignals:
         ).labels().set(float(quota))
         failures = registry.counter(
             "compute_quota_eval_failures_total",
-            "Passes in which quota could not be evaluated.",
+            "Reconciles in which quota could not be evaluated.",
             "reason",
         )
         self._failures = {
@@ -44,7 +44,7 @@ class InstanceSignals:
         }
         self._orphaned = registry.counter(
             "compute_quota_claim_orphaned_total",
-            "Claims left behind because their project could not be told.",
+            "Claims leaked because their project was unknown.",
         ).labels()
         self._hub_writes = registry.counter(
             "compute_federation_hub_writes_total", "Writes to the hub, by kind.", "kind"
@@ -56,22 +56,22 @@ class InstanceSignals:
         ).labels()
         self._hub_failures = registry.counter(
             "compute_federation_write_back_failures_total",
-            "Reports that the hub could not be given, and that are tried again.",
+            "Write-backs that failed because the hub was unreachable.",
         ).labels()
 
-    def evaluated(self, verdict: ConditionState) -> None:
+    def record_evaluation(self, verdict: ConditionState) -> None:
         failure = self._failures.get(verdict.reason)
         if failure is not None:
             failure.inc()
 
     async def record_events(self, cell: Cluster, instance: Object, before: Conditions) -> None:
-        """The status of ``instance`` was stored; it had these conditions before."""
+        """After the status of ``instance`` is stored; ``before`` are the conditions before."""
         after = instance.view(compute.Instance).status.conditions
         found = status_events.decide_instance_events(before, after)
         await self._events.record(cell.client, instance, *found)
 
     async def record_no_budget(self, cell: Cluster, instance: Object) -> None:
-        """Looked at once more, and nothing new to say."""
+        """After a reconcile without a change of conditions."""
         notice = status_events.decide_no_budget_event(
             instance.view(compute.Instance).status.conditions,
             created=instance.metadata.creation_timestamp,
@@ -80,23 +80,23 @@ class InstanceSignals:
         if notice is not None:
             await self._events.record_once(cell.client, instance, notice)
 
-    async def terminating(self, cell: Cluster, instance: Object) -> None:
+    async def record_terminating(self, cell: Cluster, instance: Object) -> None:
         notice = EventContent(NORMAL, compute.REASON_TERMINATING, "The Instance is being stopped")
         await self._events.record_once(cell.client, instance, notice)
 
-    async def claim_orphaned(self, cell: Cluster, instance: Object) -> None:
+    async def record_orphaned_claim(self, cell: Cluster, instance: Object) -> None:
         self._orphaned.inc()
-        text = "Its project cannot be told, so its quota claim is left behind"
+        text = "Its project is unknown, so its quota claim is not released"
         notice = EventContent(WARNING, compute.REASON_QUOTA_CLAIM_ORPHANED, text)
         await self._events.record_once(cell.client, instance, notice)
 
-    def reported(self, copy: Object | None, instance: Object, written: Object) -> None:
-        """The hub's copy, as it was before and as it is now."""
+    def record_write_back(self, copy: Object | None, instance: Object, written: Object) -> None:
+        """After the hub copy is written; ``copy`` is its state before."""
         if copy is not None and copy.metadata.resource_version == written.metadata.resource_version:
             return
         self._hub_writes.inc()
         before = conditions.of_status(copy.status) if copy is not None else ()
         observe_lag(self._lag, before, conditions.of_status(instance.status), self._env.now())
 
-    def not_reported(self) -> None:
+    def record_write_back_failure(self) -> None:
         self._hub_failures.inc()

@@ -1,4 +1,4 @@
-"""The conditions of an Instance after a pass: quota's answer, and Ready from all of them."""
+"""The conditions of an Instance: QuotaGranted from its claim, Ready from all others."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def decide_instance_status(
     now: datetime,
     network_failure: str | None,
 ) -> DecidedStatus:
-    """What the status is to say, and whether the Quota gate goes in this pass. Ready is
-    told as it will be without that gate, so that clearing it needs no second report."""
+    """The wanted conditions, and whether the Quota gate is removed in this reconcile. Ready is
+    decided without that gate then, so that its removal needs no second status write."""
     before = instance.status.conditions
     current = _with_quota(instance, verdict, now)
     instance = _with_conditions(instance, current)
@@ -37,19 +37,18 @@ def decide_instance_status(
     if clears:
         instance = _without_quota_gate(_with_conditions(instance, decided))
         decided = decide_conditions(instance, now=now, network_failure=network_failure)
-    told = _settled(current, decided)
-    if told != before:
-        told = _with_quota_as_of(told, instance.metadata.generation)
-    return DecidedStatus(told, clears)
+    wanted = _settled(current, decided)
+    if wanted != before:
+        wanted = _with_quota_as_of(wanted, instance.metadata.generation)
+    return DecidedStatus(wanted, clears)
 
 
 def _with_quota(instance: compute.Instance, verdict: ConditionState, now: datetime) -> Conditions:
     current = instance.status.conditions
     previous = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
-    if not has_gate(instance, compute.GATE_QUOTA) and previous is not None:
-        said = ConditionState.of(previous)
-        if said == verdict:
-            return current  # of an older generation, and true all the same
+    is_same = previous is not None and ConditionState.of(previous) == verdict
+    if is_same and not has_gate(instance, compute.GATE_QUOTA):
+        return current  # of an older generation, and still true
     return conditions.with_condition(
         current,
         compute.CONDITION_QUOTA_GRANTED,
@@ -62,8 +61,8 @@ def _with_quota(instance: compute.Instance, verdict: ConditionState, now: dateti
 
 
 def _with_quota_as_of(current: Conditions, generation: int) -> Conditions:
-    """A grant of an older generation holds for this one. Said where something is written
-    anyway: whoever waits for a condition does not count one of an older generation."""
+    """A grant of an older generation holds for this one. Updated only together with another
+    change; a client that waits ignores conditions of an older generation."""
     granted = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
     if granted is None or granted.status != conditions.TRUE:
         return current
@@ -73,8 +72,8 @@ def _with_quota_as_of(current: Conditions, generation: int) -> Conditions:
 
 
 def _settled(before: Conditions, after: Conditions) -> Conditions:
-    """Ready as it was where only the generation it was decided on has moved: clearing a
-    gate moves that, and tells nobody anything."""
+    """Ready as before where only its generation would change: removing a gate changes that,
+    which is no news."""
     was = conditions.find(before, compute.CONDITION_READY)
     ready = conditions.find(after, compute.CONDITION_READY)
     if was is None or ready is None:

@@ -1,9 +1,9 @@
-"""The Instance's copy on the hub, from which management shows it in the project.
+"""The Instance's copy on the hub, which management projects into the project.
 
-Written on every pass, compared first. A copy belongs to the hub's WorkloadDeployment: it
-goes with it, and without it none is made. Whether that one lives is asked of the hub itself
-when a copy is made: a watch on it would bring every cell the reports of all others. A cell
-touches only copies that carry its own name.
+Compared on every reconcile, written when it differs. The hub's WorkloadDeployment owns the
+copy: it is deleted with it, and not created without it. The owner is read live when a copy is
+created: a watch would bring every cell the reports of all others. A cell touches only copies
+that carry its own name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from datum_compute.decisions.connectivity import PlaneReachability, is_own_copy
 from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.ownership import ensure_owner
 from datum_compute.runtime.writes.spec_copies import SpecCopies
@@ -42,7 +43,7 @@ class WriteBack:
         self._copies = SpecCopies()
 
     def copies_on(self, hub: Cluster) -> Cache:
-        """This cell's copies, and no other's."""
+        """The copies of this cell."""
         return hub.cache(compute.INSTANCES, label_selector=self.selector)
 
     @property
@@ -50,7 +51,7 @@ class WriteBack:
         return f"{compute.LABEL_SOURCE_CLUSTER}={self._cluster_name}"
 
     def has_synced(self, hub: Cluster) -> bool:
-        """Whether enough of the hub has been seen to compare with."""
+        """Whether the caches to compare with have synced."""
         return self.copies_on(hub).synced and hub.cache(core.NAMESPACES).synced
 
     def has_copy_of_another(self, hub: Cluster, instance: Object) -> bool:
@@ -60,20 +61,19 @@ class WriteBack:
         return copy is not None and _is_of_another(copy, instance)
 
     async def ensure_copy(self, hub: Cluster, instance: Object) -> bool:
-        """False while there is nobody on the hub to own the copy, or its name is taken, which
-        is worth another try. Raises what the client raises; the caller knows that the hub may
-        be away."""
+        """False while the owner does not exist on the hub, or another object has the name: try
+        again later. Raises client errors, also for an unreachable hub."""
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
         if not deployment:
             log.warning(
-                "an Instance without its linking labels is not reported to the hub",
+                "Instance without its deployment label, not written back to the hub",
                 namespace=instance.namespace,
                 name=instance.name,
             )
             return True
         copy = self.copies_on(hub).get(instance.name, instance.namespace)
         if copy is not None and _is_of_another(copy, instance):
-            # The same name, another Instance: its age must be its own.
+            # Of another Instance of this name: a copy has the age of its Instance.
             await self.remove_copy(hub, copy)
             copy = None
         before = copy
@@ -93,20 +93,19 @@ class WriteBack:
             copy = await self._correct(hub, instance, owner, copy)
         if instance.status:
             copy = await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
-        self._signals.reported(before, instance, copy)
+        self._signals.record_write_back(before, instance, copy)
         return True
 
     async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
-        """The copy if it is there and ours, asked of the hub itself."""
-        try:
-            copy = await hub.client.get(compute.INSTANCES, name, namespace)
-        except errors.NotFound:
+        """The copy by a live read, if it exists and is this cell's."""
+        copy = await find_live(hub.client, compute.INSTANCES, name, namespace)
+        if copy is None:
             return None
         ours = is_own_copy(copy.metadata.labels, source_cluster=self._cluster_name)
         return copy if ours else None
 
     async def clean_up(self, hub: Cluster, name: str, namespace: str) -> PlaneReachability:
-        """Remove the copy of an Instance, if there is one and it is ours."""
+        """Delete the copy of an Instance, if it exists and is this cell's."""
         copy = await self.find_copy(hub, name, namespace)
         if copy is not None:
             await self.remove_copy(hub, copy)
@@ -130,9 +129,9 @@ class WriteBack:
         try:
             return await hub.client.create(compute.INSTANCES, body, instance.namespace)
         except errors.AlreadyExists:
-            # Not among ours: another cell's, or one of ours the cache has yet to see.
+            # Another cell's, or one of this cell that the cache has not seen yet.
             log.warning(
-                "the hub holds an Instance of this name that is not this cell's",
+                "the hub has an Instance of this name that is not this cell's",
                 namespace=instance.namespace,
                 name=instance.name,
             )
@@ -141,21 +140,17 @@ class WriteBack:
     async def _correct(
         self, hub: Cluster, instance: Object, owner: Object | None, copy: Object
     ) -> Object:
-        """``owner`` where the copy is to be hung under one."""
+        """With ``owner``, the copy is adopted."""
         if owner is not None:
             copy = await ensure_owner(hub.client, compute.INSTANCES, copy, owner, controller=True)
-        spec = self._copies.change(copy, instance.spec)
-        written = await patch.ensure_metadata(
+        return await self._copies.ensure(
             hub.client,
             compute.INSTANCES,
             copy,
+            instance.spec,
             labels=await self._labels(hub, instance),
             annotations=_annotations(instance),
-            spec=spec,
         )
-        if spec:
-            self._copies.written(written, instance.spec)
-        return written
 
     async def _labels(self, hub: Cluster, instance: Object) -> dict[str, str]:
         labels = {
@@ -176,15 +171,10 @@ class WriteBack:
 
 
 async def _find_namespace(hub: Cluster, name: str) -> Object | None:
-    """One the cache does not have is asked for: a copy that names the wrong project is shown
-    in none, and nobody would look at it again."""
+    """From the cache, else live: a copy that names the wrong project is projected into none,
+    and no event would correct it."""
     found = hub.cache(core.NAMESPACES).get(name)
-    if found is not None:
-        return found
-    try:
-        return await hub.client.get(core.NAMESPACES, name)
-    except errors.NotFound:
-        return None
+    return found or await find_live(hub.client, core.NAMESPACES, name)
 
 
 def _annotations(instance: Object) -> dict[str, str]:
@@ -192,22 +182,19 @@ def _annotations(instance: Object) -> dict[str, str]:
 
 
 def _is_of_another(copy: Object, instance: Object) -> bool:
-    shown = copy.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
-    return bool(shown) and shown != instance.metadata.uid
+    uid = copy.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+    return bool(uid) and uid != instance.metadata.uid
 
 
 def _is_owned_by(copy: Object, deployment: str) -> bool:
-    """By name: an owner of that name which was replaced has taken its copies along."""
+    """By name: an owner that was replaced took its copies with it."""
     owners = copy.metadata.owner_references
     kind = compute.WORKLOAD_DEPLOYMENTS.kind
     return len(owners) == 1 and owners[0].kind == kind and owners[0].name == deployment
 
 
 async def _find_owner(hub: Cluster, name: str, namespace: str) -> Object | None:
-    """The deployment, asked of the hub itself. What is made for one that is gone is collected
-    at once, and made again, for as long as somebody believes in it."""
-    try:
-        found = await hub.client.get(compute.WORKLOAD_DEPLOYMENTS, name, namespace)
-    except errors.NotFound:
-        return None
-    return None if found.metadata.deleting else found
+    """The deployment by a live read. Under a deleted one the copy would be garbage-collected
+    and created again until a stale cache has caught up."""
+    found = await find_live(hub.client, compute.WORKLOAD_DEPLOYMENTS, name, namespace)
+    return None if found is None or found.metadata.deleting else found

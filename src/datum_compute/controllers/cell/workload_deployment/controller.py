@@ -1,4 +1,4 @@
-"""What wakes a deployment of the cell: itself, its Instances, and the network beneath them."""
+"""The watches of a cell's WorkloadDeployment controller: deployments, Instances, networks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.watches.mapping import controller_owner, itself
-from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
+from datum_compute.runtime.watches.predicates import changed, metadata_or_spec_changed
 
 DEPLOYMENTS_BY_CITY = "city"
 
@@ -37,21 +36,19 @@ def workload_deployment_controller(
 ) -> Controller:
     """Without ``networking`` none of its kinds is watched: a cell may not serve them. With
     a ``hub``, and with ``projects`` where quota is enforced, rolls wait while one of them is
-    out of contact."""
-    to_deployment = controller_owner(compute.WORKLOAD_DEPLOYMENTS.kind, group=compute.GROUP)
+    unreachable."""
     watches = [
-        Watch(
+        Watch.each(
             cell,
             compute.WORKLOAD_DEPLOYMENTS,
-            itself,
             predicate=metadata_or_spec_changed,
             indexes={DEPLOYMENTS_BY_CITY: _city_of},
         ),
-        Watch(
+        Watch.owned(
             cell,
             compute.INSTANCES,
-            to_deployment,
-            predicate=_matters,
+            compute.WORKLOAD_DEPLOYMENTS,
+            predicate=changed(_relevant_state),
             indexes={instances.INSTANCES_BY_DEPLOYMENT: instances.deployment_uid_of},
         ),
     ]
@@ -96,7 +93,7 @@ def _network_watches(cell: Fleet) -> list[Watch]:
         ]
 
     def from_located(cluster: str, obj: Object) -> Iterable[Request]:
-        # Contexts, claims and subnets name the Location they are at, and it names the city.
+        # Contexts, claims and subnets name their Location, which names the city.
         found = cell.get(cluster)
         name = networks.location_name(obj)
         location = found.cache(networking.LOCATIONS).get(name) if found and name else None
@@ -109,26 +106,16 @@ def _network_watches(cell: Fleet) -> list[Watch]:
             from_location,
             indexes={networks.LOCATIONS_BY_CITY: networks.city_of_location},
         ),
-        Watch(
-            cell,
-            networking.NETWORK_BINDINGS,
-            controller_owner(compute.WORKLOAD_DEPLOYMENTS.kind, group=compute.GROUP),
-        ),
+        Watch.owned(cell, networking.NETWORK_BINDINGS, compute.WORKLOAD_DEPLOYMENTS),
         Watch(cell, networking.NETWORK_CONTEXTS, from_located),
         Watch(cell, networking.SUBNET_CLAIMS, from_located),
         Watch(cell, networking.SUBNETS, from_located),
     ]
 
 
-def _matters(old: Object | None, new: Object | None) -> bool:
-    """Most writes to an Instance are between its controller and its provider, and a pass
-    looks at all Instances of the deployment."""
-    if old is None or new is None:
-        return True
-    return _seen(old) != _seen(new)
-
-
-def _seen(instance: Object) -> tuple[object, ...]:
+def _relevant_state(instance: Object) -> tuple[object, ...]:
+    """What a reconcile reads of an Instance: most writes to it are between its controller and
+    its provider, and a reconcile reads all Instances of the deployment."""
     view = instance.view(compute.Instance)
     return (
         view.metadata.deleting,

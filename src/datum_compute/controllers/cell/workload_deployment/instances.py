@@ -1,4 +1,4 @@
-"""Carrying out what was decided about a deployment's Instances."""
+"""Applies the plan for a deployment's Instances."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from datum_compute.client.protocol import merge
 from datum_compute.decisions.instances import plan
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.result import Waiting
+from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_or_wait
 from datum_compute.runtime.writes.patch import values
 
 INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
 
 
 def deployment_uid_of(instance: Object) -> list[str]:
-    """The deployment an Instance belongs to, as index keys: by its label and by its owner,
-    so that one whose label somebody took off is still seen, and gets it back."""
+    """The deployment of an Instance, as index keys: by its label and by its owner, so that an
+    Instance whose label was removed is still found, and gets it back."""
     uids = {instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_UID)}
     owner = instance.metadata.controller()
     if owner is not None and owner.kind == compute.WORKLOAD_DEPLOYMENTS.kind:
@@ -51,7 +52,7 @@ def controller_labels(deployment: Object) -> Callable[[int], dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class InstanceParameters:
-    """What every Instance made in this pass has in common."""
+    """What all Instances created in one reconcile have in common."""
 
     deployment: Object
     template_hash: str
@@ -59,16 +60,19 @@ class InstanceParameters:
     gates: tuple[str, ...]
 
 
-def build_instance(mould: InstanceParameters, ordinal: int, name: str) -> dict[str, Any]:
-    deployment = mould.deployment
+def build_instance(parameters: InstanceParameters, ordinal: int, name: str) -> dict[str, Any]:
+    deployment = parameters.deployment
     template = values(deployment.spec).get("template") or {}
     metadata = template.get("metadata") or {}
     spec: dict[str, Any] = dict(template.get("spec") or {})
-    if mould.location is not None:
-        spec["location"] = {"name": mould.location.name, "namespace": mould.location.namespace}
+    if parameters.location is not None:
+        spec["location"] = {
+            "name": parameters.location.name,
+            "namespace": parameters.location.namespace,
+        }
     spec["controller"] = {
-        "templateHash": mould.template_hash,
-        "schedulingGates": [{"name": gate} for gate in mould.gates],
+        "templateHash": parameters.template_hash,
+        "schedulingGates": [{"name": gate} for gate in parameters.gates],
     }
     return {
         "metadata": {
@@ -76,7 +80,7 @@ def build_instance(mould: InstanceParameters, ordinal: int, name: str) -> dict[s
             "namespace": deployment.namespace,
             "labels": {**(metadata.get("labels") or {}), **controller_labels(deployment)(ordinal)},
             "annotations": dict(metadata.get("annotations") or {}),
-            # With both from the start, no pass can fall between creation and cleanup.
+            # Both from the start: an Instance without them could be deleted without cleanup.
             "finalizers": [compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM],
             "ownerReferences": [owner_reference(deployment, controller=True)],
         },
@@ -87,36 +91,27 @@ def build_instance(mould: InstanceParameters, ordinal: int, name: str) -> dict[s
 async def apply_actions(
     cell: Cluster,
     env: Environment,
-    mould: InstanceParameters,
+    parameters: InstanceParameters,
     actions: Sequence[plan.Action],
 ) -> None:
-    """In order; the first failure ends it, and the next pass decides anew."""
-    namespace = mould.deployment.namespace
+    """In order; the first failure ends it, and the next reconcile decides again."""
+    namespace = parameters.deployment.namespace
     for action in actions:
         env.fault("workload-deployment.action")
         if isinstance(action, plan.Create):
-            await _create(cell, mould, action)
+            await _create(cell, parameters, action)
         elif isinstance(action, plan.Delete):
-            await _delete(cell, namespace, action)
+            await patch.delete_by_uid(
+                cell.client, compute.INSTANCES, action.name, namespace, action.uid
+            )
         elif isinstance(action, plan.PatchLabels):
             await _label(cell, namespace, action)
 
 
-async def _create(cell: Cluster, mould: InstanceParameters, action: plan.Create) -> None:
-    body = build_instance(mould, action.ordinal, action.name)
-    namespace = mould.deployment.namespace
-    try:
-        await cell.client.create(compute.INSTANCES, body, namespace)
-    except errors.AlreadyExists as error:
-        # Not in our list, so it is another deployment's, or the cache is behind.
-        raise Waiting(f"the name {namespace}/{action.name} is still taken", 1.0) from error
-
-
-async def _delete(cell: Cluster, namespace: str, action: plan.Delete) -> None:
-    try:
-        await cell.client.delete(compute.INSTANCES, action.name, namespace, uid=action.uid)
-    except (errors.NotFound, errors.Conflict):
-        pass  # gone, or replaced by another of its name
+async def _create(cell: Cluster, parameters: InstanceParameters, action: plan.Create) -> None:
+    body = build_instance(parameters, action.ordinal, action.name)
+    namespace = parameters.deployment.namespace
+    await create_or_wait(cell.client, compute.INSTANCES, body, namespace)
 
 
 async def _label(cell: Cluster, namespace: str, action: plan.PatchLabels) -> None:

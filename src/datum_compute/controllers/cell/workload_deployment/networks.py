@@ -1,10 +1,9 @@
-"""What an Instance needs of the network, from its deployment's city to a subnet.
+"""The networks of a deployment, from its city to a subnet.
 
-Per interface a NetworkBinding asks for its Network at this Location; the network service
-answers with a NetworkContext; in it a SubnetClaim asks for addresses and gets a Subnet.
-Each stage is asked for once the one before it is ready, and each answer wakes us. All of
-it is shared by the deployments of a city: names are fixed, so that two that ask at once
-ask for the same thing.
+For each interface a NetworkBinding requests its Network at this Location; network services
+answer with a NetworkContext; in it a SubnetClaim requests addresses and gets a Subnet. Each
+object is created when the one before it is ready, and each answer triggers a reconcile. The
+deployments of a city share contexts and claims, whose names are deterministic.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.references import LocationReference
-from datum_compute.client import errors
 from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.live_reads import is_live
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.create import create_if_absent
 from datum_compute.runtime.writes.patch import values
 
 READY = networking.CONDITION_READY
@@ -31,13 +31,13 @@ IP_FAMILY = "IPv4"
 class NetworkState:
     ready: bool
     location: LocationReference | None
-    """Where this city is, if the cell knows."""
+    """The Location of the city, if the cell has one."""
     located: bool
-    """False when networks wait for a Location that nobody has declared."""
+    """False when networks wait for a Location that does not exist."""
 
 
 INTEGRATION_OFF = NetworkState(ready=True, location=None, located=True)
-"""Without the integration networks are somebody else's matter and hold nothing back."""
+"""Without the integration networks block nothing."""
 
 
 LOCATIONS_BY_CITY = "city"
@@ -51,13 +51,13 @@ def find_location(cell: Cluster, city: str) -> Object | None:
 
 
 def city_of_location(location: Object) -> list[str]:
-    """The city a Location stands for, as an index key."""
+    """The city of a Location, as an index key."""
     city = location.view(networking.Location).city_code
     return [city.upper()] if city else []
 
 
 def location_name(obj: Object) -> str:
-    """The Location that a NetworkContext, SubnetClaim or Subnet says it is at."""
+    """The Location of a NetworkContext, SubnetClaim or Subnet."""
     location = values(obj.spec).get("location")
     return str(location.get("name") or "") if isinstance(location, dict) else ""
 
@@ -73,7 +73,7 @@ async def ensure_networks(cell: Cluster, deployment: Object) -> NetworkState:
     for index, interface in enumerate(interfaces):
         binding = await _ensure_binding(cell, deployment, index, interface.network.name, location)
         contexts.append(_context_of(cell, binding) if binding is not None else None)
-    await _drop_bindings(cell, deployment, len(interfaces))
+    await _delete_surplus_bindings(cell, deployment, len(interfaces))
     ready = True
     for context in _unique(contexts):
         ready = context is not None and await _has_subnet(cell, context, location) and ready
@@ -83,11 +83,11 @@ async def ensure_networks(cell: Cluster, deployment: Object) -> NetworkState:
 async def _ensure_binding(
     cell: Cluster, deployment: Object, index: int, network: str, location: LocationReference
 ) -> Object | None:
-    """The binding of an interface; None while an earlier one of its name is on its way out."""
+    """The binding of an interface; None while an earlier one of its name is being deleted."""
     name = names.binding_name(deployment.name, index)
     binding = cell.cache(networking.NETWORK_BINDINGS).get(name, deployment.namespace)
     if binding is not None:
-        if _asks_for(binding, network, location) or not _is_of(binding, deployment):
+        if _matches(binding, network, location) or not _is_controlled_by(binding, deployment):
             return binding
         await patch.delete_if_present(cell.client, networking.NETWORK_BINDINGS, binding)
     body = {
@@ -102,28 +102,29 @@ async def _ensure_binding(
             "location": _to_wire(location),
         },
     }
-    try:
-        return await cell.client.create(networking.NETWORK_BINDINGS, body, deployment.namespace)
-    except errors.AlreadyExists:
-        found = await cell.client.get(networking.NETWORK_BINDINGS, name, deployment.namespace)
-        return found if _asks_for(found, network, location) else None
+    bindings = networking.NETWORK_BINDINGS
+    created = await create_if_absent(cell.client, bindings, body, deployment.namespace)
+    if created is not None:
+        return created
+    found = await cell.client.get(bindings, name, deployment.namespace)
+    return found if _matches(found, network, location) else None
 
 
-async def _drop_bindings(cell: Cluster, deployment: Object, index: int) -> None:
-    """Let go of the bindings from this interface on: the template has no more of them."""
+async def _delete_surplus_bindings(cell: Cluster, deployment: Object, index: int) -> None:
+    """Delete the bindings from this interface on: the template has no such interfaces."""
     bindings = cell.cache(networking.NETWORK_BINDINGS)
     while binding := bindings.get(names.binding_name(deployment.name, index), deployment.namespace):
-        if _is_of(binding, deployment) and not binding.metadata.deleting:
+        if _is_controlled_by(binding, deployment) and not binding.metadata.deleting:
             await patch.delete_if_present(cell.client, networking.NETWORK_BINDINGS, binding)
         index += 1
 
 
-def _asks_for(binding: Object, network: str, location: LocationReference) -> bool:
+def _matches(binding: Object, network: str, location: LocationReference) -> bool:
     spec = binding.view(networking.NetworkBinding).spec
     return (spec.network.name, spec.location.name) == (network, location.name)
 
 
-def _is_of(binding: Object, deployment: Object) -> bool:
+def _is_controlled_by(binding: Object, deployment: Object) -> bool:
     owner = binding.metadata.controller()
     return owner is not None and owner.uid == deployment.metadata.uid
 
@@ -143,7 +144,7 @@ def _context_of(cell: Cluster, binding: Object) -> Object | None:
 
 
 def _unique(contexts: list[Object | None]) -> list[Object | None]:
-    """Two interfaces may be on one network; its context is asked for once."""
+    """Two interfaces may be on one network, whose context counts once."""
     seen: dict[str, Object | None] = {}
     for context in contexts:
         seen[context.metadata.uid if context else ""] = context
@@ -153,9 +154,9 @@ def _unique(contexts: list[Object | None]) -> list[Object | None]:
 async def _has_subnet(cell: Cluster, context: Object, location: LocationReference) -> bool:
     claim = _find_claim(cell, context, location)
     if claim is None:
-        # Made for a context that only the cache still has, it would be collected at once, and
-        # made again, for as long as the cache is late.
-        if await _is_alive(cell, context):
+        # Under a context that only a stale cache still has, the claim would be garbage-collected
+        # and created again until the cache has caught up.
+        if await is_live(cell.client, networking.NETWORK_CONTEXTS, context):
             await _create_claim(cell, context, location)
         return False
     status = claim.view(networking.SubnetClaim).status
@@ -180,14 +181,6 @@ def _find_claim(cell: Cluster, context: Object, location: LocationReference) -> 
     return None
 
 
-async def _is_alive(cell: Cluster, context: Object) -> bool:
-    try:
-        found = await cell.client.get(networking.NETWORK_CONTEXTS, context.name, context.namespace)
-    except errors.NotFound:
-        return False
-    return found.metadata.uid == context.metadata.uid and not found.metadata.deleting
-
-
 async def _create_claim(cell: Cluster, context: Object, location: LocationReference) -> None:
     body = {
         "metadata": {
@@ -202,10 +195,8 @@ async def _create_claim(cell: Cluster, context: Object, location: LocationRefere
             "ipFamily": IP_FAMILY,
         },
     }
-    try:
-        await cell.client.create(networking.SUBNET_CLAIMS, body, context.namespace)
-    except errors.AlreadyExists:
-        pass  # another deployment of this city asked first, for the same
+    # The deployments of a city all create the same claim.
+    await create_if_absent(cell.client, networking.SUBNET_CLAIMS, body, context.namespace)
 
 
 def _to_wire(location: LocationReference) -> dict[str, str]:

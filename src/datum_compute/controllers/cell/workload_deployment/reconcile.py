@@ -1,4 +1,4 @@
-"""One WorkloadDeployment of a cell."""
+"""Reconciles one WorkloadDeployment of a cell."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
 
 ROLLING_SECONDS = 30.0
-"""How often a roll under way is looked at: contact is lost without an event, and then the
-report has to say that the rest is held back."""
+"""How often a roll is checked: contact is lost without an event, and the status must then
+report the roll as held."""
 
 _Failure = errors.ClientError | Waiting | Terminal
 
@@ -57,7 +57,7 @@ class DeploymentReconciler:
         self._contacts = contacts
         self._env = env
         self._networking = networking
-        self._pace = RateLimiter()
+        self._reports = RateLimiter()
         self._plans: dict[Request, _Remembered] = {}
 
     async def reconcile(self, request: Request) -> Result:
@@ -72,7 +72,7 @@ class DeploymentReconciler:
             return DONE
         if deployment.metadata.deleting:
             return await self._remove(cell, deployment)
-        # On with the returned object: an event about a finalizer alone may never come.
+        # Continue with the result: no event may follow a finalizer alone.
         deployment = await patch.ensure_metadata(
             cell.client,
             compute.WORKLOAD_DEPLOYMENTS,
@@ -82,8 +82,8 @@ class DeploymentReconciler:
         return await self._keep(cell, deployment, request)
 
     async def _keep(self, cell: Cluster, deployment: Object, request: Request) -> Result:
-        """Every step is tried and the report is always written; then the first failure,
-        if any, says when to come back."""
+        """Every step is tried and the status is always written; then the first failure, if
+        any, is raised."""
         failures: list[_Failure] = []
         state = NetworkState(ready=False, location=None, located=True)
         try:
@@ -93,13 +93,13 @@ class DeploymentReconciler:
         found = instances.instances_of(cell, deployment)
         views = [each.view(compute.Instance) for each in found]
         revision = _revision(deployment)
-        # A cell without contact cannot know whether what it would start instead may start.
+        # Without contact a replacement might not be allowed to start.
         hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
         plan, refusal = InstancePlan(), ""
         try:
             plan = self._plan(request, deployment, views, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
-            await self._signals.acted(cell, deployment, found, plan.now)
+            await self._signals.record_actions(cell, deployment, found, plan.now)
             if state.ready:
                 await _open_network_gates(cell, found, views)
         except (errors.ClientError, Waiting, Terminal) as error:
@@ -129,13 +129,13 @@ class DeploymentReconciler:
         revision: str,
         hold_rolls: str,
     ) -> InstancePlan:
-        """The plan, decided anew only when something it depends on has changed: most passes
-        are about conditions that matter to the report alone."""
+        """The plan, decided again only when its inputs have changed: most reconciles are
+        about conditions, which only the status depends on."""
         depends_on = (
             deployment.metadata.uid,
             bytes(deployment.spec),
             hold_rolls,
-            # The tuple of an Instance that has not changed is the very same, and compared so.
+            # An unchanged Instance has the identical tuple, which compares by identity.
             [each.plan_key for each in views],
         )
         known = self._plans.get(request)
@@ -166,13 +166,13 @@ class DeploymentReconciler:
         state: NetworkState,
     ) -> None:
         view = deployment.view(compute.WorkloadDeployment)
-        mould = instances.InstanceParameters(
+        parameters = instances.InstanceParameters(
             deployment,
             revision,
             state.location or view.status.location,
             gates_for_new(networks_ready=state.ready),
         )
-        await instances.apply_actions(cell, self._env, mould, plan.now)
+        await instances.apply_actions(cell, self._env, parameters, plan.now)
 
     async def _report(
         self,
@@ -185,9 +185,9 @@ class DeploymentReconciler:
         *,
         refusal: str = "",
     ) -> Result:
-        left = self._pace.left(deployment.metadata.uid)
+        left = self._reports.left(deployment.metadata.uid)
         if left > 0:
-            # Not even counted: with many Instances that is most of a pass.
+            # Before anything is counted: with many Instances that is most of a reconcile.
             return after(left)
         if left := self._held(deployment, views):
             return after(left)
@@ -208,8 +208,8 @@ class DeploymentReconciler:
         )
         if not patch.difference(patch.values(deployment.status), status):
             return DONE
-        self._pace.spend(deployment.metadata.uid)
-        # Ours alone in a cell; in a single-cluster topology as well, as no federator runs.
+        self._reports.spend(deployment.metadata.uid)
+        # No other writer, on a single cluster neither: no federator runs there.
         written = await patch.write_status(
             cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status
         )
@@ -217,12 +217,12 @@ class DeploymentReconciler:
         return DONE
 
     def _held(self, deployment: Object, views: Sequence[compute.Instance]) -> float:
-        """Seconds to wait for Ready of an Instance whose provider has just spoken. A report
-        without it would take the turn of the one that counts."""
+        """Seconds to wait for Ready of an Instance whose provider has just reported: a status
+        without it would delay the one that counts."""
         uid = deployment.metadata.uid
         if any(is_ready_due(each) for each in views):
-            return self._pace.hold(uid)
-        self._pace.release(uid)
+            return self._reports.hold(uid)
+        self._reports.release(uid)
         return 0.0
 
     async def _remove(self, cell: Cluster, deployment: Object) -> Result:
@@ -238,7 +238,7 @@ class DeploymentReconciler:
 
 
 def _refusal(error: _Failure) -> str:
-    """What the cell has against the Instances of this template, where that is the matter."""
+    """Why the cell rejects Instances of this template; empty for any other failure."""
     if not isinstance(error, errors.Invalid):
         return ""
     faults = [f"{cause.field}: {cause.message}" for cause in error.causes]
@@ -249,7 +249,7 @@ def _revision(deployment: Object) -> str:
     return _revision_of(bytes(deployment.spec))
 
 
-@lru_cache(maxsize=256)  # asked in every pass, and different only when the spec is
+@lru_cache(maxsize=256)  # needed in every reconcile, changes only with the spec
 def _revision_of(spec: bytes) -> str:
     return template_hash(json.loads(spec or b"{}").get("template") or {})
 

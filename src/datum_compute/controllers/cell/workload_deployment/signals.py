@@ -1,8 +1,8 @@
-"""What the cell's WorkloadDeployment controller tells besides the status.
+"""Events and metrics of the cell's WorkloadDeployment controller.
 
-Events on the deployment: ``Scaled`` when the wanted number changes, ``Recreated`` for each
-Instance that is replaced by one of the newest template, one when the first Instance serves,
-and a Warning for what is in the way. Each action on an Instance is counted by its kind.
+Events on the deployment: ``Scaled`` when the desired number changes, ``Recreated`` for each
+Instance that is replaced by one of the newest template, one when the first Instance is ready,
+and a Warning for a blocking reason. Actions on Instances are counted by kind.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class DeploymentSignals:
         self._events = EventRecorder(COMPONENT, env, self.registry)
         self._actions = self.registry.counter(
             "compute_instance_actions_total",
-            "What was done to the Instances of a cell, by kind of action.",
+            "Actions on the Instances of a cell, by kind.",
             "action",
         )
         for kind in ("create", "patch_labels", *map(_action_label, plan.DeleteReason)):
             self._actions.labels(kind)
 
-    async def acted(
+    async def record_actions(
         self,
         cell: Cluster,
         deployment: Object,
         found: Iterable[Object],
         actions: Sequence[plan.Action],
     ) -> None:
-        """These were carried out; ``found`` is what there was before."""
+        """After these actions; ``found`` are the Instances before."""
         removes = any(isinstance(action, plan.Delete) for action in actions)
         going = {each.metadata.uid for each in found if each.metadata.deleting} if removes else ()
         for action in actions:
@@ -61,7 +61,7 @@ class DeploymentSignals:
                     await self._events.record(cell.client, deployment, notice)
 
     async def record_events(self, cell: Cluster, deployment: Object, written: Object) -> None:
-        """The status was stored; ``deployment`` is from before."""
+        """After the status is stored; ``deployment`` is the state before."""
         found = status_events.decide_deployment_events(
             deployment.view(compute.WorkloadDeployment).status,
             written.view(compute.WorkloadDeployment).status,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from datum_compute.cli.commands.completion import SCRIPTS
+from datum_compute.cli.commands.completion.command import SCRIPTS
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
 from datum_compute.testing.environment import SimulatedEnvironment

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states
-from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.render.output import age
-from datum_compute.cli.tables import SERVICE_ENTITLEMENTS
+from datum_compute.cli.tables import PROJECTS, SERVICE_ENTITLEMENTS
 from datum_compute.client import errors
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ SERVICE = "compute.datumapis.com"
 ACTIVATION_SECONDS = 30.0
 """How long a command waits for a request it has just made."""
 POLL_SECONDS = 1.0
+MAX_NAMED = 10
 REQUEST = command("access", "request")
 REQUEST_AND_WAIT = command("access", "request", "--wait")
 
@@ -102,12 +103,42 @@ def read_access(context: Context) -> Access:
     except errors.NotFound:
         return Access(AccessState.NOT_REQUESTED)
     except errors.NotServed:
-        from datum_compute.cli.projects import check_project
-
-        check_project(context)
+        _check_project(context)
         return Access(AccessState.UNGOVERNED)
     except (errors.Forbidden, errors.Unsupported):
         return Access(AccessState.UNGOVERNED)
+
+
+def _check_project(context: Context) -> None:
+    """Raise if the platform lists projects and this is none of them. Its plane has answered
+    that it does not serve what every project has: it is a platform without entitlements, or
+    there is no such project."""
+    root = context.target.root()
+    if root is None:
+        return
+    try:
+        known = sorted(str(each["metadata"]["name"]) for each in root.list(PROJECTS))
+    except errors.ClientError:
+        return  # not ours to see
+    project = context.target.project
+    if project in known:
+        return
+    named = ", ".join(known[:MAX_NAMED]) + (", …" if len(known) > MAX_NAMED else "")
+    raise CommandError(
+        f'project "{project}" not found; there are {named or "none"}',
+        _suggestion(project, known),
+        exit_code=Exit.NOT_FOUND,
+        code="NotFound",
+    )
+
+
+def _suggestion(project: str, known: list[str]) -> Suggestion:
+    import difflib
+
+    nearest = difflib.get_close_matches(project, known, n=1) or known
+    if not nearest:
+        return Remark("check --project")
+    return command("workloads", "--project", nearest[0])
 
 
 def check_access(context: Context) -> None:

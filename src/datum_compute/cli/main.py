@@ -158,7 +158,7 @@ def _dispatch(
     argv: Sequence[str], env: Environment, streams: Streams, invocation: Invocation, reach: Reach
 ) -> int:
     if argv and argv[0] == COMPLETE:
-        from datum_compute.cli.completion import complete
+        from datum_compute.cli.commands.completion.candidates import complete
 
         return complete(argv[1:], env, streams, reach)
     argv = move_leading_flags(argv)

@@ -1,21 +1,33 @@
-"""Deleting a workload and waiting until nothing of it is left."""
+"""``destroy NAME``: delete a workload and wait until nothing of it is left."""
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+from typing import TYPE_CHECKING, Any
 
-from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli import queries
+from datum_compute.cli.arguments import add_write_flags, set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.render.output import count
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.render.output import add_output_flags, count
 from datum_compute.cli.render.results import result, show_results
-from datum_compute.cli.rollout.wait import wait_gone
-from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client import errors
-from datum_compute.client.client import ApiClient
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(parser, "destroy hello", "destroy hello --yes")
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
+    add_write_flags(parser)
+    add_output_flags(parser)
 
 
 def run(context: Context) -> int:
+    from datum_compute.cli.rollout.wait import wait_gone
+
     session = context.open_session()
     workload = queries.workload(context, context.args.name)
     name, uid = context.args.name, workload["metadata"]["uid"]
@@ -25,7 +37,7 @@ def run(context: Context) -> int:
 
     async def work(client: ApiClient) -> int:
         try:
-            await client.delete(compute.WORKLOADS, name, NAMESPACE, uid=uid)
+            await client.delete(WORKLOADS, name, NAMESPACE, uid=uid)
         except errors.NotFound:
             pass  # somebody was faster
         session.written.append(name)

@@ -1,28 +1,48 @@
-"""Changing how many instances run in each city."""
+"""``scale NAME --min N``: how many instances run in each city."""
 
 from __future__ import annotations
 
+import argparse
 import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datum_compute.api.compute import v1alpha as compute
-from datum_compute.cli.commands.deploy.plan import CONFLICT_RETRIES, conflict_error
+from datum_compute.cli.arguments import add_write_flags, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, usage
 from datum_compute.cli.explain.suggestions import command
-from datum_compute.cli.history.entries import Entry
-from datum_compute.cli.history.recorder import Recorder, revision_numbers
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs, summarize_changes
-from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
-from datum_compute.cli.session import to_dict
-from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client import errors
-from datum_compute.client.client import ApiClient
+
+if TYPE_CHECKING:
+    from datum_compute.cli.history.entries import Entry
+    from datum_compute.cli.history.recorder import Recorder
+    from datum_compute.client.client import ApiClient
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(
+        parser,
+        "scale hello --min 3",
+        "scale hello --min 1 --placement default --no-wait",
+    )
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
+    parser.add_argument(
+        "--min", type=int, required=True, dest="minimum", metavar="N", help="instances per city"
+    )
+    parser.add_argument("--placement", help="only this placement (default: every one)")
+    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
+    add_write_flags(parser)
+    add_output_flags(parser)
 
 
 def run(context: Context) -> int:
+    from datum_compute.cli.history.recorder import Recorder
+    from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+
     args = context.args
     if not 1 <= args.minimum <= 1000:
         raise usage(
@@ -58,8 +78,7 @@ def _told(revision: int | None) -> str:
     return f", revision #{revision}" if revision else ""
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """The workload as it is now; what it was, and the entry of the change, if there was one."""
 
     workload: dict[str, Any]
@@ -68,10 +87,14 @@ class _Change:
 
 
 async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Change:
+    from datum_compute.cli.commands.deploy.plan import CONFLICT_RETRIES, conflict_error
+    from datum_compute.cli.history.recorder import revision_numbers
+    from datum_compute.cli.session import to_dict
+
     name, minimum = context.args.name, context.args.minimum
     for _ in range(CONFLICT_RETRIES):
         try:
-            workload = to_dict(await client.get(compute.WORKLOADS, name, NAMESPACE))
+            workload = to_dict(await client.get(WORKLOADS, name, NAMESPACE))
         except errors.NotFound:
             project = context.target.project
             raise not_found("workload", name, project, command("workloads")) from None

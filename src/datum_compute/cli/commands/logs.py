@@ -1,4 +1,4 @@
-"""Lines of many instances as one stream, in the order of their times.
+"""``logs``: lines of many instances as one stream, in the order of their times.
 
 The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
 before each line when asked. All instances are read, the lines sorted, and each is printed
@@ -10,18 +10,20 @@ twice.
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from datum_compute.cli import queries
+from datum_compute.cli.arguments import parse_duration, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.watch import MAX_FAILURES, TRANSIENT_ERRORS
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 from datum_compute.client import errors
@@ -31,7 +33,32 @@ OVERLAP_SECONDS = 5.0
 """How much further back than the last look is asked: lines may be stored late. A guess."""
 
 
-def show_logs(context: Context) -> int:
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(
+        parser, "logs hello", "logs hello-default-dfw-0 --tail 20", "logs --since 10m --city DFW"
+    )
+    parser.add_argument(
+        "name",
+        metavar="WORKLOAD|INSTANCE",
+        nargs="?",
+        type=workload_name,
+        help="whose (default: every instance of the project)",
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
+    parser.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines of each")
+    parser.add_argument(
+        "--since", type=parse_duration, metavar="T", help="only lines of the last 45s, 10m, 1h30m"
+    )
+    parser.add_argument("--city", help="only of instances in this city")
+
+
+def _lines(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of lines')
+    return int(text)
+
+
+def run(context: Context) -> int:
     try:
         _show(context)
     except errors.Unavailable as error:
@@ -154,6 +181,8 @@ class _Tail:
         return "No such lines." if asked else "No lines yet."
 
     def _read(self, name: str, since: float | None, tail: int | None) -> list[str]:
+        from urllib.parse import urlencode
+
         query = {"timestamps": "true"}
         if since is not None:
             query["sinceSeconds"] = str(math.ceil(since))

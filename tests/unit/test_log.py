@@ -72,7 +72,7 @@ def test_a_line_names_the_caller_and_not_the_helper() -> None:
     assert lines == [caller] * 3
 
 
-async def test_a_failed_request_names_its_method_in_the_line_of_the_api_server() -> None:
+async def test_a_failed_request_is_named_in_the_line_of_the_api_server() -> None:
     async def local(_: HttpRequest) -> HttpResponse:
         raise RuntimeError("our bug")
 
@@ -85,7 +85,7 @@ async def test_a_failed_request_names_its_method_in_the_line_of_the_api_server()
         response = await server.handle(request)
 
     assert response.status == 500
-    assert lines[0].endswith("request failed method=POST")
+    assert lines[0].endswith("request failed method=POST path=/local/v1/cells")
 
 
 def test_log_lines_are_written_through_the_helper() -> None:

@@ -1,8 +1,7 @@
-"""How the server says no: ``Status`` bodies in the real server's words.
+"""The errors a client gets: ``Status`` bodies with the codes and texts of a kube-apiserver.
 
-Clients match on codes, reasons and details, people read the message, so both follow what
-a kube-apiserver answers. Every refusal is an :class:`ApiError`, raised anywhere below the
-handler and turned into a response there.
+Clients match on codes, reasons and details, and people know the messages. An
+:class:`ApiError` may be raised anywhere below the handler, which turns it into a response.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8"}
 
 
 class ApiError(Exception):
-    """A refusal, with everything its ``Status`` carries."""
+    """An error with everything its ``Status`` carries."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: dict[str, Any] | None = None
@@ -54,14 +53,14 @@ class ApiError(Exception):
 
 
 class PathNotFound(Exception):
-    """No such path; answered in plain text, which tells clients that the kind is unknown."""
+    """No such path: a 404 in plain text, from which clients know that the kind is not served."""
 
 
 PATH_NOT_FOUND = HttpResponse(404, TEXT_HEADERS, b"404 page not found\n")
 
 
 def success(resource: Resource, name: str, uid: str) -> bytes:
-    """What a deletion that is complete answers."""
+    """The body for a completed deletion."""
     details = _about(resource, name) | {"uid": uid}
     return msgspec.json.encode(
         {
@@ -167,7 +166,7 @@ def unsupported_media(accepted: str) -> ApiError:
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """422 with one cause per fault. ``kind`` is the kind here, not the plural."""
+    """422 with one cause per error. ``kind`` is the kind, not the plural."""
     qualified = f"{kind}.{group}" if group else kind
     details: dict[str, Any] = {"name": name, "group": group, "kind": kind}
     details = {key: value for key, value in details.items() if value}
@@ -184,13 +183,13 @@ def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) 
 
 
 def rejected_patch() -> ApiError:
-    """What a JSON patch that does not fit answers."""
+    """For a JSON patch that does not apply."""
     message = "the server rejected our request due to an error in our request"
     return ApiError(422, "Invalid", message, {"causes": []})
 
 
-def revision_too_large(asked: int, current: int) -> ApiError:
-    message = f"Too large resource version: {asked}, current: {current}"
+def revision_too_large(requested: int, current: int) -> ApiError:
+    message = f"Too large resource version: {requested}, current: {current}"
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
@@ -199,7 +198,7 @@ def revision_too_large(asked: int, current: int) -> ApiError:
 
 
 def internal() -> ApiError:
-    message = "Internal error occurred: the server failed; its log says why"
+    message = "Internal error occurred: the server failed; see its log"
     return ApiError(500, "InternalError", message)
 
 

@@ -1,10 +1,9 @@
 """One request, from the first stage to the last.
 
-The stages, in order, each able to refuse: size, identity, right, plane, kind, verb. A verb
-runs to its end without awaiting, unless an admission is to be asked about the kind or somebody
-else for lines; then, and only if some write is not on disk yet, the answer waits for the
-commit. That holds for refusals too: "already exists" said about an object that a crash then
-forgets would be a lie.
+The stages, each able to refuse: size, authentication, authorization, plane, kind, verb. A verb
+runs without awaiting, except for admission and logs. Then, if some write is not on disk yet,
+the response waits for the commit. That holds for errors too: "already exists" would be wrong
+about an object that a crash undoes.
 """
 
 from __future__ import annotations
@@ -25,14 +24,22 @@ from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.storage.protocol import Store, StoreBroken
-from datum_compute.apiserver.verbs import admitted_writes, logs, reads, scale, watch, writes
+from datum_compute.apiserver.verbs import (
+    admitted_writes,
+    deletes,
+    logs,
+    reads,
+    scale,
+    watch,
+    writes,
+)
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 
 METRICS_PATH = "/metrics"
-"""On the root plane: the numbers of the whole process, for whoever may read everything."""
+"""On the root plane: the metrics of the whole process."""
 
 METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 
@@ -79,13 +86,13 @@ class RequestHandler:
         self._logs = logs
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
-        """The answer, whatever happens. Only a simulated crash passes through."""
+        """The response, whatever happens. Only a simulated crash is raised."""
         try:
             if request.path.startswith(LOCAL_PATH):
                 return await self._handle_local(request)
             try:
-                answer = self._answer(request)
-                response = answer if isinstance(answer, HttpResponse) else await answer
+                found = self._route(request)
+                response = found if isinstance(found, HttpResponse) else await found
             except errors.ApiError as error:
                 response = error.response()
             except errors.PathNotFound:
@@ -93,7 +100,7 @@ class RequestHandler:
             try:
                 await self._store.wait_durable()
             except BaseException:
-                # Nobody will read this answer; a watch it opened would stay open for ever.
+                # The response is not sent; a watch it opened would stay open.
                 await close_stream(response.stream)
                 raise
             return response
@@ -102,7 +109,7 @@ class RequestHandler:
         except StoreBroken:
             return errors.unavailable("the store has failed; the server must restart").response()
         except Exception:  # noqa: BLE001 - our bug in one request must not end the others
-            _log.exception("request failed", method=request.method)
+            _log.exception("request failed", method=request.method, path=request.path)
             return errors.internal().response()
 
     async def _handle_local(self, request: HttpRequest) -> HttpResponse:
@@ -111,7 +118,7 @@ class RequestHandler:
             raise errors.forbidden_path(user.name, request.method.lower(), request.path)
         return await self._local(request) if self._local is not None else errors.PATH_NOT_FOUND
 
-    def _answer(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+    def _route(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         if len(request.body) > codec.MAX_BODY:
             raise errors.too_large(codec.MAX_BODY)
         user = access.authenticate(request.headers, self._store.users)
@@ -124,7 +131,7 @@ class RequestHandler:
             self._plane(plane_name)
             return review
         if target is None:
-            return self._answer_path(request, user, plane_name, path)
+            return self._get_path(request, user, plane_name, path)
         query = dict(request.query)
         verb = _verb(request, target, query)
         self._authorize(user, _attributes(verb, plane_name, target))
@@ -133,19 +140,19 @@ class RequestHandler:
             kind = _served(plane, msgspec.structs.replace(target, subresource=""), verb)
             if self._logs.matches(plane, kind):
                 call = RequestContext(request, query, user, plane, kind, target, accept.PLAIN)
-                return self._answer_log(self._logs, verb, call)
+                return self._get_log(self._logs, verb, call)
         kind = _served(plane, target, verb)
         form = accept.accepted_form(request.headers)
         return self._run(verb, RequestContext(request, query, user, plane, kind, target, form))
 
-    def _answer_log(
+    def _get_log(
         self, source: LogSubresource, verb: str, call: RequestContext
     ) -> Awaitable[HttpResponse]:
         if verb != "get":
             raise _not_allowed()
         return logs.get(source, call, self._env)
 
-    def _answer_path(
+    def _get_path(
         self, request: HttpRequest, user: RequestUser, plane_name: str, path: str
     ) -> HttpResponse:
         verb = _PATH_VERBS.get(request.method, request.method.lower())
@@ -161,21 +168,8 @@ class RequestHandler:
         return endpoints.respond(plane, path, request)
 
     def _authorize(self, user: RequestUser, attributes: Attributes) -> None:
-        if self._authorizer.allows(user, attributes):
-            return
-        what = attributes.resource
-        if attributes.group:
-            what = f"{what}.{attributes.group}"
-        if attributes.name:
-            what = f'{what} "{attributes.name}"'
-        details = {
-            "name": attributes.name,
-            "group": attributes.group,
-            "kind": attributes.resource,
-        }
-        message = f"{what} is forbidden: {access.denial(user, attributes)}"
-        named = {key: value for key, value in details.items() if value}
-        raise errors.ApiError(403, "Forbidden", message, named)
+        if not self._authorizer.allows(user, attributes):
+            raise access.forbidden(user, attributes)
 
     def _plane(self, name: str) -> Plane:
         plane = self._planes.get(name)
@@ -185,9 +179,9 @@ class RequestHandler:
 
     def _run(self, verb: str, call: RequestContext) -> HttpResponse | Awaitable[HttpResponse]:
         renderer = Renderer(call, self._env.now)
-        for whom in self._admissions:
-            if whom.matches(verb, call):  # one at most speaks for a kind
-                return self._admit(whom, verb, call, renderer)
+        for admission in self._admissions:
+            if admission.matches(verb, call):  # a kind has one at most
+                return self._admit(admission, verb, call, renderer)
         if call.target.subresource == "scale":
             return _SCALE_VERBS[verb](call)
         match verb:
@@ -204,15 +198,15 @@ class RequestHandler:
             case "patch":
                 return writes.patch(call, renderer)
             case "delete":
-                return writes.delete(call, renderer)
+                return deletes.delete(call, renderer)
             case _:
-                return writes.delete_collection(call, renderer, self._store)
+                return deletes.delete_collection(call, renderer, self._store)
 
     async def _admit(
-        self, whom: Admission, verb: str, call: RequestContext, renderer: Renderer
+        self, admission: Admission, verb: str, call: RequestContext, renderer: Renderer
     ) -> HttpResponse:
         return await admitted_writes.write(
-            whom, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
+            admission, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
         )
 
 

@@ -1,7 +1,7 @@
-"""What a plane serves, told to clients: the documents at ``/api`` and ``/apis`` and below.
+"""Discovery: the documents at ``/api`` and ``/apis`` and below.
 
 Each document exists in two forms. Legacy: a list of groups, then one request per group
-and version. Aggregated (``apidiscovery.k8s.io``): everything in one answer each for
+and version. Aggregated (``apidiscovery.k8s.io``): everything in one response each for
 ``/api`` and ``/apis``, with an ETag so that an unchanged plane costs a 304.
 """
 

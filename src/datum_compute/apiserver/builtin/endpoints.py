@@ -31,7 +31,7 @@ _AGGREGATED = re.compile(
 
 
 def respond(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
-    """Answer a GET of a path that addresses no object. Raises PathNotFound."""
+    """The response to a GET of a path that addresses no object. Raises PathNotFound."""
     if path == "/version":
         return _json(VERSION)
     if path.split("/")[1] in ("healthz", "livez", "readyz"):
@@ -39,7 +39,7 @@ def respond(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
     if path in ("/api", "/apis"):
         return _roots(plane, path, request)
     if path == "/openapi/v3":
-        index = _kept(plane, path, lambda: openapi.index(plane.registry.kinds(), plane.prefix))
+        index = _cached(plane, path, lambda: openapi.index(plane.registry.kinds(), plane.prefix))
         return _json(index)
     parts = path.strip("/").split("/")
     if parts[:2] == ["openapi", "v3"]:
@@ -60,10 +60,10 @@ def _roots(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
     wanted = _AGGREGATED.search(request.headers.get("accept", ""))
     kinds = plane.registry.kinds
     if wanted is None:
-        make = discovery.core_versions if core else lambda: discovery.group_list(kinds())
-        return _json(_kept(plane, (path, ""), make))
+        build = discovery.core_versions if core else lambda: discovery.group_list(kinds())
+        return _json(_cached(plane, (path, ""), build))
     version = wanted[1]
-    body, tag = _kept(
+    body, tag = _cached(
         plane,
         (path, version),
         lambda: _tagged(discovery.aggregated(kinds(), core=core, version=version)),
@@ -114,11 +114,11 @@ def _openapi(plane: Plane, place: list[str], request: HttpRequest) -> HttpRespon
     return HttpResponse(200, headers, body)
 
 
-def _kept(plane: Plane, key: Any, make: Callable[[], Any]) -> Any:
-    """A document of this plane, made anew only when what it serves has changed."""
+def _cached(plane: Plane, key: Any, build: Callable[[], Any]) -> Any:
+    """A document of this plane, built again only when the kinds it serves have changed."""
     generation, document = plane.documents.get(key, (-1, None))
     if generation != plane.registry.generation:
-        generation, document = plane.registry.generation, make()
+        generation, document = plane.registry.generation, build()
         plane.documents[key] = (generation, document)
     return document
 

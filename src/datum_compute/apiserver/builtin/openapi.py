@@ -2,8 +2,8 @@
 
 kubectl reads them to learn whether the server checks unknown fields itself (the
 ``fieldValidation`` parameter of a PATCH), to map a kind to its paths, and for ``explain``.
-The index links each document under a hash of its content, so that clients may keep it for
-ever. ``/openapi/v2`` is not served: every client tried does without.
+The index links each document under a hash of its content, so that clients may
+cache it. ``/openapi/v2`` is not served: every client tried does without.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json")
 """What every kind takes. Strategic merge is left out on purpose: kubectl then computes those
-patches from its own types, which know more of built-in kinds than our schemas say."""
+patches from its own types, which know more of built-in kinds than our schemas."""
 
 
 def index(kinds: Sequence[ServedKind], prefix: str = "") -> Document:

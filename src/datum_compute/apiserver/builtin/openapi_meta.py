@@ -1,4 +1,4 @@
-"""Components every OpenAPI document shares: metadata of objects and lists, in own words."""
+"""Components every OpenAPI document shares: metadata of objects and lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reference(component: str) -> dict[str, Any]:
 
 
 def described(component: str, description: str, **extra: Any) -> dict[str, Any]:
-    """A reference with words of its own, which OpenAPI 3.0 only allows inside ``allOf``."""
+    """A reference with a description, which OpenAPI 3.0 only allows inside ``allOf``."""
     return {"description": description, "allOf": [reference(component)], **extra}
 
 
@@ -51,7 +51,10 @@ def shared_components() -> dict[str, Any]:
         },
         DELETE_OPTIONS: _delete_options(),
         STATUS: _status(),
-        PATCH: {"type": "object", "description": "The body of a patch, as its content type says."},
+        PATCH: {
+            "type": "object",
+            "description": "The body of a patch, by its content type.",
+        },
         SCALE: _scale(),
     }
 
@@ -67,7 +70,7 @@ def _object_meta() -> dict[str, Any]:
             ),
             "deletionTimestamp": described(
                 TIME,
-                "When deletion was asked for. The object goes once its finalizers are gone. "
+                "When deletion was requested. The object is removed with its last finalizer. "
                 "Read-only.",
             ),
             "finalizers": {
@@ -75,7 +78,7 @@ def _object_meta() -> dict[str, Any]:
                 "items": {"type": "string"},
                 "x-kubernetes-list-type": "set",
                 "x-kubernetes-patch-strategy": "merge",
-                "description": "Who must finish its work before the object is removed.",
+                "description": "Controllers that must finish before the object is removed.",
             },
             "generateName": _string(
                 "A prefix the server completes to a unique name when no name is given."
@@ -86,7 +89,7 @@ def _object_meta() -> dict[str, Any]:
                 "type": "array",
                 "items": reference(MANAGED_FIELDS_ENTRY),
                 "x-kubernetes-list-type": "atomic",
-                "description": "Which client manages which fields. Kept by the server.",
+                "description": "Which client manages which fields. Not tracked by this server.",
             },
             "name": _string("Unique per kind and namespace. It cannot be changed."),
             "namespace": _string("The namespace the name is unique in. It cannot be changed."),
@@ -101,7 +104,7 @@ def _object_meta() -> dict[str, Any]:
             },
             "resourceVersion": _string(
                 "Changes with every write. Compare it for equality, or pass it back to detect "
-                "that somebody else was faster."
+                "a concurrent write."
             ),
             "selfLink": _string("No longer filled in."),
             "uid": _string("Unique for all time, also when a name is used again. Read-only."),
@@ -188,7 +191,7 @@ def _status() -> dict[str, Any]:
             "details": {"type": "object", "description": "What it is about, and each cause."},
             "message": _string("For people."),
             "metadata": described(LIST_META, "Empty."),
-            "reason": _string("For programs: one word."),
+            "reason": _string("For programs: one CamelCase word."),
             "status": _string("Success or Failure."),
         },
     )

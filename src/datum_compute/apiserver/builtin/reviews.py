@@ -1,7 +1,7 @@
-"""Questions about people: who am I, what may I, and may somebody else.
+"""Reviews of users and their rights: SelfSubjectReview and the three access reviews.
 
-The last is for those who decide on behalf of others, so it takes a right of its own. All are
-answered by the authorizer that every request has to pass.
+They are answered by the authorizer that every request passes. A SubjectAccessReview is about
+another user and needs a grant.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from datum_compute.apiserver.request.access import Attributes, Authorizer, Reque
 from datum_compute.apiserver.request.body import content_type, decode_object
 from datum_compute.client.transport import HttpRequest, HttpResponse
 
-WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-WHAT_MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-MAY_THEY = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+SELF_SUBJECT_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+SELF_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+SELF_RULES_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def respond(
     path: str, request: HttpRequest, user: RequestUser, plane: str, authorizer: Authorizer
 ) -> HttpResponse | None:
-    """The answer to a review; None when the path is none."""
-    if path not in (WHO_AM_I, MAY_I, WHAT_MAY_I, MAY_THEY):
+    """The response to a review; None for any other path."""
+    if path not in (SELF_SUBJECT_REVIEWS, SELF_ACCESS_REVIEWS, SELF_RULES_REVIEWS, ACCESS_REVIEWS):
         return None
     if request.method != "POST":
         raise errors.method_not_allowed("a review can only be created")
-    _check_may_ask(path, user, plane, authorizer)
+    _authorize(path, user, plane, authorizer)
     body = _body(path, request)
-    if path == WHO_AM_I:
-        answer = _who(user)
-    elif path == MAY_I:
-        answer = _may(body, "SelfSubjectAccessReview", user, plane, authorizer)
-    elif path == WHAT_MAY_I:
-        answer = _rules(body, user, plane, authorizer)
+    if path == SELF_SUBJECT_REVIEWS:
+        review = _user_review(user)
+    elif path == SELF_ACCESS_REVIEWS:
+        review = _access_review(body, "SelfSubjectAccessReview", user, plane, authorizer)
+    elif path == SELF_RULES_REVIEWS:
+        review = _rules_review(body, user, plane, authorizer)
     else:
-        answer = _may(body, "SubjectAccessReview", _subject(body), plane, authorizer)
-    return HttpResponse(201, errors.JSON_HEADERS, codec.encode_json(answer))
+        review = _access_review(body, "SubjectAccessReview", _subject(body), plane, authorizer)
+    return HttpResponse(201, errors.JSON_HEADERS, codec.encode_json(review))
 
 
 def _body(path: str, request: HttpRequest) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _body(path: str, request: HttpRequest) -> dict[str, Any]:
     return decode_object(request.headers, request.body)
 
 
-def _who(user: RequestUser) -> dict[str, Any]:
+def _user_review(user: RequestUser) -> dict[str, Any]:
     return {
         "kind": "SelfSubjectReview",
         "apiVersion": "authentication.k8s.io/v1",
@@ -56,12 +56,11 @@ def _who(user: RequestUser) -> dict[str, Any]:
     }
 
 
-def _rules(
+def _rules_review(
     body: dict[str, Any], user: RequestUser, plane: str, authorizer: Authorizer
 ) -> dict[str, Any]:
-    """Rights are the same in every namespace, so the one asked about only has to be named."""
-    spec = body.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
+    """Rights are the same in every namespace, so the namespace is required but not used."""
+    spec = _spec(body)
     if not spec.get("namespace"):
         raise errors.bad_request("no namespace on request")
     rules = [
@@ -78,19 +77,16 @@ def _rules(
     }
 
 
-def _check_may_ask(path: str, user: RequestUser, plane: str, authorizer: Authorizer) -> None:
+def _authorize(path: str, user: RequestUser, plane: str, authorizer: Authorizer) -> None:
     group, _, resource = path.removeprefix("/apis/").split("/")
-    asking = Attributes("create", plane, group, resource)
-    if not authorizer.allows(user, asking):
-        message = f"{resource}.{group} is forbidden: {access.denial(user, asking)}"
-        raise errors.ApiError(403, "Forbidden", message, {"group": group, "kind": resource})
+    attributes = Attributes("create", plane, group, resource)
+    if not authorizer.allows(user, attributes):
+        raise access.forbidden(user, attributes)
 
 
 def _subject(body: dict[str, Any]) -> RequestUser:
-    """Whom the question is about. What else is known of them changes nothing here: rights
-    hang on names and groups."""
-    spec = body.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
+    """The user that the review is about; rights depend on name and groups alone."""
+    spec = _spec(body)
     name, groups = spec.get("user"), spec.get("groups")
     name = name if isinstance(name, str) else ""
     groups = groups if isinstance(groups, list) else []
@@ -99,19 +95,22 @@ def _subject(body: dict[str, Any]) -> RequestUser:
     return RequestUser(name, tuple(str(group) for group in groups))
 
 
-def _may(
+def _access_review(
     body: dict[str, Any], kind: str, user: RequestUser, plane: str, authorizer: Authorizer
 ) -> dict[str, Any]:
-    spec = body.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
-    asked = _attributes(spec, plane)
+    spec = _spec(body)
     return {
         "kind": kind,
         "apiVersion": "authorization.k8s.io/v1",
         "metadata": {},
         "spec": spec,
-        "status": {"allowed": authorizer.allows(user, asked)},
+        "status": {"allowed": authorizer.allows(user, _attributes(spec, plane))},
     }
+
+
+def _spec(body: dict[str, Any]) -> dict[str, Any]:
+    spec = body.get("spec")
+    return spec if isinstance(spec, dict) else {}
 
 
 def _attributes(spec: dict[str, Any], plane: str) -> Attributes:

@@ -1,4 +1,4 @@
-"""The certificates a local server shows: its own authority, and one for loopback.
+"""The certificates of a local server: its own authority, and one for loopback.
 
 Made once and kept beside the state, readable by the owner only. A server certificate that
 is about to expire is made anew; the authority stays, so clients that trust it go on.
@@ -35,7 +35,7 @@ class Certificates:
 
 
 def ensure_certificates(directory: Path, env: Environment) -> Certificates:
-    """What is in ``directory``, completed and renewed where needed."""
+    """The certificates in ``directory``, created and renewed where needed."""
     now = env.now()
     authority, authority_key = _authority(directory, now)
     certificate = directory / "server.crt"
@@ -154,7 +154,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, and never readable by others, not even for a moment."""
+    """Atomically, and at no moment readable by other users."""
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

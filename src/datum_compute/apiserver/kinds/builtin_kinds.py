@@ -32,9 +32,9 @@ def _namespaces() -> ServedKind:
         TableColumn("Status", "string", ".status.phase"),
         AGE,
         schema=_loose(
-            "A room for names: objects in different namespaces may be called the same.",
-            spec=_loose("How it ends.", finalizers=finalizers),
-            status=_loose("Whether it lives.", phase=_text("Active or Terminating.")),
+            "A scope for names: objects in different namespaces may have the same name.",
+            spec=_loose("How it is deleted.", finalizers=finalizers),
+            status=_loose("Whether it is in use.", phase=_text("Active or Terminating.")),
         ),
         has_status=True,
         verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
@@ -49,7 +49,7 @@ def _config_maps() -> ServedKind:
         TableColumn("Data", "string", "", computed=columns.count("data", "binaryData")),
         AGE,
         schema=_loose(
-            "Settings that are no secret, for others to read.",
+            "Configuration that is not secret.",
             data=_texts("Texts by key."),
             binaryData=_texts("Bytes by key, in base64.", format="byte"),
             immutable=_IMMUTABLE,
@@ -65,7 +65,7 @@ def _secrets() -> ServedKind:
         TableColumn("Data", "string", "", computed=columns.count("data")),
         AGE,
         schema=_loose(
-            "Settings that few may read.",
+            "Configuration with restricted access.",
             type={**_text("What the data is for."), "default": "Opaque"},
             data=_texts("Values by key, in base64.", format="byte"),
             stringData=_texts("Values by key as they are; added to data when written."),
@@ -76,13 +76,16 @@ def _secrets() -> ServedKind:
 
 
 def _service_accounts() -> ServedKind:
-    automount = {"type": "boolean", "description": "Whether its token is given to what it runs."}
+    automount = {
+        "type": "boolean",
+        "description": "Whether its token is mounted.",
+    }
     return _builtin(
         Resource("", "v1", "serviceaccounts", "ServiceAccount"),
         ("sa",),
         TableColumn("Secrets", "string", "", computed=columns.count("secrets")),
         AGE,
-        schema=_loose("An identity for programs.", automountServiceAccountToken=automount),
+        schema=_loose("An identity for processes.", automountServiceAccountToken=automount),
     )
 
 
@@ -101,11 +104,11 @@ def _events() -> ServedKind:
         TableColumn("Count", "string", "", 1, computed=columns.event_count),
         TableColumn("Name", "string", ".metadata.name", 1, "name"),
         schema=_loose(
-            "Something that happened to an object. Kept for a while only.",
+            "Something that happened to an object. Kept for an hour.",
             involvedObject=_loose("The object it happened to."),
             count=_whole("How often it happened."),
             message=_text("What happened, for people."),
-            reason=_text("What happened, in one word."),
+            reason=_text("What happened, as one CamelCase word."),
             type=_text("Normal or Warning."),
         ),
         named_first=False,
@@ -119,19 +122,19 @@ def _events() -> ServedKind:
 def _leases() -> ServedKind:
     moment = {"type": "string", "format": "date-time"}
     spec = _loose(
-        "Who holds it, and for how long.",
-        holderIdentity=_text("Who holds it."),
+        "The holder, and for how long.",
+        holderIdentity=_text("The holder."),
         leaseDurationSeconds={**_whole("Seconds it is held without renewal."), "minimum": 1},
-        leaseTransitions={**_whole("How often it changed hands."), "minimum": 0},
-        acquireTime={**moment, "description": "When its holder got it."},
-        renewTime={**moment, "description": "When its holder last renewed it."},
+        leaseTransitions={**_whole("How often the holder changed."), "minimum": 0},
+        acquireTime={**moment, "description": "When the holder acquired it."},
+        renewTime={**moment, "description": "When the holder last renewed it."},
     )
     return _builtin(
         Resource("coordination.k8s.io", "v1", "leases", "Lease"),
         (),
         TableColumn("Holder", "string", ".spec.holderIdentity"),
         AGE,
-        schema=_loose("A claim that one of several holds for a while.", spec=spec),
+        schema=_loose("A lock that one of several processes holds for a while.", spec=spec),
     )
 
 
@@ -142,12 +145,12 @@ def _definitions() -> ServedKind:
         ("crd", "crds"),
         TableColumn("Created At", "date", "", computed=columns.created_at),
         schema=_loose(
-            "Teaches the server a kind.",
+            "Adds a kind to the server.",
             spec=_loose(
                 "The kind: its names, its versions and their schemas.",
                 group=_text("The API group; with the plural it is the definition's name."),
                 scope=_text("Namespaced or Cluster."),
-                names=_loose("What the kind is called."),
+                names=_loose("The names of the kind."),
                 versions={
                     "type": "array",
                     "description": "The versions, exactly one of which is stored.",

@@ -1,7 +1,6 @@
-"""What single built-in kinds demand beyond their schema.
+"""What single built-in kinds demand beyond their schema; custom resources have no such rules.
 
-One entry per kind and moment; custom resources have none. Each function changes the
-object in place and returns the faults it found.
+A rule changes the object in place and returns its field errors.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ EVENTS = "events"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds a definition until its objects are gone."""
 NAMESPACE_CLEANUP = "kubernetes"
-"""The entry of a namespace's ``spec.finalizers`` that stands for its content."""
+"""The entry of a namespace's ``spec.finalizers`` that waits for its content to be deleted."""
 
 BuiltinRule = Callable[[dict[str, Any]], list[FieldError]]
 

@@ -13,7 +13,7 @@ from datum_compute.apiserver.kinds import jsonpath
 
 JsonObject = Mapping[str, Any]
 ColumnValue = Callable[[JsonObject, datetime], Any]
-"""The value of a cell for an object at a time; None prints as nothing."""
+"""The value of a column for an object at a time; None prints as nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class TableColumn:
     format: str = ""
     description: str = ""
     computed: ColumnValue | None = None
-    """Gives the cell where no path can; ``json_path`` is empty then."""
+    """The value where no path gives it; ``json_path`` is empty then."""
 
     def value(self) -> ColumnValue:
         return self.computed or from_path(self.json_path, self.type)
@@ -111,7 +111,7 @@ def from_path(path: str, column_type: str) -> ColumnValue:
 
 
 def _of_type(column_type: str, value: Any) -> Any:
-    """A value that is not what the column promises is left out, not shown wrongly."""
+    """A value of another type than the column's is left out."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if column_type == "integer":
         return int(value) if is_number else None

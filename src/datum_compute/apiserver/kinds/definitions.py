@@ -25,11 +25,11 @@ _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
 
 
 def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
-    """Every fault of a definition at once, each at its exact path."""
+    """All errors of a definition, each at its path."""
     spec = crd.get("spec")
     if not isinstance(spec, dict):
         return [fields.required("spec")]
-    # Names first: a definition without them has no schema to speak of.
+    # Names first: without them the schemas cannot be checked.
     errors = list(_shape_faults(spec))
     if errors:
         return errors

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 @lru_cache(maxsize=1024)
 def compile_path(text: str) -> Find:
-    """Raises ValueError, saying where, on a path this subset does not have."""
+    """Raises ValueError, with the position, on a path outside this subset."""
     path = text.strip()
     if path.startswith("{") and path.endswith("}"):
         path = path[1:-1].strip()
@@ -127,8 +127,8 @@ def _matching(path: str, operator: str, operand: Any) -> _Step:
 
 
 def _matching_field(name: str, operand: Any, *, wanted: bool) -> _Step:
-    """The same for one field. Conditions are found like this, several in every row of a
-    table, and that made up two thirds of a long one."""
+    """The same for one field, as most conditions have it: several in every row of a table, they
+    took two thirds of the time for a long one."""
 
     def step(value: Any) -> Iterable[Any]:
         if not isinstance(value, list):

@@ -1,8 +1,8 @@
 """Which kinds one plane serves: its built-ins, and what its definitions add.
 
-A definition becomes servable the moment it is stored: the registry hears of the write
-before the writer is answered. Compiling a definition is shared by content, so a hundred
-planes with the same definitions hold one set of compiled schemas.
+A definition is served from the moment it is stored, before its writer gets a response.
+Compiled definitions are shared by content, so a hundred planes with the same definitions hold
+one set of compiled schemas.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KindRegistry:
         for kind in builtins:
             self._add(kind)
         self.generation = 0
-        """Rises with each change, for whoever keeps documents made from the kinds."""
+        """Rises with each change, for caches of documents built from the kinds."""
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_path.get((group, version, plural))
@@ -44,7 +44,7 @@ class KindRegistry:
         return list(self._by_path.values())
 
     def define(self, definition: dict[str, Any]) -> None:
-        """Serve what a stored definition says, instead of what it said before."""
+        """Serve a stored definition, instead of its previous version."""
         name = definition["metadata"]["name"]
         kinds = compiled_kinds(definition)
         if "deletionTimestamp" in definition["metadata"]:

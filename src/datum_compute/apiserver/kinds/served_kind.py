@@ -17,7 +17,7 @@ from datum_compute.apiserver.schema import Schema, compiled
 
 
 class CrdInvalid(Exception):
-    """A CustomResourceDefinition that cannot be served; ``errors`` say where and why."""
+    """A CustomResourceDefinition that cannot be served, with its field errors."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(map(str, errors)))

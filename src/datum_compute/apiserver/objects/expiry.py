@@ -1,8 +1,7 @@
-"""Events do not last: an hour after it was last written an Event is deleted.
+"""Events expire: an Event is deleted an hour after it was last written.
 
-The store tells of every change as it is made, so those written longest ago stand first and
-looking for old ones costs nothing. When each was last written is not stored: after a restart
-all are kept for another hour.
+They are kept in the order in which they were written, so finding the expired costs nothing. The
+time is not stored: after a restart all are kept for another hour.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEve
 from datum_compute.env import Environment
 
 LIFETIME = timedelta(hours=1)
-"""What Kubernetes gives them."""
+"""As in Kubernetes."""
 SLICE = 1000
 """Deleted in one go. A guess: requests wait for some ten milliseconds at most."""
 
@@ -31,14 +30,14 @@ class EventExpiry:
         store.subscribe(self._on_change)
 
     def scan(self) -> None:
-        """Know those that are there already."""
+        """Take up the Events that are stored."""
         now = self._env.now()
         for plane in self._planes.all():
             for stored in plane.store.table(EVENTS).in_order(None):
                 self._written.setdefault((plane.store.name, stored.namespace, stored.name), now)
 
     def expire(self) -> bool:
-        """Delete the oldest whose time is over; whether there may be more."""
+        """Delete a slice of the expired; whether there may be more."""
         before = self._env.now() - LIFETIME
         for _ in range(SLICE):
             key = next(iter(self._written), None)

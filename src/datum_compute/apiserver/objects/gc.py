@@ -1,11 +1,10 @@
-"""What goes away because something else did.
+"""Garbage collection, and the deletion of what is in a namespace or of a definition.
 
-The store tells the collector of every change as it is made. From that the collector keeps
-a queue of things to look at again, and works it off in order, in slices, after the writes
-that caused them: dependents whose owners are gone, owners that wait for their dependents
-(foreground) or let go of them (orphan), namespaces and definitions whose content must go
-first. Looking again is idempotent and reads the present, so a thing may be queued twice
-or in vain, and after a restart one scan of everything queues what a crash interrupted.
+Every change in the store may queue items: dependents whose owners are deleted, owners that wait
+for their dependents (foreground) or release them (orphan), namespaces and definitions whose
+content is deleted first. Items are processed in order, in slices, after the writes that caused
+them. Processing is idempotent and reads the current state, so an item may be queued twice or in
+vain, and after a restart one scan queues what a crash interrupted.
 
 An owner is the object of that uid on the same plane, in the dependent's namespace or
 cluster-scoped. Anything else counts as absent, as upstream.
@@ -42,11 +41,11 @@ _log = get_logger(__name__)
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
-    """Something to look at again."""
+    """Something to process."""
 
     task: str
-    """object: are its owners alive; owner: may it go, having this uid; namespace and
-    definition: is there content left."""
+    """object: delete it if its owners are deleted; owner: finish its deletion (its uid is the
+    key); namespace and definition: delete the content."""
     plane: str
     key: tuple[str, ...]
 
@@ -63,17 +62,17 @@ class GarbageCollector:
         store.on_failure(self._wake.set)
 
     async def wait(self) -> None:
-        """Return when there is something to do."""
+        """Return when an item is queued, or the store is broken."""
         await self._wake.wait()
 
     async def drain(self) -> None:
-        """Work until the queue is empty, letting others run in between. Raises StoreBroken."""
+        """Process until the queue is empty, yielding to requests in between. Raises StoreBroken."""
         await self._store.wait_durable()
         while self._queue:
             for _ in range(min(SLICE, len(self._queue))):
                 item = next(iter(self._queue))
                 del self._queue[item]
-                self._look(item)
+                self._process(item)
             await self._store.wait_durable()
             await asyncio.sleep(0)
         self._wake.clear()
@@ -83,9 +82,7 @@ class GarbageCollector:
         for plane in self._planes.all():
             for table in plane.store.all_tables():
                 for stored in table.in_order(None):
-                    self._consider(plane.store, table, stored)
-
-    # Hearing
+                    self._enqueue(plane.store, table, stored)
 
     def _on_change(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:
         after = event.after
@@ -94,7 +91,7 @@ class GarbageCollector:
         elif after.owners or after.deleting:
             before = event.before
             if before is None or before.owners != after.owners or after.deleting:
-                self._consider(plane, table, after)
+                self._enqueue(plane, table, after)
 
     def _on_removal(self, plane: PlaneStore, table: Table, gone: StoredObject) -> None:
         for key in plane.dependents_of(gone.uid):
@@ -109,7 +106,7 @@ class GarbageCollector:
         if definition is not None and definition.deleting:
             self._add("definition", plane, (table.resource,))
 
-    def _consider(self, plane: PlaneStore, table: Table, stored: StoredObject) -> None:
+    def _enqueue(self, plane: PlaneStore, table: Table, stored: StoredObject) -> None:
         key = (table.resource, stored.namespace, stored.name)
         for owner in stored.owners:
             held = _owner_of(plane, stored, owner)
@@ -128,32 +125,36 @@ class GarbageCollector:
         self._queue[_Item(task, plane.name, key)] = None
         self._wake.set()
 
-    # Acting
-
-    def _look(self, item: _Item) -> None:
+    def _process(self, item: _Item) -> None:
         plane = self._planes.get(item.plane)
         if plane is None:
             return
         try:
             match item.task:
                 case "object":
-                    self._look_at_object(plane, (item.key[0], item.key[1], item.key[2]))
+                    self._collect_object(plane, (item.key[0], item.key[1], item.key[2]))
                 case "owner":
-                    self._look_at_owner(plane, item.key[0])
+                    self._finish_owner(plane, item.key[0])
                 case "namespace":
-                    self._look_at_namespace(plane, item.key[0])
+                    self._empty_namespace(plane, item.key[0])
                 case _:
-                    self._look_at_definition(plane, item.key[0])
+                    self._empty_definition(plane, item.key[0])
         except errors.ApiError as error:
             # The object is as it was; the next change to it, or a restart, queues it again.
-            _log.error("collection refused", item=str(item), error=error.message)
+            _log.error(
+                "garbage collection failed",
+                plane=item.plane,
+                task=item.task,
+                key="/".join(item.key),
+                error=error.message,
+            )
 
-    def _look_at_object(self, plane: Plane, key: ObjectKey) -> None:
+    def _collect_object(self, plane: Plane, key: ObjectKey) -> None:
         stored = plane.store.get(key)
         kind = plane.registry.any_version(key[0])
         if stored is None or kind is None or stored.deleting or not stored.owners:
             return
-        solid, waiting = set(), False
+        present, waiting = set(), False
         for owner in stored.owners:
             held = _owner_of(plane.store, stored, owner)
             if held is None:
@@ -161,16 +162,16 @@ class GarbageCollector:
             if held.deleting and object_meta.FOREGROUND in held.finalizers:
                 waiting = True
             else:
-                solid.add(owner.uid)
-        if len(solid) == len({owner.uid for owner in stored.owners}):
+                present.add(owner.uid)
+        if len(present) == len({owner.uid for owner in stored.owners}):
             return
-        if solid:
-            _keep_owners(plane, kind, stored, solid)
+        if present:
+            _keep_owners(plane, kind, stored, present)
         else:
             how = _propagation(plane.store, stored, waiting)
             plane.writer.delete(kind, stored, DeleteOptions(how, uid=stored.uid))
 
-    def _look_at_owner(self, plane: Plane, uid: str) -> None:
+    def _finish_owner(self, plane: Plane, uid: str) -> None:
         key = plane.store.find_by_uid(uid)
         stored = plane.store.get(key) if key else None
         kind = plane.registry.any_version(key[0]) if key else None
@@ -179,7 +180,7 @@ class GarbageCollector:
         dependents = plane.store.dependents_of(uid)
         if object_meta.ORPHAN in stored.finalizers:
             for each in dependents:
-                _release(plane, each, uid)
+                _orphan(plane, each, uid)
             _drop_finalizer(plane, kind, stored, object_meta.ORPHAN)
         elif object_meta.FOREGROUND in stored.finalizers:
             for each in dependents:
@@ -187,7 +188,7 @@ class GarbageCollector:
             if not any(_blocks(plane.store, each, uid) for each in dependents):
                 _drop_finalizer(plane, kind, stored, object_meta.FOREGROUND)
 
-    def _look_at_namespace(self, plane: Plane, name: str) -> None:
+    def _empty_namespace(self, plane: Plane, name: str) -> None:
         stored = plane.store.get((builtin_rules.NAMESPACES, "", name))
         kind = plane.registry.any_version(builtin_rules.NAMESPACES)
         if stored is None or kind is None or not stored.deleting:
@@ -207,7 +208,7 @@ class GarbageCollector:
         new = {**old, "metadata": dict(old["metadata"]), "spec": spec}
         plane.writer.store_change(kind, stored, old, new)
 
-    def _look_at_definition(self, plane: Plane, name: str) -> None:
+    def _empty_definition(self, plane: Plane, name: str) -> None:
         stored = plane.store.get((builtin_rules.CRDS, "", name))
         kind = plane.registry.any_version(builtin_rules.CRDS)
         if stored is None or kind is None or not stored.deleting:
@@ -221,14 +222,14 @@ class GarbageCollector:
     def _empty(
         self, plane: Plane, table: Table, namespace: str | None, again: tuple[str, str]
     ) -> None:
-        """Delete one slice of a table's objects, and come back while there are more."""
+        """Delete one slice of a table's objects, and queue the item again while there are more."""
         kind = plane.registry.any_version(table.resource)
         if kind is None:
             return
-        living = [row for row in table.in_order(namespace) if not row.deleting]
-        for row in living[:SLICE]:
+        remaining = [row for row in table.in_order(namespace) if not row.deleting]
+        for row in remaining[:SLICE]:
             plane.writer.delete(kind, row, DeleteOptions("Background", uid=row.uid))
-        if len(living) > SLICE:
+        if len(remaining) > SLICE:
             self._add(again[0], plane.store, (again[1],))
 
 
@@ -240,7 +241,7 @@ def _owner_of(plane: PlaneStore, dependent: StoredObject, owner: Owner) -> Store
 
 
 def _propagation(plane: PlaneStore, stored: StoredObject, waiting: bool) -> str:
-    """How to delete a dependent: as it asks for itself, else so that its owner can wait."""
+    """How to delete a dependent: as its own finalizers say, else so that its owner can wait."""
     if object_meta.ORPHAN in stored.finalizers:
         return "Orphan"
     if object_meta.FOREGROUND in stored.finalizers or (waiting and plane.dependents_of(stored.uid)):
@@ -253,7 +254,7 @@ def _blocks(plane: PlaneStore, key: ObjectKey, uid: str) -> bool:
     return stored is not None and any(o.uid == uid and o.blocks for o in stored.owners)
 
 
-def _release(plane: Plane, key: ObjectKey, uid: str) -> None:
+def _orphan(plane: Plane, key: ObjectKey, uid: str) -> None:
     stored = plane.store.get(key)
     kind = plane.registry.any_version(key[0])
     if stored is not None and kind is not None:

@@ -1,9 +1,8 @@
-"""From birth to removal: what happens to one object on one plane.
+"""The life of one object on one plane, from creation to removal.
 
-A :class:`Writer` holds the rules a write obeys whoever asks for it: the handler after a
-request, the garbage collector, the plane itself when it is made. Nothing here awaits, so
-reading the current state, deciding and storing are one step; whoever answers a caller
-awaits :meth:`Store.durable` afterwards.
+A :class:`Writer` holds the rules of every write, whether of a request, the garbage collector or
+a plane that is created. Nothing here awaits, so reading the current state, deciding and storing
+are one step; a response waits for :meth:`Store.wait_durable`.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from datum_compute.env import Environment
 
 
 class WriteResult(msgspec.Struct, frozen=True):
-    """What a write left behind."""
+    """The outcome of a write."""
 
     raw: bytes
     stored: StoredObject | None
     """None after a dry run."""
     removed: bool = False
     unknown: tuple[str, ...] = ()
-    """Fields that were dropped because the schema does not know them."""
+    """Fields that were dropped as unknown to the schema."""
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
@@ -45,7 +44,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 
 
 class UnknownFieldsError(Exception):
-    """Unknown fields in a write that demanded none; carries them."""
+    """A strict write has unknown fields."""
 
     def __init__(self, unknown: list[str]) -> None:
         super().__init__(", ".join(unknown))
@@ -62,12 +61,12 @@ class Writer:
     def create(
         self, kind: ServedKind, obj: dict[str, Any], *, strict: bool = False, dry_run: bool = False
     ) -> WriteResult:
-        """Store a new object. ``obj`` was checked for type and place; it is changed."""
+        """Store a new object. ``obj`` was checked for type and namespace; it is changed."""
         resource = kind.resource
         unknown = object_meta.check_metadata(obj)
         metadata = obj["metadata"]
         object_meta.generate_name(metadata, self._env)
-        self._set_birth(kind, metadata)
+        self._set_identity(kind, metadata)
         if kind.has_status:
             obj.pop("status", None)
         errors = object_meta.validate_metadata(kind, metadata)
@@ -96,7 +95,7 @@ class Writer:
         stored = self._plane.put(resource.group_resource, obj, None, validated_by=kind.schema)
         return WriteResult(stored.raw, stored, unknown=tuple(unknown))
 
-    def _set_birth(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
+    def _set_identity(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
         metadata["uid"] = self._env.new_uid()
         metadata["creationTimestamp"] = object_meta.timestamp(self._env.now())
         metadata.pop("deletionTimestamp", None)
@@ -163,7 +162,7 @@ class Writer:
         dry_run: bool = False,
         validated_by: object | None = None,
     ) -> WriteResult:
-        """The last step of any update: generation, no-op, removal of what is finished."""
+        """The last step of any update: generation, no-op, removal with the last finalizer."""
         metadata = new["metadata"]
         metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
         if has_generation(kind) and _differs(kind, old, new):
@@ -173,14 +172,14 @@ class Writer:
         if dry_run:
             return WriteResult(encode_json(new), None, unknown=unknown)
         resource = kind.resource.group_resource
-        if is_finished(new):
+        if is_removable(new):
             stored = self._plane.remove(resource, new, before)
             return WriteResult(stored.raw, stored, removed=True, unknown=unknown)
         stored = self._plane.put(resource, new, before, validated_by=validated_by)
         return WriteResult(stored.raw, stored, unknown=unknown)
 
     def delete(self, kind: ServedKind, before: StoredObject, how: DeleteOptions) -> WriteResult:
-        """Delete at once, or mark for deletion while something holds the object."""
+        """Remove, or mark for deletion while there are finalizers."""
         resource = kind.resource
         _check_preconditions(kind, before, how)
         old = self.read(kind, before)
@@ -191,14 +190,14 @@ class Writer:
             new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
         elif resource.group_resource == builtin_rules.CRDS:
             _mark_crd_terminating(new, object_meta.timestamp(self._env.now()))
-        if is_held(new) and not before.deleting:
+        if has_finalizers(new) and not before.deleting:
             new["metadata"]["deletionTimestamp"] = object_meta.timestamp(self._env.now())
             new["metadata"]["deletionGracePeriodSeconds"] = 0
             if has_generation(kind):
                 new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if how.dry_run:
-            return WriteResult(encode_json(new), None, removed=not is_held(new))
-        if not is_held(new):
+            return WriteResult(encode_json(new), None, removed=not has_finalizers(new))
+        if not has_finalizers(new):
             stored = self._plane.remove(resource.group_resource, new, before)
             return WriteResult(stored.raw, stored, removed=True)
         if new == old:
@@ -249,9 +248,9 @@ def convert_version(kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes
 
 
 def is_validated(kind: ServedKind, stored: StoredObject) -> bool:
-    """Whether a version went through the rules of ``kind`` as they are now, so that what a
-    write leaves untouched need not go through them again. Rules of built-ins change objects
-    in place, so those are always taken as new."""
+    """Whether a version was validated by the rules of ``kind`` as they are now, so that what a
+    write leaves unchanged need not be validated again. Rules of built-ins change objects in
+    place, so those are always validated."""
     return stored.validated_by is kind.schema and not kind.builtin
 
 
@@ -260,8 +259,8 @@ def has_generation(kind: ServedKind) -> bool:
     return not kind.builtin or kind.resource.group_resource == builtin_rules.CRDS
 
 
-def is_held(obj: dict[str, Any]) -> bool:
-    """Whether something must still happen before a deleted object may go."""
+def has_finalizers(obj: dict[str, Any]) -> bool:
+    """Whether anything delays the removal of a deleted object."""
     if obj["metadata"].get("finalizers"):
         return True
     if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
@@ -269,8 +268,8 @@ def is_held(obj: dict[str, Any]) -> bool:
     return False
 
 
-def is_finished(obj: dict[str, Any]) -> bool:
-    return "deletionTimestamp" in obj["metadata"] and not is_held(obj)
+def is_removable(obj: dict[str, Any]) -> bool:
+    return "deletionTimestamp" in obj["metadata"] and not has_finalizers(obj)
 
 
 def _with_status(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -286,7 +285,7 @@ def _copy_key(source: dict[str, Any], target: dict[str, Any], key: str) -> None:
         target.pop(key, None)
 
 
-_CARRIED = (
+_IMMUTABLE = (
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -297,9 +296,9 @@ _CARRIED = (
 
 
 def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.FieldError]:
-    """What a client may not change stays as it was, whatever the body says."""
+    """Keep what a client may not change, whatever is in the body."""
     marked = new.get("deletionTimestamp")
-    for key in _CARRIED:
+    for key in _IMMUTABLE:
         _copy_key(old, new, key)
     if "deletionTimestamp" not in old:
         if not marked:
@@ -317,12 +316,12 @@ def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.Fie
     return [fields.forbidden("metadata.finalizers", detail)]
 
 
-_JUDGED = ("name", "labels", "annotations", "ownerReferences", "finalizers")
-"""Of metadata, what can be at fault."""
+_VALIDATED = ("name", "labels", "annotations", "ownerReferences", "finalizers")
+"""The part of metadata that is validated."""
 
 
 def _same_rules_apply(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    return all(old.get(key) == new.get(key) for key in _JUDGED)
+    return all(old.get(key) == new.get(key) for key in _VALIDATED)
 
 
 def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool:
@@ -339,7 +338,7 @@ def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool
 
 
 def _check_preconditions(kind: ServedKind, before: StoredObject, how: DeleteOptions) -> None:
-    # The kind where the plural should stand: the real server's words.
+    # The kind in place of the plural, as the real server has it.
     about = kind.resource._replace(plural=kind.resource.kind)
     if how.uid and how.uid != before.uid:
         why = (

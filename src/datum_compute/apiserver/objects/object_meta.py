@@ -1,7 +1,7 @@
-"""What every object must obey, whatever its kind: its type, its name, its metadata.
+"""Type, name and metadata: the rules for objects of every kind.
 
-These functions change the given object in place and return faults as field errors, or
-raise the refusal where a real server refuses before validation.
+These functions change the given object in place and return field errors, or raise where a real
+server refuses before validation.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def timestamp(now: datetime) -> str:
 
 
 def check_type(kind: ServedKind, obj: dict[str, Any]) -> None:
-    """The body must be of the kind the path names; built-ins may leave it to the path."""
+    """The body must be of the kind in the path; built-ins may leave it out."""
     resource = kind.resource
     api_version, name = obj.get("apiVersion"), obj.get("kind")
     if kind.builtin:
@@ -98,7 +98,7 @@ def check_type(kind: ServedKind, obj: dict[str, Any]) -> None:
 
 
 def check_kind(kind: ServedKind, obj: dict[str, Any]) -> None:
-    """A custom object's kind is judged later than its version, and not on a subresource."""
+    """A custom object's kind is checked after its version, and not on a subresource."""
     claimed = obj["kind"]
     if claimed != kind.resource.kind:
         error = fields.invalid("kind", claimed, f"must be {kind.resource.kind}")
@@ -120,7 +120,7 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
     if unknown or not all(metadata.values()):
         metadata = {key: value for key, value in metadata.items() if value and key in _KNOWN}
         obj["metadata"] = metadata
-    # Not kept: nothing here tracks who owns which field.
+    # Dropped: field ownership is not tracked.
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     return unknown
@@ -144,7 +144,7 @@ def set_namespace(kind: ServedKind, obj: dict[str, Any], namespace: str) -> None
 
 
 def check_name(obj: dict[str, Any], name: str) -> None:
-    """On update: the body names the object, and no other."""
+    """On update: the name in the body must be that in the path."""
     named = obj["metadata"].get("name")
     if not named:
         raise errors.bad_request(
@@ -239,12 +239,12 @@ def _label_value_fault(value: str) -> FieldError:
 
 
 _QUALIFIED_LIMIT = 253 + 1 + 63
-"""The longest key that can be right."""
+"""The longest key that can be valid."""
 
 
 def _qualified_faults(path: str, key: str) -> tuple[FieldError, ...]:
-    # The same few keys stand on nearly every object. Only what can be right is remembered,
-    # so that nobody fills the memory with endless keys.
+    # The same few keys are on nearly every object. Only what can be valid is cached, so that
+    # no client fills the memory with endless keys.
     if len(key) > _QUALIFIED_LIMIT:
         return _judge_qualified(path, key)
     return _known_qualified(path, key)

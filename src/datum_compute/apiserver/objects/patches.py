@@ -1,7 +1,7 @@
 """Applying patches to plain JSON values.
 
 Results share subtrees with their inputs where nothing changed: treat both as immutable
-afterwards. Faults are raised as refusals in the real server's words.
+afterwards. Errors have the real server's texts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_OPERATIONS = 10_000
 
 MAX_COPIED = MAX_BODY
 """Bytes that all copies of one JSON patch may add, as upstream: each copy can double what is
-there, so a few dozen would make more than any memory holds."""
+there, so a few dozen would fill any memory."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -83,7 +83,7 @@ def json_patch(target: Any, operations: Any) -> Any:
 
 
 def _operate(root: dict[str, Any], operation: dict[str, Any]) -> int:
-    """Carry out one operation; how many bytes it copied."""
+    """Apply one operation; how many bytes it copied."""
     action = operation.get("op")
     path = _pointer(operation.get("path"))
     if action in ("add", "replace", "test") and "value" not in operation:
@@ -193,7 +193,7 @@ def _remove(root: dict[str, Any], path: list[str]) -> None:
 
 
 def json_equal(one: Any, other: Any) -> bool:
-    """JSON equality: true is not 1, though Python says so; 1 is 1.0."""
+    """JSON equality: true is not 1, as it is in Python; 1 is 1.0."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

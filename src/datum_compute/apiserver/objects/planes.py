@@ -1,4 +1,4 @@
-"""The planes of one server: what each serves, and which path leads to it.
+"""The planes of one server.
 
 A plane's type gives it its first definitions and namespaces; definitions written through the
 API change only that plane. Project planes follow the Project objects of the root plane: each
@@ -41,7 +41,7 @@ class Plane:
         self.registry = KindRegistry(builtins)
         self.writer = Writer(env, store)
         self.documents: dict[Any, Any] = {}
-        """Discovery and OpenAPI answers already made, for the registry's generation."""
+        """Cached discovery and OpenAPI documents, with the registry's generation."""
 
     def namespace_state(self, name: str) -> str:
         """``Active``, ``Terminating``, or empty when there is no such namespace."""
@@ -88,7 +88,8 @@ class PlaneRegistry:
         return plane
 
     def refresh(self) -> None:
-        """After opening a store: planes get what their type has gained, projects their plane."""
+        """After opening a store: bring planes up to their type, and create and drop those of
+        projects."""
         for plane in self.all():
             if plane.type is not None:
                 self.ensure(plane.name)
@@ -123,7 +124,7 @@ class PlaneRegistry:
     def _ensure_definition(self, plane: Plane, definition: Mapping[str, Any]) -> None:
         kind = plane.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         assert kind is not None, "every plane serves definitions"
-        # Through JSON: what is given stays the giver's, what is stored is ours to change.
+        # Copied through JSON: the definition is the caller's, what is stored may be changed.
         wanted = decode_json(encode_json(definition))
         before = plane.store.table(builtin_rules.CRDS).get("", wanted["metadata"]["name"])
         if before is None:

@@ -1,4 +1,4 @@
-"""Stored objects in the form the caller asked for."""
+"""Stored objects in the form the client accepts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.codec import decode_json, encode_json, to_yaml
+from datum_compute.apiserver.codec import YAML_TYPE, decode_json, encode_json, to_yaml
 from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.request.context import RequestContext
@@ -19,7 +19,7 @@ from datum_compute.client.transport import HttpResponse
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a list stands: the revision it is true at, and how to go on."""
+    """The metadata of a list: its revision, and how to continue."""
 
     resource_version: str
     continue_token: str = ""
@@ -35,7 +35,7 @@ class Page:
 
 
 class Renderer:
-    """Makes bodies for one call."""
+    """Builds the bodies for one request."""
 
     def __init__(self, call: RequestContext, now: Callable[[], datetime]) -> None:
         self._call = call
@@ -45,7 +45,7 @@ class Renderer:
         return self.body(convert_version(self._call.kind, stored, raw), code)
 
     def body(self, raw: bytes, code: int = 200) -> HttpResponse:
-        """An answer that is one object, given as plain JSON."""
+        """A response of one object, given as plain JSON."""
         form = self._call.form
         if form.transform == "Table":
             obj = decode_json(raw)
@@ -54,7 +54,7 @@ class Renderer:
         elif form.transform:
             raw = encode_json(tables.partial_metadata(decode_json(raw)))
         elif form.yaml:
-            return HttpResponse(code, {"content-type": "application/yaml"}, to_yaml(raw))
+            return HttpResponse(code, {"content-type": YAML_TYPE}, to_yaml(raw))
         return HttpResponse(code, errors.JSON_HEADERS, raw)
 
     def many(self, items: Sequence[bytes], page: Page) -> HttpResponse:
@@ -86,7 +86,7 @@ class Renderer:
             )
         )
         if form.yaml:
-            return HttpResponse(200, {"content-type": "application/yaml"}, to_yaml(body))
+            return HttpResponse(200, {"content-type": YAML_TYPE}, to_yaml(body))
         return HttpResponse(200, errors.JSON_HEADERS, body)
 
     def table(

@@ -1,7 +1,6 @@
-"""Who asks, and whether they may.
+"""Authentication by bearer token, and the seam for authorization.
 
-A bearer token is known by its hash only. Authorization is a seam: the server asks an
-:class:`Authorizer` once per request and handles nothing without its yes.
+A token is stored as its hash only. The server asks an :class:`Authorizer` once per request.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ ANONYMOUS = RequestUser("system:anonymous", ("system:unauthenticated",))
 
 
 class Attributes(msgspec.Struct, frozen=True, gc=False):
-    """What is about to be done: to a resource, or to a path that is none."""
+    """What is to be authorized: a verb on a resource, or on a path that is none."""
 
     verb: str
     plane: str
@@ -56,7 +55,7 @@ class Authorizer(Protocol):
     def allows(self, user: RequestUser, attributes: Attributes) -> bool: ...
 
     def rules(self, user: RequestUser, plane: str) -> tuple[PolicyRule, ...]:
-        """All that is allowed to the user on resources there."""
+        """All that the user may do with resources of the plane."""
         ...
 
     def paths(self, user: RequestUser) -> tuple[str, ...]:
@@ -64,8 +63,8 @@ class Authorizer(Protocol):
         ...
 
 
-_AS_SOMEBODY_ELSE = ("impersonate-user", "impersonate-group", "impersonate-uid")
-"""Refused, since to leave them unread would be to act with the rights of the caller."""
+_IMPERSONATION = ("impersonate-user", "impersonate-group", "impersonate-uid")
+"""Refused: ignored, they would leave the request with the rights of the caller."""
 
 
 def token_hash(token: str) -> bytes:
@@ -73,23 +72,34 @@ def token_hash(token: str) -> bytes:
 
 
 def authenticate(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) -> RequestUser:
-    """The user whose token the request bears. Raises 401 for a token nobody has."""
+    """The user whose token the request bears. Raises 401 for an unknown token."""
     header = headers.get("authorization")
     if header is None:
         return ANONYMOUS
     scheme, _, token = header.partition(" ")
-    # Looked up by hash, so how long it takes tells nothing about any stored token.
+    # Looked up by hash, so the time it takes reveals nothing about a stored token.
     row = users.get(token_hash(token.strip())) if scheme.lower() == "bearer" else None
     if row is None:
         raise errors.unauthorized()
-    for name in _AS_SOMEBODY_ELSE:
+    for name in _IMPERSONATION:
         if name in headers:
             raise errors.no_impersonation(row.name, headers[name])
     return RequestUser(row.name, (*row.groups, AUTHENTICATED))
 
 
-def denial(user: RequestUser, attributes: Attributes) -> str:
-    """Why not, in the words ``kubectl`` users know."""
+def forbidden(user: RequestUser, attributes: Attributes) -> errors.ApiError:
+    """The error for a resource that the user may not use so."""
+    group, name = attributes.group, attributes.name
+    what = f"{attributes.resource}.{group}" if group else attributes.resource
+    if name:
+        what = f'{what} "{name}"'
+    details = {"name": name, "group": group, "kind": attributes.resource}
+    message = f"{what} is forbidden: {_denial(user, attributes)}"
+    given = {key: value for key, value in details.items() if value}
+    return errors.ApiError(403, "Forbidden", message, given)
+
+
+def _denial(user: RequestUser, attributes: Attributes) -> str:
     resource = attributes.resource
     if attributes.subresource:
         resource = f"{resource}/{attributes.subresource}"

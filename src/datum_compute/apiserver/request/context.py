@@ -1,4 +1,4 @@
-"""One request to a resource, taken apart once and read by every verb."""
+"""One request to a resource, parsed once and read by every verb."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DIGITS = 18
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """Made for every request, so a struct: it costs a tenth of a frozen dataclass."""
+    """Built for every request, so a struct: it costs a tenth of a frozen dataclass."""
 
     request: HttpRequest
     query: dict[str, str]
@@ -37,7 +37,7 @@ class RequestContext(msgspec.Struct, frozen=True):
 
     @property
     def namespace(self) -> str | None:
-        """Of the rows addressed; None for those of every namespace."""
+        """Of the objects addressed; None for every namespace."""
         if not self.kind.resource.namespaced:
             return ""
         return self.target.namespace or None
@@ -51,7 +51,7 @@ class RequestContext(msgspec.Struct, frozen=True):
         return stored
 
     def number(self, key: str) -> int | None:
-        """A query parameter that counts something."""
+        """A query parameter that is a whole number."""
         text = self.query.get(key, "")
         if not text:
             return None
@@ -63,7 +63,7 @@ class RequestContext(msgspec.Struct, frozen=True):
         return self.query.get(key, "") in ("true", "1", "True")
 
     def dry_run(self, options: str) -> bool:
-        """Whether to only pretend. ``options`` is the options kind a refusal names."""
+        """Whether nothing is to be stored. ``options`` is the options kind that an error names."""
         return is_dry_run([v for k, v in self.request.query if k == "dryRun"], options)
 
     def field_validation(self, options: str) -> str:

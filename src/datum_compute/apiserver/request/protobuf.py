@@ -1,9 +1,9 @@
-"""Reading what Kubernetes' own clients write in protobuf, behind four bytes.
+"""A reader of Kubernetes protobuf: four magic bytes, then a message.
 
-A message is read by the numbers of its fields into what the same message is in JSON, after
-a *form* for each field: a text, texts, a flag, a map of texts or of bytes, a message, or a
-list of messages. Fields without a form are passed over; so are empty texts, which Go writes
-where JSON has nothing.
+A message is read by its field numbers into its JSON form, by a *form* for each field: a text,
+texts, a flag, a map of texts or of bytes, a message, or a list of messages. Fields without a
+form are skipped; so are empty texts, which Go writes where JSON has nothing. Ours, because
+protobuf libraries need generated code for every message and these are a handful.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MAGIC = b"k8s\x00"
 TEXT, TEXTS, FLAG, TEXT_MAP, BYTES_MAP = "text", "texts", "flag", "text map", "bytes map"
 
 Message = dict[int, tuple[str, Any]]
-"""From a field's number to its name in JSON and its form; a message in a list stands in one."""
+"""From a field's number to its name in JSON and its form; ``[message]`` is a list of them."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _TYPE: Message = {1: ("apiVersion", TEXT), 2: ("kind", TEXT)}
 
 
 def unwrap(body: bytes) -> tuple[dict[str, Any], bytes]:
-    """What a body says it is, and the message in it. Raises 400."""
+    """The apiVersion and kind of a body, and the message in it. Raises 400."""
     if not body.startswith(MAGIC):
         raise errors.bad_request("the request body is not Kubernetes protobuf")
     parts = {number: value for number, value in _checked(body[len(MAGIC) :]) if _is_bytes(value)}

@@ -1,12 +1,12 @@
-"""Rights by role: what each user may do on which planes.
+"""Authorization by role: what each user may do on which planes.
 
-Whoever assembles the server grants roles before anybody asks. A grant holds on one plane, or
-on every plane of a type, and covers all namespaces, as a ClusterRole does that is bound for
-the whole cluster. ``*`` for group and resource means all of them. A grant is taken apart when
-it is made, so that a request costs two lookups.
+The assembly grants roles before the first request. A grant holds on one plane, or on every
+plane of a type, and covers all namespaces, as with a ClusterRoleBinding. ``*`` for group and
+resource means all of them. A grant is indexed when it is given, so that a request costs two
+lookups.
 
-Some things need no grant. Members of ``system:masters`` may do everything, and every user
-whose token is known may look at what is served and ask about itself, as on a real server.
+Without a grant, members of ``system:masters`` may do everything, and every authenticated user
+may read discovery and review its own rights, as on a real server.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from datum_compute.apiserver.request.access import (
 )
 
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
-"""Whether it is alive, and what it is: anybody may ask."""
+"""Health and version: open to unauthenticated users."""
 DISCOVERY_PATHS = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
-"""What is served: every user may ask."""
-QUESTIONS = (
+"""Open to every authenticated user."""
+SELF_REVIEWS = (
     PolicyRule("authentication.k8s.io", "selfsubjectreviews", ("create",)),
     PolicyRule("authorization.k8s.io", "selfsubjectaccessreviews", ("create",)),
     PolicyRule("authorization.k8s.io", "selfsubjectrulesreviews", ("create",)),
 )
-"""What every user may ask about itself."""
+"""Open to every authenticated user, about itself."""
 EVERYTHING = PolicyRule("*", "*", ("*",))
 
 _PUBLIC = frozenset(PUBLIC_PATHS)
@@ -43,37 +43,37 @@ _Right = tuple[str, str, str, str]
 
 
 class Roles:
-    """The authorizer of a server; without a grant, all is the masters'."""
+    """The authorizer of a server."""
 
     def __init__(self) -> None:
         self._rights: dict[str, dict[str, frozenset[_Right]]] = {}
         self._rules: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}
 
     def grant(self, user: str, plane: str, rules: Iterable[PolicyRule]) -> None:
-        """From now on the user has these rights there, instead of any before. ``plane`` is
-        the name of one, or a type: then it means those not named to this user by name."""
-        kept = self._rules[user, plane] = tuple(rules)
-        self._rights.setdefault(user, {})[plane] = _rights(kept)
+        """Give the user these rights on a plane, instead of any before. ``plane`` names a plane,
+        or a type of plane: then the grant holds on those the user has no grant for by name."""
+        granted = self._rules[user, plane] = tuple(rules)
+        self._rights.setdefault(user, {})[plane] = _rights(granted)
 
     def allows(self, user: RequestUser, attributes: Attributes) -> bool:
         if MASTERS in user.groups:
             return True
         if attributes.path:
-            return attributes.verb == "get" and _may_look(user, attributes.path)
-        asked = (
+            return attributes.verb == "get" and _may_read(user, attributes.path)
+        right = (
             attributes.verb,
             attributes.group,
             attributes.resource,
             attributes.subresource,
         )
-        planes = self._rights.get(user.name, _NOWHERE)
+        planes = self._rights.get(user.name, _NO_PLANES)
         rights = planes.get(attributes.plane)
         if rights is None:
-            rights = planes.get(type_name(attributes.plane), _NOTHING)
+            rights = planes.get(type_name(attributes.plane), _NO_RIGHTS)
         return (
-            asked in rights
-            or (asked in _QUESTIONS and AUTHENTICATED in user.groups)
-            or (asked[0], "*", "*", "") in rights
+            right in rights
+            or (right in _SELF_REVIEWS and AUTHENTICATED in user.groups)
+            or (right[0], "*", "*", "") in rights
         )
 
     def rules(self, user: RequestUser, plane: str) -> tuple[PolicyRule, ...]:
@@ -82,7 +82,7 @@ class Roles:
         found = self._rules.get((user.name, plane))
         if found is None:
             found = self._rules.get((user.name, type_name(plane)), ())
-        return (*found, *QUESTIONS) if AUTHENTICATED in user.groups else found
+        return (*found, *SELF_REVIEWS) if AUTHENTICATED in user.groups else found
 
     def paths(self, user: RequestUser) -> tuple[str, ...]:
         if MASTERS in user.groups:
@@ -100,12 +100,12 @@ def _rights(rules: Iterable[PolicyRule]) -> frozenset[_Right]:
     )
 
 
-_QUESTIONS = _rights(QUESTIONS)
-_NOTHING: frozenset[_Right] = frozenset()
-_NOWHERE: dict[str, frozenset[_Right]] = {}
+_SELF_REVIEWS = _rights(SELF_REVIEWS)
+_NO_RIGHTS: frozenset[_Right] = frozenset()
+_NO_PLANES: dict[str, frozenset[_Right]] = {}
 
 
-def _may_look(user: RequestUser, path: str) -> bool:
+def _may_read(user: RequestUser, path: str) -> bool:
     if path in _PUBLIC:
         return True
     return AUTHENTICATED in user.groups and (path in _DISCOVERY or path.startswith(_BELOW))

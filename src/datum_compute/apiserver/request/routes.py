@@ -20,7 +20,7 @@ class ResourcePath(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_resource_path(path: str) -> ResourcePath | None:
-    """The resource a path within a plane addresses, or None when it has not that form."""
+    """The resource a path within a plane addresses, or None when it addresses none."""
     parts = path.split("/")
     if parts[1] == "api" and len(parts) > 3:
         return _target("", parts[2], parts[3:])

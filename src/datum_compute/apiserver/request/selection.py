@@ -26,13 +26,13 @@ class Selection:
 
     @property
     def selects_all(self) -> bool:
-        """Whether no selector narrows it (the namespace may)."""
+        """Whether there is no selector; the namespace may still narrow it."""
         return self._labels is None and self._fields is None
 
     def excludes_event(self, event: StoreEvent) -> bool:
-        """Whether a change is surely not about the selection, neither before nor after. Asked
-        of each watch of a table for each change, and of fifty cells that watch for what is
-        theirs it concerns one: so by the one label that all of a selection have, if any."""
+        """Whether a change cannot match, neither before nor after. A cheap test by one label
+        that the selection requires, if any: of fifty cells that watch for their own objects, a
+        change matches one."""
         if not self._label:
             return False
         before = event.before
@@ -49,7 +49,7 @@ class Selection:
 
 
 class _Fields:
-    """Reads fields of an object, decoding it only when metadata does not answer."""
+    """Reads fields of an object, decoding it only for those beyond name and namespace."""
 
     def __init__(self, stored: StoredObject, value: Callable[[StoredObject], bytes]) -> None:
         self._stored = stored
@@ -72,7 +72,7 @@ class _Fields:
 
 
 def _one_label(selector: LabelSelector | None) -> tuple[str, str]:
-    """A label that everything selected has, and its value; empty when there is none."""
+    """A label that every selected object has, and its value; empty when there is none."""
     for each in selector.requirements if selector is not None else ():
         if each.operator == "in" and len(each.values) == 1:
             return each.key, each.values[0]

@@ -2,14 +2,14 @@
 
 An ``openAPIV3Schema`` enters through :func:`compiled`. It is turned once into a tree of
 closures (``walk``), built from single checks (``checks``, ``formats``, ``patterns``), and
-found again by its content: planes that serve the same definition share one tree. Whether
-a definition may be served at all is asked before that, of ``structural``.
+cached by its content: planes that serve the same definition share one tree. ``structural``
+decides before that whether a schema can be served at all.
 
-Per write, :meth:`Schema.process` sends the decoded object through that tree: nulls that
-mean "not set" and unknown fields go, defaults come, and what remains is judged, children
-before their parents. Value rules in CEL (``x-kubernetes-validations``) are collected as
+Per write, :meth:`Schema.process` walks the decoded object: nulls that mean "not set" and
+unknown fields are dropped, defaults are set, and the rest is validated, children before their
+parents. Value rules in CEL (``x-kubernetes-validations``) are collected as
 :attr:`Schema.rules`. Those that forbid a change are run by ``transitions`` after this walk,
-when it found no fault, since they need the previous object too; others are not run.
+when it found no error, since they need the previous object too; others are not run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datum_compute.apiserver.schema.walk import compile_root
 
 
 class Schema:
-    """One kind's schema, compiled. Immutable; obtain it from :func:`compiled`."""
+    """A compiled schema. Immutable; obtain it from :func:`compiled`."""
 
     __slots__ = ("__weakref__", "_walk", "digest", "rules", "source")
 
@@ -43,7 +43,7 @@ class Schema:
         The object must be the caller's own: what the walk changes is not undone on errors.
 
         ``known`` is an object that has passed this schema: a value at the root that is the
-        very same in both would come out as it went in, and is not walked again.
+        same object in both is not walked again.
         """
         outcome = SchemaOutcome(known)
         self._walk(obj, (), outcome)

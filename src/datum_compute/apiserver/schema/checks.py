@@ -1,4 +1,4 @@
-"""Single checks of a value, each a closure that appends its fault in upstream's words."""
+"""Single checks of a value, each a closure that appends an error with upstream's text."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def number_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk]:
         above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
         checks.append(_range(place, _Bound(least, bool(above)), _Bound(most, bool(below))))
     if step := schema.get("multipleOf"):
-        words = f"should be a multiple of {plain(step)}"
-        checks.append(_invalid(place, lambda value: not _is_multiple(value, step), words))
+        text = f"should be a multiple of {plain(step)}"
+        checks.append(_invalid(place, lambda value: not _is_multiple(value, step), text))
     limits = INT_RANGES.get(schema.get("format", ""))
     if limits is not None and schema.get("type") == "integer":
         checks.append(_int_format(place, schema["format"], limits))
@@ -133,16 +133,16 @@ def uniqueness_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk
     if list_type == "set":
         return [_unique(place)]
     if schema.get("uniqueItems"):
-        words = "shouldn't contain duplicates"
-        return [_invalid(place, lambda value: not _all_differ(value), words)]
+        text = "shouldn't contain duplicates"
+        return [_invalid(place, lambda value: not _all_differ(value), text)]
     return []
 
 
-def _invalid(place: SchemaPath, fails: Fails, words: str) -> Walk:
+def _invalid(place: SchemaPath, fails: Fails, text: str) -> Walk:
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         if fails(value):
             path = place.at(loc)
-            out.errors.append(fields.invalid(path, value, f"{path} in body {words}"))
+            out.errors.append(fields.invalid(path, value, f"{path} in body {text}"))
 
     return check
 
@@ -271,15 +271,15 @@ def _unique_by(place: SchemaPath, names: tuple[str, ...]) -> Walk:
                 continue  # already reported as of the wrong type
             key = tuple([canonical(item.get(name)) for name in names])
             if key in seen:
-                shown = {name: item[name] for name in names if name in item}
-                out.errors.append(fields.duplicate(entry.at((*loc, index)), shown))
+                keys = {name: item[name] for name in names if name in item}
+                out.errors.append(fields.duplicate(entry.at((*loc, index)), keys))
             seen.add(key)
 
     return check
 
 
 def _differ_in(items: list[Any], name: str) -> bool:
-    """Whether all items surely differ in this one text; False where it takes a closer look."""
+    """Whether all items differ in this one text; False where a full comparison must decide."""
     try:
         texts = {item[name] for item in items}
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""``anyOf``, ``oneOf`` and ``not``: each part judges the value and changes nothing.
+"""``anyOf``, ``oneOf`` and ``not``: each part validates the value and changes nothing.
 
 When none fits, the faults of the part that came closest are reported as well, closest
 being the one with the fewest.
@@ -41,9 +41,9 @@ def one_of(place: SchemaPath, parts: list[Walk]) -> Walk:
                 closest = found
         if matching == 1:
             return
-        said = f"Found {matching} valid alternatives" if matching else "Found none valid"
-        words = f"must validate one and only one schema (oneOf). {said}"
-        _add_composite(place, words, loc, out)
+        count = f"Found {matching} valid alternatives" if matching else "Found none valid"
+        text = f"must validate one and only one schema (oneOf). {count}"
+        _add_composite(place, text, loc, out)
         if not matching and closest is not None:
             out.errors += closest.errors
 
@@ -60,7 +60,7 @@ def none_of(place: SchemaPath, part: Walk) -> Walk:
     return check
 
 
-def _add_composite(place: SchemaPath, words: str, loc: PathKeys, out: SchemaOutcome) -> None:
+def _add_composite(place: SchemaPath, text: str, loc: PathKeys, out: SchemaOutcome) -> None:
     # Upstream puts these at "<nil>"; the path is in the text, and useful in the field too.
     path = place.at(loc)
-    out.errors.append(fields.invalid(path or "<nil>", "", f'"{path}" {words}'))
+    out.errors.append(fields.invalid(path or "<nil>", "", f'"{path}" {text}'))

@@ -17,7 +17,7 @@ from datum_compute.apiserver.schema.outcome import PathKeys, SchemaOutcome, Sche
 
 class ValueAction(Enum):
     KEEP = 1
-    """The value stays, whether or not it was found at fault."""
+    """The value stays, valid or not."""
     DROP = 2
     """A null that means "not set"."""
 
@@ -25,7 +25,7 @@ class ValueAction(Enum):
 KEEP, DROP = ValueAction.KEEP, ValueAction.DROP
 
 Admit = Callable[[Any, PathKeys, SchemaOutcome], Any]
-"""Judges a value not of the expected type: a verdict, or the value to put in its place."""
+"""Checks a value not of the expected type: an action, or the value to put in its place."""
 
 
 class Node(NamedTuple):
@@ -58,11 +58,11 @@ def fields_walk(
                 if child is not None:
                     child(value, loc, out)
                 continue
-            verdict = admit(value, loc, out)
-            if verdict is DROP:
+            action = admit(value, loc, out)
+            if action is DROP:
                 gone = [*gone, key] if gone else [key]
-            elif verdict is not KEEP:
-                obj[key] = verdict  # the key exists, so the iteration is not disturbed
+            elif action is not KEEP:
+                obj[key] = action  # the key exists, so the iteration is not disturbed
         if gone is not None:
             for key in gone:
                 del obj[key]
@@ -98,11 +98,11 @@ def map_walk(node: Node) -> Walk:
                 if child is not None:
                     child(value, (*loc, key), out)
                 continue
-            verdict = admit(value, (*loc, key), out)
-            if verdict is DROP:
+            action = admit(value, (*loc, key), out)
+            if action is DROP:
                 gone = [*gone, key] if gone else [key]
-            elif verdict is not KEEP:
-                obj[key] = verdict
+            elif action is not KEEP:
+                obj[key] = action
         if gone is not None:
             for key in gone:
                 del obj[key]
@@ -119,13 +119,13 @@ def items_walk(node: Node, entry: SchemaPath) -> Walk:
                 if child is not None:
                     child(value, (*loc, index), out)
                 continue
-            verdict = admit(value, (*loc, index), out)
-            if verdict is DROP:
-                # Dropping an item would renumber the others: null stays and is a fault.
+            action = admit(value, (*loc, index), out)
+            if action is DROP:
+                # Dropping an item would renumber the others: null stays and is an error.
                 wanted = checks.TYPE_NAMES[expected] if expected else "integer,string"
                 checks.add_type_error(entry, wanted, None, (*loc, index), out)
-            elif verdict is not KEEP:
-                items[index] = verdict
+            elif action is not KEEP:
+                items[index] = action
 
     return walk
 

@@ -27,7 +27,7 @@ _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}").fullmatch
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOSTNAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?").fullmatch
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+").fullmatch
-# A Go duration; upstream also takes spelled-out units, which nobody writes.
+# A Go duration; upstream also takes spelled-out units, which are not in use.
 _DURATION = re.compile(r"-?(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d|w)\s*)+|0").fullmatch
 
 

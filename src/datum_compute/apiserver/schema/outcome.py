@@ -31,7 +31,7 @@ class SchemaOutcome:
 
 
 Walk = Callable[[Any, PathKeys, SchemaOutcome], None]
-"""Judges (and at containers changes) one value. ``Any`` is whatever JSON holds."""
+"""Validates (and in containers changes) one value. ``Any`` is whatever JSON holds."""
 
 
 @dataclass(frozen=True, slots=True)

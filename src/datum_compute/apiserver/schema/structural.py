@@ -1,4 +1,4 @@
-"""Is a schema structural, so that it says for every field whether it is known?
+"""Is a schema structural, so that for every field it is clear whether it is known?
 
 The rules are those of apiextensions v1: a type at every node, nothing but value rules
 below ``allOf``, ``anyOf``, ``oneOf`` and ``not`` and only about fields the structure
@@ -26,7 +26,7 @@ _COMPOSITES = ("allOf", "anyOf", "oneOf")
 
 
 def validate_root(schema: JsonSchema, path: FieldPath) -> list[FieldError]:
-    """Every fault of an ``openAPIV3Schema``; empty when it can be served."""
+    """Every error of an ``openAPIV3Schema``; empty when it can be served."""
     errors: list[FieldError] = []
     kind = schema.get("type")
     if not kind:
@@ -35,7 +35,7 @@ def validate_root(schema: JsonSchema, path: FieldPath) -> list[FieldError]:
         errors.append(fields.invalid(path.child("type"), kind, "must be object at the root"))
     errors += _metadata_faults(schema, path)
     errors += _node_faults(schema, path, root=True)
-    # Defaults are judged by the schema itself, which must be sound for that.
+    # Defaults are validated by the schema itself, which must be sound for that.
     return errors or list(_default_faults(schema, path, SchemaPath()))
 
 
@@ -173,7 +173,7 @@ def _composite_parts(schema: JsonSchema, path: FieldPath) -> Iterator[tuple[Fiel
 def _value_faults(
     part: JsonSchema, structure: JsonSchema | None, path: FieldPath, defined: FieldPath
 ) -> Iterator[FieldError]:
-    """A part of a composite: no structure of its own, and only about known fields."""
+    """A part of a composite: no structure, and only about known fields."""
     for name in _ONLY_STRUCTURE:
         # The two types of int-or-string may be spelled out, as generators do.
         spelled = name == "type" and bool((structure or {}).get("x-kubernetes-int-or-string"))

@@ -1,9 +1,9 @@
 """What may not change once it is set: the one form of CEL rule that the server runs.
 
 A rule ``self == oldSelf`` compares a value with the one it replaces. As in the real server it
-says nothing while either of them is absent, so a field may be set for the first time, and
+does not apply while either of them is absent, so a field may be set for the first time, and
 removed where its schema allows that. Inside lists and maps, where it would have to be known
-which entry was which, and in any other form, a rule is stored and shown and not run.
+which entry was which, and in any other form, a rule is stored but not run.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ def _at(obj: Mapping[str, Any], path: str) -> Any:
 
 
 def _type_name(value: Any) -> str:
-    """As the real server, which names the type where others show the value."""
+    """As the real server, which gives the type in place of the value."""
     return next((name for kind, name in _TYPES if isinstance(value, kind)), "number")

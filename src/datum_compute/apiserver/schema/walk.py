@@ -6,7 +6,7 @@ right type without further rules, thereby costs its parent one type comparison a
 call. ``admit`` knows the rest: null, whole floats for integers, and the type error.
 
 A node is compiled in one of two modes. In *keeping* mode (the structural part) the walk
-prunes, defaults and drops nulls. In *judging* mode (below ``oneOf``, ``anyOf``, ``allOf``
+prunes, defaults and drops nulls. In *validating* mode (below ``oneOf``, ``anyOf``, ``allOf``
 and ``not``, and for ``metadata``) it changes nothing.
 """
 
@@ -92,7 +92,7 @@ class _Compiler:
         return self._typed(schema, place, bool, "boolean", checks.combine(found))
 
     def _int_or_string(self, schema: JsonSchema, place: SchemaPath) -> Node:
-        # The customary anyOf of the two types repeats what the extension already says.
+        # The customary anyOf of the two types only repeats the extension.
         rest = {key: value for key, value in schema.items() if not _says_int_or_string(key, value)}
         parts = self._composites(rest, place)
         by_type: dict[type, Walk | None] = {
@@ -110,7 +110,7 @@ class _Compiler:
         return Node(None, None, self._admit(schema, judge, typed=True))
 
     def _any_node(self, schema: JsonSchema, place: SchemaPath) -> Node:
-        """No type: each rule applies to values of the type it speaks of."""
+        """No type: each rule applies to values of its type."""
         parts = self._composites(schema, place)
         enum = checks.enum_checks(schema, place)
         number = checks.combine(checks.number_checks(schema, place) + parts)
@@ -152,7 +152,7 @@ class _Compiler:
     def _admit(self, schema: JsonSchema, judge: Walk, *, typed: bool) -> Admit:
         nullable = bool(schema.get("nullable"))
         default = self._default(schema) if self.keeping else None
-        # In judging mode an untyped schema says nothing about null.
+        # In validating mode an untyped schema allows null.
         drops = self.keeping and not nullable
         null_passes = nullable and typed
 
@@ -293,7 +293,7 @@ def compile_node(schema: JsonSchema, place: SchemaPath) -> Walk:
 
 
 def as_walk(node: Node) -> Walk:
-    """The node for a value of any type, its verdict unused."""
+    """The node for a value of any type, its action unused."""
     expected, walk, admit = node
 
     def judge(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:

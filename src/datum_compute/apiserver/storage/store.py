@@ -31,11 +31,11 @@ from datum_compute.env import Environment
 from datum_compute.log import get_logger
 
 COMPACTION_ROWS = 256
-"""Rows given up per transaction, so that no write waits long behind a compaction. A guess."""
+"""Rows deleted per transaction, so that no write waits long behind a compaction. A guess."""
 
 _REVISIONS_PER_SECOND = 100_000
 """A new plane's revisions start at the clock in these units. No plane can write this fast,
-so a plane or a file made again later starts above all it ever had."""
+so a plane or file that is created again starts above all its earlier revisions."""
 
 _log = get_logger(__name__)
 
@@ -280,7 +280,7 @@ class LogStore:
         for plane in batch.planes.values():
             plane.committed = plane.revision
         for waiter in batch.waiters:
-            if not waiter.done():  # its request may have been cancelled
+            if not waiter.done():  # the request may have been cancelled
                 waiter.set_result(None)
         _deliver(batch)
 
@@ -367,7 +367,7 @@ class LogStore:
             plane = by_id.get(entry.plane)
             if plane is None:
                 self._garbage.append(entry.seq)
-                # Ids of dropped planes are never given out again while rows carry them.
+                # An id is not used again while rows of a dropped plane have it.
                 self._next_plane = max(self._next_plane, entry.plane + 1)
             else:
                 _replay(plane, entry)
@@ -394,17 +394,17 @@ def _deliver(batch: _Batch) -> None:
         if table.sinks:
             shared: dict[Any, bytes] = {}
             for sink in list(table.sinks.values()):
-                _offer(sink, event, shared)
-        # On disk and with everybody: from here on the log answers for old content.
+                _deliver_to(sink, event, shared)
+        # On disk and delivered: from here on old content is read from the log.
         if event.before is not None:
             event.before.raw = b""
         if event.deleted:
             event.after.raw = b""
 
 
-def _offer(sink: Sink, event: StoreEvent, shared: dict[Any, bytes]) -> None:
+def _deliver_to(sink: Sink, event: StoreEvent, shared: dict[Any, bytes]) -> None:
     try:
         sink.offer(event, shared)
-    except Exception:  # noqa: BLE001 - one watcher's form of an event must not cost another's
-        _log.exception("a watch failed", revision=event.revision)
+    except Exception:  # noqa: BLE001 - one failing watcher must not affect another
+        _log.exception("watch failed", revision=event.revision)
         sink.end()

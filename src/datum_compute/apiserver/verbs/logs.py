@@ -1,12 +1,11 @@
-"""The subresource ``log``: lines that somebody else has, as plain text.
+"""The subresource ``log``: lines as plain text, from a source outside the server.
 
-The server stores no lines. Whoever assembles it may give it :class:`Logs`, which say for
-which kind, on planes of which types, and where lines come from; without them there is no such
-subresource. A caller gets the lines there are in one answer or, with ``follow``, a stream that
-ends when the source ends it, the object is gone, the server goes down, or nobody reads on.
+The server stores no lines. A :class:`LogSubresource` says which kind has them, on planes of
+which types, and where they come from. A client gets the lines there are in one response or,
+with ``follow``, a stream that ends with the source, the object, the server or the connection.
 
-Discovery does not name it: there it would belong to the kind's definition, and on a server
-that keeps custom kinds no definition can have it.
+Discovery does not list it: there it would be part of a definition, and a
+CustomResourceDefinition cannot declare it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from datum_compute.env import Environment
 
 SUBRESOURCE = "log"
 LINGER_SECONDS = 1.0
-"""After its object is gone a stream may end by itself for so long: the source says its last
-word at about the same time. A guess."""
+"""How long a stream may go on after its object is deleted: the source's last lines come at about
+the same time. A guess."""
 
 TimedLine = tuple[datetime, str]
 
@@ -39,7 +38,7 @@ _FLAGS |= {"true": True, "1": True, "True": True}
 
 
 class LogsUnavailable(Exception):
-    """There are lines, but nobody gets at them; the message says why."""
+    """The lines cannot be reached; the message says why."""
 
 
 class ReadLines(Protocol):
@@ -58,7 +57,7 @@ class ReadLines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogSubresource:
-    """Which objects have lines, and who knows them."""
+    """Which objects have lines, and their source."""
 
     resource: str
     """Plural and group: ``instances.compute.datumapis.com``."""
@@ -102,7 +101,7 @@ def _since(call: RequestContext, env: Environment) -> datetime | None:
     try:
         return env.now() - timedelta(seconds=seconds)
     except OverflowError:
-        return None  # before all times is everything
+        return None  # before all times: every line
 
 
 def _rendered(line: TimedLine, stamped: bool) -> bytes:
@@ -130,7 +129,7 @@ class LogStream:
             self._timer = self._timer or loop.call_later(LINGER_SECONDS, self.end)
 
     def end(self) -> None:
-        """No more lines, whatever the source says."""
+        """No more lines, whether or not the source has more."""
         self._table.remove_sink(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -147,7 +146,7 @@ class LogStream:
             raise
 
     async def aclose(self) -> None:
-        """The reader has had enough."""
+        """The client reads no more."""
         is_being_read = self._lines.is_being_read
         self.end()
         if not is_being_read:  # else the cancellation ends the source

@@ -1,9 +1,8 @@
 """get and list.
 
-A list without a limit is the current state in one go. With a limit, the first page fixes
-the revision and every further page is cut from the state at that revision, so a walk
-through the pages sees one moment however long it takes; when that moment has left the
-history the walk ends with 410.
+A list without a limit is the current state. With a limit, the first page fixes the revision
+and every further page is taken from the state at that revision, so all pages show one moment;
+when that moment has left the history the next page is a 410.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class _Token(msgspec.Struct, frozen=True):
     v: str
     rv: int
     start: tuple[str, str]
-    """The last key already given."""
+    """The last key already sent."""
 
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
@@ -65,7 +64,7 @@ def list_objects(call: RequestContext, renderer: Renderer, store: Store) -> Http
 
 
 def _rows(call: RequestContext, token: _Token | None) -> tuple[int, Iterable[StoredObject]]:
-    """The rows to choose from, and the revision they are true at."""
+    """The objects to select from, and the revision they are read at."""
     plane = call.plane.store
     exact = _exact_revision(call) if token is None else token.rv
     if exact is None or exact == plane.revision:
@@ -84,7 +83,7 @@ def _rows(call: RequestContext, token: _Token | None) -> tuple[int, Iterable[Sto
 
 
 def _exact_revision(call: RequestContext) -> int | None:
-    """The revision asked for exactly; None where the current state will do."""
+    """The exact revision of the request; None where the current state will do."""
     match = call.query.get("resourceVersionMatch", "")
     text = call.query.get("resourceVersion", "")
     errors = []
@@ -133,5 +132,5 @@ def _token(call: RequestContext) -> _Token | None:
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise status.bad_request(f"continue key is not valid: {error}") from error
     if token.v != _TOKEN_VERSION or token.rv > call.plane.store.revision:
-        raise status.bad_request("continue key is not valid: it was not made by this server")
+        raise status.bad_request("continue key is not valid: it was not issued by this server")
     return token

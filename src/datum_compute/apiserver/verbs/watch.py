@@ -1,12 +1,12 @@
 """watch: a stream of changes, in the order of the log.
 
-Opening a watch happens in one step without awaiting: what is there (or what happened since
-the given revision) is rendered into the first chunk, and the watcher is put on the table,
-so between the two nothing can be missed or doubled. From then on the store offers each
-committed event once; a watcher drops what lies at or before the revision it began with.
+Opening a watch is one step without awaiting: the current state (or what happened since the
+given revision) is rendered into the first chunk, and the watcher is added to the table, so
+nothing is missed or doubled in between. From then on the store offers each committed event
+once; a watcher drops those at or before the revision it began with.
 
-The bytes of an event are made once and shared by every watcher that wants the same form.
-Each watcher's buffer is bounded: a reader too slow for it is told 410 and must list again.
+An event is encoded once for all watchers that want the same form. Each watcher's buffer is
+bounded: a client too slow for it gets 410 and must list again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUFFER_BYTES = 16 * 2**20
 
 BOOKMARK_SECONDS = 60.0
 MIN_WATCH_SECONDS = 1800
-"""A watch without a limit of its own lasts this long and up to as long again, as upstream."""
+"""A watch without ``timeoutSeconds`` lasts this long and up to as long again, as upstream."""
 
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
@@ -74,7 +74,7 @@ class Watcher:
             return
         kind = event_type(event, self._selection)
         if kind:
-            self.push(self._line(kind, shown(kind, event, self._value, shared), shared))
+            self.push(self._line(kind, event_object(kind, event, self._value, shared), shared))
 
     def push(self, chunk: bytes) -> None:
         if self._ended:
@@ -88,7 +88,7 @@ class Watcher:
         self._wake()
 
     def end(self) -> None:
-        """No more events; what is buffered is still given."""
+        """No more events; what is buffered is still sent."""
         if self._ended:
             return
         self._ended = True
@@ -124,7 +124,7 @@ class Watcher:
         return chunk
 
     async def aclose(self) -> None:
-        """The reader has had enough."""
+        """The client reads no more."""
         self._chunks.clear()
         self.end()
 
@@ -138,7 +138,7 @@ def watch(call: RequestContext, renderer: Renderer, store: Store, env: Environme
     _check_options(call)
     selection = Selection(call, store.value)
     plane = call.plane.store
-    line = _line_maker(call, renderer, store)
+    line = _line_encoder(call, renderer, store)
     revision = call.number("resourceVersion") or 0
     watcher = Watcher(call, selection, line, store.value, max(revision, plane.revision))
     if revision and revision < plane.compacted and not call.flag("sendInitialEvents"):
@@ -147,7 +147,7 @@ def watch(call: RequestContext, renderer: Renderer, store: Store, env: Environme
         watcher.end()
     else:
         watcher.push_initial(_first_chunk(call, selection, line, store.value, revision))
-        _Clock(call, watcher, env).start()
+        _WatchTimer(call, watcher, env).start()
     return HttpResponse(200, errors.JSON_HEADERS, stream=watcher)
 
 
@@ -175,12 +175,12 @@ def _first_chunk(
         for event in call.table.since(revision):
             kind = event_type(event, selection)
             if kind:
-                lines.append(line(kind, shown(kind, event, value, {}), {}))
+                lines.append(line(kind, event_object(kind, event, value, {}), {}))
     return b"".join(lines)
 
 
 def event_type(event: StoreEvent, selection: Selection) -> str:
-    """What a change is to somebody who sees only the selection; empty if nothing."""
+    """What a change is to a client that sees only the selection; empty if nothing."""
     before = event.before is not None and selection.matches(event.before)
     after = not event.deleted and selection.matches(event.after)
     if after:
@@ -188,24 +188,26 @@ def event_type(event: StoreEvent, selection: Selection) -> str:
     return "DELETED" if before else ""
 
 
-_DEPARTED = "departed"
+_LEFT = "left the selection"
 
 
-def shown(kind: str, event: StoreEvent, value: Value, shared: dict[Any, bytes]) -> StoredObject:
-    """The version an event carries: the new one, except that an object which left the
-    selection is shown as it was inside, at the revision at which it left."""
+def event_object(
+    kind: str, event: StoreEvent, value: Value, shared: dict[Any, bytes]
+) -> StoredObject:
+    """The version an event carries: the new one; of an object that left the selection, the last
+    that was in it, with the revision at which it left."""
     before = event.before
     if kind != "DELETED" or event.deleted or before is None:
         return event.after
-    raw = shared.get(_DEPARTED)
+    raw = shared.get(_LEFT)
     if raw is None:
         obj = decode_json(value(before))
         obj["metadata"]["resourceVersion"] = str(event.revision)
-        raw = shared[_DEPARTED] = encode_json(obj)
+        raw = shared[_LEFT] = encode_json(obj)
     return msgspec.structs.replace(before, revision=event.revision, raw=raw)
 
 
-def _line_maker(call: RequestContext, renderer: Renderer, store: Store) -> LineEncoder:
+def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> LineEncoder:
     kind, form = call.kind, call.form
     if form.transform == "Table":
         return _TableLines(renderer, store)
@@ -254,8 +256,8 @@ def bookmark_line(
     return encode_json({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 
-class _Clock:
-    """Sends a watch its bookmarks and ends it when its time is over."""
+class _WatchTimer:
+    """Sends bookmarks and ends the watch at its timeout."""
 
     def __init__(self, call: RequestContext, watcher: Watcher, env: Environment) -> None:
         self._call = call

@@ -1,8 +1,8 @@
-"""create, update, patch, delete, deletecollection: from a request to the :class:`Writer`.
+"""create, update and patch.
 
-None of these awaits. They leave the change in the open batch; the handler answers when
-that is on disk. A write is first drafted, which reads the request and changes nothing, and
-then carried out; whoever must ask somebody in between does so with the draft in hand.
+Nothing here awaits: the change is left in the open batch, and the handler responds when that is
+on disk. A write is first drafted, which reads the request and changes nothing, then executed;
+admission comes between the two.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from datum_compute.api.scheme import Resource
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.objects import object_meta, patches
 from datum_compute.apiserver.objects.lifecycle import (
-    DeleteOptions,
     UnknownFieldsError,
     WriteResult,
     is_validated,
 )
-from datum_compute.apiserver.printing.renderer import Page, Renderer
+from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.body import content_type, decode_object
-from datum_compute.apiserver.request.context import RequestContext, is_dry_run
-from datum_compute.apiserver.request.selection import Selection
-from datum_compute.apiserver.storage.protocol import Store, StoredObject
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.storage.protocol import StoredObject
 from datum_compute.client.transport import HttpResponse
 
 MAX_WARNINGS = 16
@@ -35,14 +33,14 @@ MAX_WARNING_CHARACTERS = 256
 
 
 class Draft(msgspec.Struct, gc=False):
-    """What a request asks to be stored, read and checked for its form. Carrying it out may
-    change ``obj``, so a draft is carried out once."""
+    """What a request wants stored, decoded and checked for its form. Executing it may change
+    ``obj``, so a draft is executed once."""
 
     obj: dict[str, Any]
     validation: str
     dry_run: bool
     before: StoredObject | None = None
-    """What is replaced; None for something new."""
+    """What is replaced; None for a create."""
     old: dict[str, Any] | None = None
     """The content of ``before``, where ``obj`` shares parts with it."""
 
@@ -103,7 +101,8 @@ def draft_create(call: RequestContext) -> Draft:
 
 
 def check_creatable(call: RequestContext, obj: dict[str, Any]) -> None:
-    """Whether something new may come into being here now."""
+    """Raises where nothing can be created now: the namespace is missing, or it or the
+    definition is being deleted."""
     _check_namespace(call, obj)
     if call.kind.resource.group_resource in call.plane.registry.terminating:
         raise errors.method_not_allowed(
@@ -146,7 +145,7 @@ def draft_update(call: RequestContext) -> Draft:
     resource = call.kind.resource
     if not call.kind.builtin and not metadata.get("resourceVersion"):
         error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        # The plural where a kind should stand: the real server's words.
+        # The plural in place of the kind, as the real server has it.
         raise errors.invalid(resource.plural, resource.group, before.name, [error])
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
@@ -168,8 +167,8 @@ def draft_patch(call: RequestContext) -> Draft:
     _check_key(call, new)
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
-    # A merge patch copies what it changes and shares the rest with the old state, which is
-    # not changed by going through the same rules again.
+    # A merge patch copies what it changes and shares the rest with the old state; validating
+    # that again by the same rules does not change it.
     shares = form == codec.MERGE_PATCH and is_validated(call.kind, before)
     return Draft(new, validation, dry_run, before, old if shares else None)
 
@@ -213,7 +212,7 @@ def _check_key(call: RequestContext, new: dict[str, Any]) -> None:
 
 
 def _metadata_of(obj: dict[str, Any]) -> dict[str, Any]:
-    """The object's metadata, put there if it has none."""
+    """The object's metadata, added if it has none."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -246,62 +245,7 @@ def with_warnings(response: HttpResponse, texts: Sequence[str]) -> HttpResponse:
 
 
 def _warning(text: str) -> str:
-    """One value of a Warning header. The text may hold whatever the caller made up."""
+    """One value of a Warning header. The text may hold anything the client sent."""
     short = text[:MAX_WARNING_CHARACTERS].encode("unicode_escape").decode("ascii")
     escaped = short.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
-
-
-class _Preconditions(msgspec.Struct, rename="camel", frozen=True):
-    uid: str | None = None
-    resource_version: str | None = None
-
-
-class _DeleteOptions(msgspec.Struct, rename="camel", frozen=True):
-    propagation_policy: str | None = None
-    orphan_dependents: bool | None = None
-    preconditions: _Preconditions | None = None
-    dry_run: list[str] | None = None
-
-
-def delete(call: RequestContext, renderer: Renderer) -> HttpResponse:
-    how = _deletion(call)
-    before = call.existing()
-    written = call.plane.writer.delete(call.kind, before, how)
-    if not written.removed:
-        return renderer.body(written.raw)
-    body = errors.success(call.kind.resource, before.name, before.uid)
-    return HttpResponse(200, errors.JSON_HEADERS, body)
-
-
-def delete_collection(call: RequestContext, renderer: Renderer, store: Store) -> HttpResponse:
-    how = _deletion(call)
-    selection = Selection(call, store.value)
-    chosen = [row for row in call.table.in_order(call.namespace) if selection.matches(row)]
-    items = [call.plane.writer.delete(call.kind, row, how).raw for row in chosen]
-    return renderer.many(items, Page(str(call.plane.store.revision)))
-
-
-def _deletion(call: RequestContext) -> DeleteOptions:
-    options = _options_of(call)
-    propagation = options.propagation_policy or call.query.get("propagationPolicy", "")
-    if options.orphan_dependents is not None and not propagation:
-        propagation = "Orphan" if options.orphan_dependents else "Background"
-    if propagation not in ("", "Background", "Foreground", "Orphan"):
-        error = fields.not_supported(
-            "propagationPolicy", propagation, ["Foreground", "Background", "Orphan"]
-        )
-        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [error])
-    held = options.preconditions or _Preconditions()
-    dry_run = call.dry_run("DeleteOptions") or is_dry_run(options.dry_run or [], "DeleteOptions")
-    return DeleteOptions(propagation, held.uid or "", held.resource_version or "", dry_run)
-
-
-def _options_of(call: RequestContext) -> _DeleteOptions:
-    if not call.request.body:
-        return _DeleteOptions()
-    body = decode_object(call.request.headers, call.request.body)
-    try:
-        return msgspec.convert(body, _DeleteOptions)
-    except msgspec.ValidationError as error:
-        raise errors.bad_request(f"the delete options cannot be read: {error}") from error

@@ -1,0 +1,71 @@
+"""delete and deletecollection. Nothing here awaits, as in :mod:`.writes`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.apiserver import errors
+from datum_compute.apiserver.objects.lifecycle import DeleteOptions
+from datum_compute.apiserver.printing.renderer import Page, Renderer
+from datum_compute.apiserver.request.body import decode_object
+from datum_compute.apiserver.request.context import RequestContext, is_dry_run
+from datum_compute.apiserver.request.selection import Selection
+from datum_compute.apiserver.storage.protocol import Store
+from datum_compute.client.transport import HttpResponse
+
+
+class _Preconditions(msgspec.Struct, rename="camel", frozen=True):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _WireOptions(msgspec.Struct, rename="camel", frozen=True):
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: _Preconditions | None = None
+    dry_run: list[str] | None = None
+
+
+def delete(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    options = _delete_options(call)
+    before = call.existing()
+    written = call.plane.writer.delete(call.kind, before, options)
+    if not written.removed:
+        return renderer.body(written.raw)
+    body = errors.success(call.kind.resource, before.name, before.uid)
+    return HttpResponse(200, errors.JSON_HEADERS, body)
+
+
+def delete_collection(call: RequestContext, renderer: Renderer, store: Store) -> HttpResponse:
+    options = _delete_options(call)
+    selection = Selection(call, store.value)
+    chosen = [row for row in call.table.in_order(call.namespace) if selection.matches(row)]
+    items = [call.plane.writer.delete(call.kind, row, options).raw for row in chosen]
+    return renderer.many(items, Page(str(call.plane.store.revision)))
+
+
+def _delete_options(call: RequestContext) -> DeleteOptions:
+    options = _decode_options(call)
+    propagation = options.propagation_policy or call.query.get("propagationPolicy", "")
+    if options.orphan_dependents is not None and not propagation:
+        propagation = "Orphan" if options.orphan_dependents else "Background"
+    if propagation not in ("", "Background", "Foreground", "Orphan"):
+        error = fields.not_supported(
+            "propagationPolicy", propagation, ["Foreground", "Background", "Orphan"]
+        )
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [error])
+    preconditions = options.preconditions or _Preconditions()
+    dry_run = call.dry_run("DeleteOptions") or is_dry_run(options.dry_run or [], "DeleteOptions")
+    uid, version = preconditions.uid or "", preconditions.resource_version or ""
+    return DeleteOptions(propagation, uid, version, dry_run)
+
+
+def _decode_options(call: RequestContext) -> _WireOptions:
+    if not call.request.body:
+        return _WireOptions()
+    body = decode_object(call.request.headers, call.request.body)
+    try:
+        return msgspec.convert(body, _WireOptions)
+    except msgspec.ValidationError as error:
+        raise errors.bad_request(f"the delete options cannot be read: {error}") from error

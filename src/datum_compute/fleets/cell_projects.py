@@ -1,15 +1,15 @@
 """The project planes that have work in a cell.
 
-A cell learns which projects concern it from its own cluster: a namespace that holds a
-WorkloadDeployment carries the name of the plane it came from. Such a project is engaged
-while at least one such namespace exists, on any cluster of the cell's fleet, and longer
-where that is needed: a claim that was asked for may arrive when its Instance has gone, and
-one that could not be given up while the project was away is given up on contact. So whoever
-leaves is asked first what it holds (:mod:`.farewells`).
+A cell learns its projects from its own cluster: a namespace that holds a WorkloadDeployment
+carries the name of the project. A project is engaged while at least one such namespace exists,
+on any cluster of the cell's fleet, and longer where that is needed: a claim may arrive after
+its Instance is gone, and one that could not be released while the project was unreachable is
+released on contact. So a project without deployments is drained first
+(:mod:`.draining_projects`).
 
-Nothing of this is remembered over a restart, and need not be: a namespace stays in its cell
-when it is empty. At the start every project named by an empty one is asked as if it had just
-left, and engaged only if it holds something.
+Nothing of this is kept over a restart, and need not be: a namespace stays in its cell when it
+is empty. At the start every project named by an empty namespace is checked as if it had just
+lost its last deployment, and engaged only if it holds claims of this cell.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class CellProjectFleet(Fleet):
         self._cell_fleet = cell_fleet
         self._client_for = client_for
         self._selector = f"{compute.LABEL_SOURCE_CLUSTER}={cluster_name}"
-        self._asked: dict[str, Client] = {}  # of projects that are asked and not engaged
+        self._checked: dict[str, Client] = {}  # of projects that are checked and not engaged
 
     async def discover(self, tasks: TaskGroup) -> None:
         presence = _Presence(self.env, self._holds)
         unlisten = self._cell_fleet.listen(presence.engaged, presence.disengaged)
         try:
             await self._wait_known()
-            presence.ask_absent(self._named())
-            tasks.start(presence.farewells.run(), name=f"farewells of {self.name}")
+            presence.check_absent(self._named())
+            tasks.start(presence.draining.run(), name=f"draining projects of {self.name}")
             await sync_engagements(self, presence.changes, presence.wanted, self._client_for)
         finally:
             unlisten()
@@ -71,7 +71,7 @@ class CellProjectFleet(Fleet):
         await self._cell_fleet.wait_discovered()
         while unsynced := self._unsynced():
             await unsynced[0].wait_synced()
-            # A cluster may have been engaged anew while its caches were waited for.
+            # A cluster may have been engaged again while its caches were synced.
             await self._cell_fleet.wait_discovered()
 
     def _unsynced(self) -> list[Cache]:
@@ -79,7 +79,7 @@ class CellProjectFleet(Fleet):
         return [cache for cache in caches if not cache.synced]
 
     def _named(self) -> list[str]:
-        """The projects that have sent a namespace here, some time or other."""
+        """The projects of all namespaces of the cell, empty ones included."""
         labels = {
             namespace.metadata.labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
             for cluster in self._cell_fleet.clusters()
@@ -88,18 +88,18 @@ class CellProjectFleet(Fleet):
         return [project for label in sorted(labels) if (project := names.decode_project(label))]
 
     async def _holds(self, project: str) -> bool:
-        """Whether the project holds something that carries this cell's name."""
+        """Whether the project holds claims of this cell."""
         engaged = self.get(project)
-        client = engaged.client if engaged is not None else self._asked.get(project)
+        client = engaged.client if engaged is not None else self._checked.get(project)
         if client is None:
-            client = self._asked[project] = self._client_for(project)
+            client = self._checked[project] = self._client_for(project)
         found: list[Object] = []
         try:
             page = await client.list(quota.RESOURCE_CLAIMS, label_selector=self._selector, limit=1)
             found = page.items
         except (errors.NotFound, errors.NotServed):
-            pass  # there is no such project, or it knows no claims
-        self._asked.pop(project, None)
+            pass  # there is no such project, or it does not serve claims
+        self._checked.pop(project, None)
         return bool(found)
 
 
@@ -108,7 +108,7 @@ class _Presence:
 
     def __init__(self, env: Environment, holds: Callable[[str], Awaitable[bool]]) -> None:
         self.changes = ChangedNames()
-        self.farewells = DrainingProjects(env, holds, found=self._found, left=self._left)
+        self.draining = DrainingProjects(env, holds, found=self._found, drained=self._drained)
         self._project_at: dict[CellNamespace, str] = {}
         self._places: dict[str, dict[CellNamespace, None]] = {}
         self._unsubscribe: dict[str, list[Callable[[], object]]] = {}
@@ -117,11 +117,11 @@ class _Presence:
     def wanted(self, project: str, engaged: str) -> str:
         return project if project in self._places or project in self._leaving else ""
 
-    def ask_absent(self, projects: Iterable[str]) -> None:
-        """Those of these projects that are not present, as nobody knows when they left."""
+    def check_absent(self, projects: Iterable[str]) -> None:
+        """Drain those that are not present: it is unknown when they lost their deployments."""
         for project in projects:
             if project not in self._places and project not in self._leaving:
-                self.farewells.begin(project, ask_in=0.0)
+                self.draining.begin(project, check_in=0.0)
 
     def engaged(self, cluster: Cluster) -> None:
         namespaces, deployments = _caches(cluster)
@@ -134,7 +134,7 @@ class _Presence:
 
         def deployment_changed(old: Object | None, new: Object | None) -> None:
             changed = new or old
-            # Only a first or a last one can make a difference.
+            # Only the first or the last one of a namespace can make a difference.
             if changed is not None and (old is None or new is None):
                 settle(changed.namespace)
 
@@ -153,7 +153,7 @@ class _Presence:
         for subscriptions in self._unsubscribe.values():
             for unsubscribe in subscriptions:
                 unsubscribe()
-        self.farewells.stop()
+        self.draining.stop()
 
     def _settle(self, cluster: str, namespaces: Cache, deployments: Cache, name: str) -> None:
         namespace = namespaces.get(name)
@@ -173,19 +173,19 @@ class _Presence:
             if not self._places[before]:
                 del self._places[before]
                 self._leaving.add(before)
-                self.farewells.begin(before, ask_in=DRAIN_SECONDS)
+                self.draining.begin(before, check_in=DRAIN_SECONDS)
         if project:
             self._project_at[place] = project
             self._places.setdefault(project, {})[place] = None
             self._leaving.discard(project)
-            self.farewells.cancel(project)
+            self.draining.cancel(project)
             self.changes.note(project)
 
     def _found(self, project: str) -> None:
         self._leaving.add(project)
         self.changes.note(project)
 
-    def _left(self, project: str) -> None:
+    def _drained(self, project: str) -> None:
         self._leaving.discard(project)
         self.changes.note(project)
 

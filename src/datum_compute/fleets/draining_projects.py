@@ -1,10 +1,10 @@
-"""Leaving a project in order: not before it has said that it holds nothing of ours.
+"""Draining a project: it is not disengaged before it holds no more claims of this cell.
 
-A project that has lost its last deployment in a cell may still hold claims that were made for
-it there: one was asked for and arrives late, another could not be given up while the project
-was away. What a watch shows says little about either, and a process that has just started has
-no watch, so the project itself is asked, one after the other and one at a time, for as long as
-it takes: often while it may be back any moment, seldom once it has refused.
+A project that has lost its last deployment in a cell may still hold claims created for it
+there: one arrives late, another could not be released while the project was unreachable. A
+watch is no proof of either, and a process that has just started has none, so the project is
+checked by a live list, one project at a time and for as long as it takes: often while it is
+unreachable, seldom once it has refused.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from datum_compute.runtime.backoff import RECONNECT, Backoff
 logger = get_logger(__name__)
 
 DRAIN_SECONDS = 45.0
-"""How long a project may still get something from us after its last deployment has gone: as
-long as a request may take that nobody waits for any more."""
+"""How long a claim may still arrive after the last deployment is gone: as long as an abandoned
+request may take."""
 
 ANSWER_SECONDS = 5.0
 
 PAUSE_SECONDS = 0.1
-"""After a question that was not answered. Thousands of projects may be away at once, and the
-line to all of them is the same."""
+"""After a check without an answer. Thousands of projects may be unreachable at once, all through
+the same connection."""
 
 REFUSED = Backoff(base_seconds=1.0, cap_seconds=600.0)
-"""A project that answers, and will not say: a person must act."""
+"""For a project that answers with a refusal: a person must act."""
 
 
 @dataclass(slots=True, eq=False)
-class _Farewell:
+class _Drain:
     conclusive_from: float
-    """By the loop's clock: when nothing can be under way any more."""
+    """The loop's time after which no request can be under way any more."""
     timer: asyncio.TimerHandle | None = None
     failures: int = 0
     refused: bool = False
 
 
 class DrainingProjects:
-    """``holds`` asks a project whether it holds anything of ours. ``found`` is told of one that
-    does, and ``left`` of one that does not and never will."""
+    """``holds`` checks whether a project holds claims of this cell. ``found`` is called for one
+    that does, and ``drained`` for one that does not and never will."""
 
     def __init__(
         self,
@@ -53,28 +53,28 @@ class DrainingProjects:
         holds: Callable[[str], Awaitable[bool]],
         *,
         found: Callable[[str], None],
-        left: Callable[[str], None],
+        drained: Callable[[str], None],
     ) -> None:
         self._holds = holds
         self._found = found
-        self._left = left
+        self._drained = drained
         self._chance = env.random("fleets.farewells").random
-        self._open: dict[str, _Farewell] = {}
-        self._due: asyncio.Queue[tuple[str, _Farewell]] = asyncio.Queue()
+        self._open: dict[str, _Drain] = {}
+        self._due: asyncio.Queue[tuple[str, _Drain]] = asyncio.Queue()
 
     def __contains__(self, project: str) -> bool:
         return project in self._open
 
-    def begin(self, project: str, *, ask_in: float) -> None:
+    def begin(self, project: str, *, check_in: float) -> None:
         now = asyncio.get_running_loop().time()
-        farewell = self._open[project] = _Farewell(now + DRAIN_SECONDS)
-        self._ask(project, farewell, ask_in)
+        drain = self._open[project] = _Drain(now + DRAIN_SECONDS)
+        self._check_in(project, drain, check_in)
 
     def cancel(self, project: str) -> None:
-        """It is here again."""
-        farewell = self._open.pop(project, None)
-        if farewell is not None and farewell.timer is not None:
-            farewell.timer.cancel()
+        """The project has a deployment again."""
+        drain = self._open.pop(project, None)
+        if drain is not None and drain.timer is not None:
+            drain.timer.cancel()
 
     def stop(self) -> None:
         for project in list(self._open):
@@ -83,44 +83,46 @@ class DrainingProjects:
     async def run(self) -> None:
         """For ever."""
         while True:
-            project, farewell = await self._due.get()
-            if self._open.get(project) is farewell:
-                await self._look(project, farewell)
+            project, drain = await self._due.get()
+            if self._open.get(project) is drain:
+                await self._check(project, drain)
 
-    async def _look(self, project: str, farewell: _Farewell) -> None:
-        asked_at = asyncio.get_running_loop().time()
-        holds = await self._answer(project, farewell)
-        if self._open.get(project) is not farewell:
-            return  # called off while it was asked
+    async def _check(self, project: str, drain: _Drain) -> None:
+        checked_at = asyncio.get_running_loop().time()
+        holds = await self._answer(project, drain)
+        if self._open.get(project) is not drain:
+            return  # cancelled during the check
         if holds is None:
-            backoff = REFUSED if farewell.refused else RECONNECT
-            delay = backoff.delay(farewell.failures, self._chance())
-            self._ask(project, farewell, max(1.0, delay))
+            backoff = REFUSED if drain.refused else RECONNECT
+            delay = backoff.delay(drain.failures, self._chance())
+            self._check_in(project, drain, max(1.0, delay))
             await asyncio.sleep(PAUSE_SECONDS)
         elif holds:
             self._found(project)
-            self._ask(project, farewell, DRAIN_SECONDS)
-        elif asked_at < farewell.conclusive_from:
-            self._ask(project, farewell, farewell.conclusive_from - asked_at)
+            self._check_in(project, drain, DRAIN_SECONDS)
+        elif checked_at < drain.conclusive_from:
+            self._check_in(project, drain, drain.conclusive_from - checked_at)
         else:
             del self._open[project]
-            self._left(project)
+            self._drained(project)
 
-    async def _answer(self, project: str, farewell: _Farewell) -> bool | None:
-        """None when it gave none."""
+    async def _answer(self, project: str, drain: _Drain) -> bool | None:
+        """None where the project did not answer, or refused."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._holds(project)
         except Exception as error:  # noqa: BLE001  # a credential may be bad in any way
             refused = not isinstance(error, errors.TransportFailure | TimeoutError)
-            farewell.failures = farewell.failures + 1 if refused == farewell.refused else 0
-            if refused and not farewell.refused:
+            drain.failures = drain.failures + 1 if refused == drain.refused else 0
+            if refused and not drain.refused:
                 logger.warning(
-                    "a project does not say what it holds", cluster=project, reason=str(error)[:300]
+                    "a draining project refuses to list its claims",
+                    cluster=project,
+                    reason=str(error)[:300],
                 )
-            farewell.refused = refused
+            drain.refused = refused
             return None
 
-    def _ask(self, project: str, farewell: _Farewell, seconds: float) -> None:
+    def _check_in(self, project: str, drain: _Drain, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        farewell.timer = loop.call_later(seconds, self._due.put_nowait, (project, farewell))
+        drain.timer = loop.call_later(seconds, self._due.put_nowait, (project, drain))

@@ -1,8 +1,8 @@
-"""Engaging what is wanted, one name at a time.
+"""Engaging and disengaging the clusters a fleet wants, one name at a time.
 
-Watch callbacks cannot wait, and disengaging does. So a fleet that follows objects notes
-here which names may have changed and lets one loop settle each of them: what is wanted of
-it now is asked then, not at the time of the event.
+Watch callbacks cannot wait, and disengaging does. So a fleet that follows objects notes here
+which names may have changed, and one loop settles each of them by the state at that time, not
+at the time of the event.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ async def sync_engagements(
 ) -> None:
     """Engage and disengage for ever.
 
-    ``wanted`` is given a name and the identity under which it is engaged, and gives the one
-    under which it is wanted now; an empty text means not at all. Another identity is another
-    cluster, so the old one is let go first. A name for which there is no client is reported
-    and tried again later, and keeps nobody else waiting.
+    ``wanted`` is given a name and the identity under which it is engaged, and returns the one
+    under which it is wanted now, empty for none. Another identity is another cluster, so the
+    old one is disengaged first. A name without a client is reported and tried again later; it
+    does not delay others.
     """
     engaged: dict[str, str] = {}
     refused: dict[str, str] = {}

@@ -1,9 +1,9 @@
 """The project planes of a platform, found through its Project objects.
 
 A project is engaged when it first reports Ready, under its bare name, and stays engaged
-until the object is gone: a Ready that flickers, or a plane that is being deleted, still has
-work to be done in it. A project that was deleted and made again is another plane, and is
-engaged anew.
+until the object is gone: there is work to do in a plane whose Ready flickers, or which is
+being deleted. A project that was deleted and created again is another plane, and is engaged
+again.
 """
 
 from __future__ import annotations
@@ -64,6 +64,6 @@ def _is_ready(project: Object) -> bool:
     try:
         status = project.view(resourcemanager.Project).status
     except msgspec.ValidationError as error:
-        logger.warning("project not understood", project=project.name, reason=str(error))
+        logger.warning("a Project could not be decoded", project=project.name, reason=str(error))
         return False
     return conditions.is_true(status.conditions, resourcemanager.CONDITION_READY)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
 
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
@@ -13,11 +17,14 @@ from datum_compute.testing.server import EmbeddedServer, embedded_server
 from tests.support.runtime.fleets import has, names, running
 
 
-def _fleet(embedded: EmbeddedServer) -> ProjectFleet:
-    def client_for(project: str) -> Client:
+def _fleet(
+    embedded: EmbeddedServer, client_for: Callable[[str], Client] | None = None
+) -> ProjectFleet:
+    def project_client(project: str) -> Client:
         return embedded.client(f"project/{project}")
 
-    return ProjectFleet("projects", embedded.client("root"), client_for, embedded.env)
+    root_client = embedded.client("root")
+    return ProjectFleet("projects", root_client, client_for or project_client, embedded.env)
 
 
 async def _report_ready(root_client: Client, project: str, status: str) -> None:
@@ -62,7 +69,7 @@ async def test_a_project_that_stops_being_ready_stays_engaged() -> None:
             assert fleet.get("a") is engaged is not None
 
 
-async def test_those_that_are_there_are_engaged_before_it_counts_as_discovered() -> None:
+async def test_existing_projects_are_engaged_before_the_fleet_is_discovered() -> None:
     async with embedded_server(projects=["a", "b", "c"]) as embedded:
         for project in ("a", "c"):
             await _report_ready(embedded.client("root"), project, "True")
@@ -88,7 +95,7 @@ async def test_the_client_of_a_cluster_speaks_to_that_project() -> None:
         assert "mine" in [namespace.name for namespace in in_b.items]
 
 
-async def test_a_project_made_anew_is_another_cluster() -> None:
+async def test_a_recreated_project_is_another_cluster() -> None:
     async with embedded_server(projects=["a"]) as embedded:
         root_client = embedded.client("root")
         await _report_ready(root_client, "a", "True")
@@ -120,3 +127,28 @@ async def test_a_stopped_fleet_has_disengaged_everything() -> None:
         assert gone == ["a"]
         assert names(fleet) == []
         assert not fleet.discovered
+
+
+async def test_a_project_without_a_client_is_reported_once_and_delays_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with embedded_server(projects=["a", "b"]) as embedded:
+        refusals = 3
+
+        def client_for(project: str) -> Client:
+            nonlocal refusals
+            if project == "a" and refusals:
+                refusals -= 1
+                raise ValueError("the credential of a cannot be read")
+            return embedded.client(f"project/{project}")
+
+        for project in ("a", "b"):
+            await _report_ready(embedded.client("root"), project, "True")
+        fleet = _fleet(embedded, client_for)
+        with caplog.at_level(logging.ERROR, "datum_compute.fleets"):
+            async with running(fleet):
+                assert names(fleet) == ["b"]
+
+                await has(fleet, "a", "b")
+
+        assert [record.message for record in caplog.records] == ["no client for a cluster"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from datum_compute.assembly.local.standins import STAND_INS
 from tests.support.federation.crash_scenarios import SCENARIOS, difference
 from tests.support.federation.crashes import Crash, Scenario, ScenarioRunner
 
@@ -131,19 +132,14 @@ def spread(total: int, count: int) -> list[int]:
     return sorted({1 + round(step * (total - 1) / (count - 1)) for step in range(count)})
 
 
-EVERYBODY = {
+EVERY_PROCESS = {
     "compute-management",
     "compute-cell-dfw",
     "compute-cell-lhr",
     "compute-single",
     "provider-dfw",
     "provider-lhr",
-    "standin-projects",
-    "standin-propagation",
-    "standin-quota",
-    "standin-entitlements",
-    "standin-network",
-    "standin-network-mirror",
+    *(stand_in.process for stand_in in STAND_INS),
 }
 
 
@@ -155,8 +151,8 @@ def test_every_process_is_killed_in_some_scenario(tmp_path: Path) -> None:
         directory.mkdir()
         killer, _ = ScenarioRunner(of(name), directory).run()
         writers |= set(killer.writers)
-        assert set(killer.present) <= EVERYBODY
-    assert writers == EVERYBODY
+        assert set(killer.present) <= EVERY_PROCESS
+    assert writers == EVERY_PROCESS
 
 
 def main() -> None:

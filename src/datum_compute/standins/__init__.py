@@ -1,6 +1,14 @@
-"""The embedded platform: the API server and stand-ins for the systems around it.
+"""Stand-ins: local implementations of the systems around compute.
 
-Each package here replaces one real system behind that system's own API, keeps its
-inconvenient semantics too, and can be swapped for the real thing. They do not know each
-other; ``assembly`` brings them together.
+Each package replaces one real system behind that system's own API, keeps its inconvenient
+behaviour too, and can be swapped for the real one. They do not import each other.
+
+Adding one takes three hand-written files beside its tests:
+
+1. its package here, whose ``__init__`` exports a function that returns its controllers;
+2. a record in ``assembly/local/standins.py``: process, user, and which planes it sees;
+3. ``docs/develop/stand-in-facts.md``, with a test for each fact.
+
+``make record-rights`` then records the calls it makes, from which ``make generate`` derives its
+role; the import contract covers every package here.
 """

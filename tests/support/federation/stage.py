@@ -195,7 +195,7 @@ class _Platform(LocalPlatform):
         client = self.client(f"cell/{cell}", rights.SINGLE, at=cell)
         projects = SingleFleet("projects", SINGLE, client, env)
         add_management(manager, env, projects=projects, hub=None)
-        self._add_cell(manager, cell, rights.SINGLE, env, hub=None)
+        self._add_cell(manager, cell, rights.SINGLE, env, federated=False)
         return manager
 
 

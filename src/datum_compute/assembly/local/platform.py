@@ -28,7 +28,9 @@ from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.partitions import Partitions
+from datum_compute.assembly.local.plane_fleets import CENTRE, PlaneFleets
 from datum_compute.assembly.local.provider_logs import ProviderLogs
+from datum_compute.assembly.local.standins import QUOTA, STAND_INS, StandIn
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
@@ -37,9 +39,6 @@ from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
 from datum_compute.env import Environment
-from datum_compute.fleets.projects import ProjectFleet
-from datum_compute.fleets.single import SingleFleet
-from datum_compute.fleets.static import StaticFleet
 from datum_compute.providers.protocol import LogSource
 from datum_compute.providers.registry import providers_of
 from datum_compute.runtime.manager import Manager
@@ -47,11 +46,6 @@ from datum_compute.runtime.metrics.exposition import render
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.runtime.workqueue.start_limiter import StartLimiter
-from datum_compute.standins.karmada import karmada_controllers
-from datum_compute.standins.milo_entitlements import Approval, entitlement_controllers
-from datum_compute.standins.milo_projects import project_controllers
-from datum_compute.standins.milo_quota import quota_controllers
-from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
 
 ADMIN = "local-admin"
 [PROVIDER, *_] = providers_of("local")
@@ -60,10 +54,6 @@ ADMIN = "local-admin"
 STARTS_PER_TURN = 4
 """Reconciles that begin before the loop looks at the network again, where kubectl waits. While a
 thousand Instances start, this halves the length of a turn; fewer would cost more commits."""
-
-MIRROR = "standin-network-mirror"
-CENTRE = ""
-"""Where whoever runs in no cell runs."""
 
 TransportFactory = Callable[[Handler, str, str], Transport]
 """Makes the transport of a process's client of a plane."""
@@ -186,9 +176,9 @@ class LocalPlatform:
                 running = [tasks.start(each.run(), name=name) for name, each in processes.items()]
                 await self._bootstrap_project()
                 await self._wait_usable()
+                late = [each.process for each in STAND_INS if each.needs_all_cells]
                 for name, process in processes.items():
-                    # The mirror knows a cell only from the cell itself.
-                    if name != MIRROR or not self.partitions.cells:
+                    if name not in late or not self.partitions.cells:
                         await process.wait_ready()
                 try:
                     yield self
@@ -223,7 +213,7 @@ class LocalPlatform:
         return self._reviewer(PROJECT.plane(project), rights.WEBHOOKS)
 
     def _claim_reviewer(self) -> Client:
-        return self._reviewer(ROOT.plane(), "standin-quota")
+        return self._reviewer(ROOT.plane(), QUOTA)
 
     def _reviewer(self, plane: str, user: str) -> Client:
         """For the API server's own admission: part of it, so no network lies between."""
@@ -246,16 +236,10 @@ class LocalPlatform:
         return token
 
     def processes(self) -> list[tuple[str, ManagerFactory]]:
-        """Everything that runs beside the API server, in the order of its start; each is named
-        as the user it acts as, but for the network stand-in, which is in two places."""
+        """Everything that runs beside the API server, in the order of its start."""
         cells = self.settings.cells
         return [
-            ("standin-projects", self._project_standin),
-            ("standin-propagation", self._propagation_standin),
-            ("standin-quota", self._quota_standin),
-            ("standin-entitlements", self._entitlement_standin),
-            ("standin-network", self._network_standin),
-            (MIRROR, self._network_mirror),
+            *((each.process, partial(self._stand_in, each)) for each in STAND_INS),
             *self.controllers(),
             *((f"{rights.PROVIDER}-{cell}", partial(self._provider, cell)) for cell in cells),
         ]
@@ -287,27 +271,10 @@ class LocalPlatform:
         reachable = set(self.settings.cells) - set(self.partitions.cells)
         await _wait_ready(hub_client, karmada.CLUSTERS, reachable)
 
-    def _projects(self, user: str, env: Environment, process: str = "") -> ProjectFleet:
-        return ProjectFleet(
-            "projects",
-            self.client(ROOT.plane(), user, process=process),
-            lambda project: self.client(PROJECT.plane(project), user, process=process),
-            env,
-        )
-
-    def _hub(self, user: str, env: Environment, *, at: str = CENTRE) -> SingleFleet:
-        return SingleFleet("hub", HUB.name, self.client(HUB.plane(), user, at=at), env)
-
-    def _cells(self, user: str, env: Environment, process: str = "") -> StaticFleet:
-        """The cells as the centre reaches them."""
-        clients = {
-            cell: self.client(CELL.plane(cell), user, process=process)
-            for cell in self.settings.cells
-        }
-        return StaticFleet("cells", clients, env)
-
-    def _own_cell(self, cell: str, user: str, env: Environment) -> SingleFleet:
-        return SingleFleet("cell", "single", self.client(CELL.plane(cell), user, at=cell), env)
+    def _fleets(
+        self, user: str, env: Environment, *, process: str = "", at: str = CENTRE
+    ) -> PlaneFleets:
+        return PlaneFleets(self.client, self.settings, env, user, process=process, at=at)
 
     def _manager(self, name: str, env: Environment) -> Manager:
         """A manager that counts apart from the others, as a process would."""
@@ -317,85 +284,43 @@ class LocalPlatform:
     def _metrics(self) -> str:
         return render(*(self._registries[name] for name in sorted(self._registries)))
 
-    def _project_standin(self, env: Environment) -> Manager:
-        user = "standin-projects"
-        manager = self._manager(user, env)
-        root = SingleFleet("root", "root", self.client(ROOT.plane(), user), env)
-        manager.add(*project_controllers(root, lambda p: self.client(PROJECT.plane(p), user), env))
-        return manager
-
-    def _propagation_standin(self, env: Environment) -> Manager:
-        user = "standin-propagation"
-        manager = self._manager(user, env)
-        manager.add(*karmada_controllers(self._hub(user, env), self._cells(user, env), env))
-        return manager
-
-    def _quota_standin(self, env: Environment) -> Manager:
-        user = "standin-quota"
-        manager = self._manager(user, env)
-        root = SingleFleet("root", "root", self.client(ROOT.plane(), user), env)
-        manager.add(*quota_controllers(self._projects(user, env), root, env))
-        return manager
-
-    def _entitlement_standin(self, env: Environment) -> Manager:
-        user = "standin-entitlements"
-        manager = self._manager(user, env)
-        root = SingleFleet("root", "root", self.client(ROOT.plane(), user), env)
-        approval = Approval(self.settings.approval_by_hand, self.settings.activation_seconds)
-        manager.add(*entitlement_controllers(self._projects(user, env), root, env, approval))
-        return manager
-
-    def _network_standin(self, env: Environment) -> Manager:
-        """Network services in the cells: one hand gives out ranges that must not overlap, and
-        it is at home in each of them."""
-        user = "standin-network"
-        manager = self._manager(user, env)
-        clients = {
-            cell: self.client(CELL.plane(cell), user, at=cell) for cell in self.settings.cells
-        }
-        manager.add(*network_controllers(StaticFleet("cells", clients, env), env))
-        return manager
-
-    def _network_mirror(self, env: Environment) -> Manager:
-        user = "standin-network"
-        manager = self._manager(MIRROR, env)
-        projects, cells = self._projects(user, env, MIRROR), self._cells(user, env, MIRROR)
-        root = SingleFleet("root", "root", self.client(ROOT.plane(), user, process=MIRROR), env)
-        manager.add(*network_mirror_controllers(projects, cells, root, env))
+    def _stand_in(self, stand_in: StandIn, env: Environment) -> Manager:
+        user, process = stand_in.user or stand_in.process, stand_in.process
+        manager = self._manager(process, env)
+        manager.add(*stand_in.controllers(self._fleets(user, env, process=process)))
         return manager
 
     def _management(self, env: Environment) -> Manager:
         manager = self._manager("management", env)
-        user = rights.MANAGEMENT
-        add_management(manager, env, projects=self._projects(user, env), hub=self._hub(user, env))
+        fleets = self._fleets(rights.MANAGEMENT, env)
+        add_management(manager, env, projects=fleets.projects(), hub=fleets.hub())
         return manager
 
     def _cell(self, cell: str, env: Environment) -> Manager:
         user = f"{rights.CELL}-{cell}"
         manager = self._manager(f"cell-{cell}", env)
-        self._add_cell(manager, cell, user, env, hub=self._hub(user, env, at=cell))
+        self._add_cell(manager, cell, user, env, federated=True)
         return manager
 
     def _add_cell(
-        self, manager: Manager, cell: str, user: str, env: Environment, *, hub: SingleFleet | None
+        self, manager: Manager, cell: str, user: str, env: Environment, *, federated: bool
     ) -> None:
-        def project_client(project: str) -> Client:
-            return self.client(PROJECT.plane(project), user, at=cell)
-
+        fleets = self._fleets(user, env, at=cell)
+        hub = fleets.hub() if federated else None
         add_cell(
             manager,
             env,
-            cell=self._own_cell(cell, user, env),
+            cell=fleets.own_cell(),
             cluster_name=cell,
             networking=self.networking,
             hub=hub,
-            project_client=project_client if self.quota else None,
+            project_client=fleets.project_client if self.quota else None,
         )
 
     def _provider(self, cell: str, env: Environment) -> Manager:
         user = f"{rights.PROVIDER}-{cell}"
         manager = self._manager(user, env)
-        own = self._own_cell(cell, user, env)
+        own = self._fleets(user, env, at=cell).own_cell()
         provider = add_provider(manager, env, PROVIDER.name, cell=own, networking=self.networking)
         if isinstance(provider, LogSource):
             self._lines.set_provider(cell, provider)

@@ -13,8 +13,8 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import owner_reference
 from datum_compute.client import errors
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
-from datum_compute.decisions.copies import is_subset
 from datum_compute.runtime.writes.patch import values
+from datum_compute.runtime.writes.spec_copies import is_subset
 from datum_compute.testing.expectations import eventually
 from tests.support.controllers.planes import (
     ControllerPlanes,

@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -58,12 +58,6 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     def controller(self) -> OwnerReference | None:
         """The owner that manages this object, if any."""
         return next((owner for owner in self.owner_references if owner.controller), None)
-
-
-class View(Protocol):
-    """A typed kind: a struct with ``metadata`` and whichever of spec, status, data it has."""
-
-    metadata: ObjectMeta
 
 
 T = TypeVar("T")

@@ -59,19 +59,3 @@ def mebibytes(quantity: int | str) -> int:
 
 def _ceiling(amount: Decimal) -> int:
     return int(amount.to_integral_value(rounding=ROUND_CEILING))
-
-
-def format(amount: Decimal, *, binary: bool = False) -> str:
-    """The canonical text: the largest suffix that leaves a whole number."""
-    if amount == 0:
-        return "0"
-    if binary and amount == amount.to_integral_value():
-        for suffix, factor in reversed(_BINARY.items()):
-            if amount % factor == 0:
-                return f"{int(amount / factor)}{suffix}"
-        return str(int(amount))
-    for suffix, factor in reversed(_DECIMAL.items()):
-        if amount % factor == 0:
-            return f"{int(amount / factor)}{suffix}"
-    # Finer than a nano: rounded up, as the API does.
-    return f"{_ceiling(amount / _DECIMAL['n'])}n"

@@ -58,25 +58,15 @@ def decide_hold(*, hub: PlaneReachability, project: PlaneReachability) -> str:
 class FinalizerRelease:
     """What becomes of an Instance's two finalizers."""
 
-    let_go: tuple[str, ...]
+    released: tuple[str, ...]
     kept: tuple[str, ...]
-    unswept: tuple[str, ...]
-    """Of those let go, the ones whose plane may still hold something of the Instance."""
 
 
 def decide_release(*, hub: PlaneReachability, project: PlaneReachability) -> FinalizerRelease:
     """``hub`` and ``project`` are what came of giving back the copy and the claim."""
     came_of = {compute.FINALIZER_INSTANCE: hub, compute.FINALIZER_QUOTA_CLAIM: project}
     kept = tuple(name for name, contact in came_of.items() if contact is PlaneReachability.REFUSED)
-    return FinalizerRelease(
-        let_go=tuple(name for name in came_of if name not in kept),
-        kept=kept,
-        unswept=tuple(
-            name
-            for name, contact in came_of.items()
-            if contact in (PlaneReachability.UNREACHABLE, PlaneReachability.UNKNOWN)
-        ),
-    )
+    return FinalizerRelease(released=tuple(name for name in came_of if name not in kept), kept=kept)
 
 
 def is_own_copy(labels: Mapping[str, str], *, source_cluster: str) -> bool:

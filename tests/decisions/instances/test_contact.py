@@ -55,47 +55,47 @@ def test_only_a_transport_failure_counts_as_unreachable(
         (
             PlaneReachability.ANSWERED,
             PlaneReachability.ANSWERED,
-            FinalizerRelease((HUB, CLAIM), (), ()),
+            FinalizerRelease((HUB, CLAIM), ()),
         ),
         (
             PlaneReachability.NOT_USED,
             PlaneReachability.NOT_USED,
-            FinalizerRelease((HUB, CLAIM), (), ()),
+            FinalizerRelease((HUB, CLAIM), ()),
         ),
         (
             PlaneReachability.UNREACHABLE,
             PlaneReachability.UNREACHABLE,
-            FinalizerRelease((HUB, CLAIM), (), (HUB, CLAIM)),
+            FinalizerRelease((HUB, CLAIM), ()),
         ),
         (
             PlaneReachability.UNREACHABLE,
             PlaneReachability.ANSWERED,
-            FinalizerRelease((HUB, CLAIM), (), (HUB,)),
+            FinalizerRelease((HUB, CLAIM), ()),
         ),
         (
             PlaneReachability.ANSWERED,
             PlaneReachability.UNKNOWN,
-            FinalizerRelease((HUB, CLAIM), (), (CLAIM,)),
+            FinalizerRelease((HUB, CLAIM), ()),
         ),
         (
             PlaneReachability.REFUSED,
             PlaneReachability.ANSWERED,
-            FinalizerRelease((CLAIM,), (HUB,), ()),
+            FinalizerRelease((CLAIM,), (HUB,)),
         ),
         (
             PlaneReachability.REFUSED,
             PlaneReachability.UNREACHABLE,
-            FinalizerRelease((CLAIM,), (HUB,), (CLAIM,)),
+            FinalizerRelease((CLAIM,), (HUB,)),
         ),
         (
             PlaneReachability.UNREACHABLE,
             PlaneReachability.REFUSED,
-            FinalizerRelease((HUB,), (CLAIM,), (HUB,)),
+            FinalizerRelease((HUB,), (CLAIM,)),
         ),
         (
             PlaneReachability.REFUSED,
             PlaneReachability.REFUSED,
-            FinalizerRelease((), (HUB, CLAIM), ()),
+            FinalizerRelease((), (HUB, CLAIM)),
         ),
     ],
 )
@@ -113,8 +113,7 @@ def test_a_finalizer_is_kept_exactly_where_its_plane_refused(
 
     assert (HUB in release.kept) == (hub is PlaneReachability.REFUSED)
     assert (CLAIM in release.kept) == (project is PlaneReachability.REFUSED)
-    assert sorted((*release.let_go, *release.kept)) == sorted((HUB, CLAIM))
-    assert set(release.unswept) <= set(release.let_go)
+    assert sorted((*release.released, *release.kept)) == sorted((HUB, CLAIM))
 
 
 @given(contacts, contacts)
@@ -159,37 +158,37 @@ def test_a_cell_cut_off_replaces_nothing(found: list[compute.Instance], desired:
 
     decided = plan(desired, found)
 
-    steps = (*decided.now, *decided.queued)
+    steps = (*decided.actions, *decided.queued)
     assert not [each for each in steps if isinstance(each, Delete) and each.reason in replacing]
-    assert {each.reason for each in decided.forbidden} <= {"CellDisconnected"}
+    assert {each.reason for each in decided.held} <= {"CellDisconnected"}
 
 
 @given(any_instances, st.integers(0, 6))
 def test_what_is_held_back_comes_on_contact(found: list[compute.Instance], desired: int) -> None:
     cut_off, in_touch = plan(desired, found), plan(desired, found, "")
 
-    held = [each.step for each in cut_off.forbidden]
-    assert set(held) <= {*in_touch.now, *in_touch.queued}
+    held = [each.step for each in cut_off.held]
+    assert set(held) <= {*in_touch.actions, *in_touch.queued}
 
 
 @pytest.mark.parametrize("hash", ["old", "new"])
 def test_a_cell_cut_off_still_scales_down(hash: str) -> None:
     decided = plan(1, [instance(0, hash=hash), instance(1, hash=hash), instance(2, hash=hash)])
 
-    assert [(each.ordinal, each.reason) for each in decided.now if isinstance(each, Delete)] == [
-        (2, DeleteReason.SCALE_DOWN)
-    ]
+    assert [
+        (each.ordinal, each.reason) for each in decided.actions if isinstance(each, Delete)
+    ] == [(2, DeleteReason.SCALE_DOWN)]
 
 
 def test_a_cell_cut_off_still_drains() -> None:
     decided = plan(0, [instance(0, hash="old"), instance(1)])
 
-    assert [each.name for each in decided.now] == [f"{DEPLOYMENT}-0", f"{DEPLOYMENT}-1"]
+    assert [each.name for each in decided.actions] == [f"{DEPLOYMENT}-0", f"{DEPLOYMENT}-1"]
 
 
 def test_a_cell_cut_off_scales_up_to_the_gate_and_no_further() -> None:
     decided = plan(2, [instance(0)])
-    assert [each for each in decided.now if isinstance(each, Create)] == [
+    assert [each for each in decided.actions if isinstance(each, Create)] == [
         Create(1, f"{DEPLOYMENT}-1")
     ]
 

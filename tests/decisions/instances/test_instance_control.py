@@ -53,7 +53,7 @@ def wait(ordinal: int, reason: WaitReason = WaitReason.NOT_READY) -> Wait:
 
 
 def held(plan: InstancePlan) -> list[Step]:
-    return [each.step for each in plan.held_back]
+    return [*plan.queued, *(each.step for each in plan.held)]
 
 
 GONE_SOON = WaitReason.BEING_DELETED
@@ -188,7 +188,7 @@ GONE_SOON = WaitReason.BEING_DELETED
 def test_the_first_step(desired: int, world: Sequence[compute.Instance], first: Step) -> None:
     plan = decide(desired, *world)
 
-    assert [step for step in plan.now if not isinstance(step, PatchLabels)] == [first]
+    assert [step for step in plan.actions if not isinstance(step, PatchLabels)] == [first]
 
 
 def test_a_settled_world_needs_nothing() -> None:
@@ -198,36 +198,21 @@ def test_a_settled_world_needs_nothing() -> None:
     assert plan.settled
 
 
-def test_a_waiting_step_names_the_instance_it_waits_for() -> None:
+def test_creates_wait_for_the_instance_before_them() -> None:
     plan = decide(3, instance(0, ready=False))
 
     assert held(plan) == [create(1), create(2)]
-    assert {each.reason for each in plan.held_back} == {f"{DEPLOYMENT}-0 is not ready yet"}
     assert not plan.settled
 
 
 def test_a_single_step_leaves_nothing_waiting() -> None:
-    assert decide(1) == InstancePlan(now=(create(0),))
-    assert decide(1).held_back == ()
-
-
-def test_a_waiting_step_names_its_kind() -> None:
-    behind = {
-        "is created first": [],
-        "is not ready yet": [instance(0, ready=False)],
-        "is still being deleted": [instance(0, deleting=True)],
-        "is deleted first": [instance(0, hash="old", ready=False)],
-    }
-
-    for reason, world in behind.items():
-        (held_back,) = decide(2, *world).held_back
-        assert held_back.reason == f"{DEPLOYMENT}-0 {reason}"
+    assert decide(1) == InstancePlan(actions=(create(0),))
 
 
 def test_stale_unready_instances_are_replaced_one_by_one_from_the_highest_ordinal() -> None:
     plan = decide(3, *(instance(ordinal, hash="old", ready=False) for ordinal in range(3)))
 
-    assert [*plan.now, *held(plan)] == [
+    assert [*plan.actions, *held(plan)] == [
         delete(ordinal, DeleteReason.REPLACE_UNREADY) for ordinal in (2, 1, 0)
     ]
 
@@ -244,7 +229,7 @@ def test_only_labels_that_are_wrong_are_put_right() -> None:
         instances=[instance(0, labels={**index_label(0), "wanted": "old", "own": "kept"})],
     )
 
-    (patch,) = plan.now
+    (patch,) = plan.actions
     assert isinstance(patch, PatchLabels)
     assert patch.labels == {"wanted": "new"}
 
@@ -252,7 +237,7 @@ def test_only_labels_that_are_wrong_are_put_right() -> None:
 def test_a_roll_shows_all_that_is_still_to_come() -> None:
     plan = decide(2, *(instance(ordinal, hash="old") for ordinal in range(4)))
 
-    assert plan.now == (delete(1, DeleteReason.RECREATE),)
+    assert plan.actions == (delete(1, DeleteReason.RECREATE),)
     assert held(plan) == [
         delete(0, DeleteReason.RECREATE),
         delete(3, DeleteReason.SCALE_DOWN),
@@ -265,13 +250,13 @@ def test_at_zero_all_go_at_once() -> None:
 
     plan = decide(0, instance(0, ready=False), instance(1, deleting=True), instance(2), stray)
 
-    assert plan.now == (
+    assert plan.actions == (
         delete(0, DeleteReason.DRAIN),
         wait(1, GONE_SOON),
         delete(2, DeleteReason.DRAIN),
         delete(None, DeleteReason.DRAIN, "who"),
     )
-    assert plan.held_back == ()
+    assert held(plan) == []
 
 
 def test_labels_are_corrected_regardless_of_order() -> None:
@@ -282,7 +267,7 @@ def test_labels_are_corrected_regardless_of_order() -> None:
         instance(2, deleting=True, labels={}, name=f"{DEPLOYMENT}-2"),
     )
 
-    assert plan.now == (
+    assert plan.actions == (
         wait(0),
         PatchLabels(f"{DEPLOYMENT}-0", f"uid-of-{DEPLOYMENT}-0", index_label(0)),
         PatchLabels(f"{DEPLOYMENT}-1", f"uid-of-{DEPLOYMENT}-1", index_label(1)),
@@ -291,9 +276,9 @@ def test_labels_are_corrected_regardless_of_order() -> None:
 
 def test_a_plan_cannot_be_changed_by_whoever_carries_it_out() -> None:
     plan = decide(2, instance(0, labels={}, name=f"{DEPLOYMENT}-0"))
-    (step, patch) = plan.now
+    (step, patch) = plan.actions
 
-    for record, attribute in ((plan, "now"), (step, "name"), (patch, "labels")):
+    for record, attribute in ((plan, "actions"), (step, "name"), (patch, "labels")):
         with pytest.raises(FrozenInstanceError):
             setattr(record, attribute, ())
     assert isinstance(patch, PatchLabels)
@@ -304,7 +289,7 @@ def test_a_plan_cannot_be_changed_by_whoever_carries_it_out() -> None:
 def test_labels_out_of_range_are_left_alone() -> None:
     plan = decide(1, instance(0), instance(None, name=f"{DEPLOYMENT}-1", labels={}))
 
-    assert plan.now == (delete(1, DeleteReason.SCALE_DOWN),)
+    assert plan.actions == (delete(1, DeleteReason.SCALE_DOWN),)
 
 
 def test_a_held_roll_lets_the_rest_go_on() -> None:
@@ -312,8 +297,8 @@ def test_a_held_roll_lets_the_rest_go_on() -> None:
 
     plan = decide(2, *world, hold_rolls="CellDisconnected")
 
-    assert plan.now == (delete(2, DeleteReason.SCALE_DOWN),)
-    assert [(each.step, each.reason) for each in plan.held_back] == [
+    assert plan.actions == (delete(2, DeleteReason.SCALE_DOWN),)
+    assert [(each.step, each.reason) for each in plan.held] == [
         (delete(1, DeleteReason.REPLACE_UNREADY), "CellDisconnected"),
         (delete(0, DeleteReason.RECREATE), "CellDisconnected"),
     ]
@@ -322,7 +307,7 @@ def test_a_held_roll_lets_the_rest_go_on() -> None:
 def test_a_held_roll_holds_the_replacement_of_an_unready_instance_and_the_next_create() -> None:
     plan = decide(2, instance(0, hash="old", ready=False), hold_rolls="CellDisconnected")
 
-    assert plan.now == ()
+    assert plan.actions == ()
     assert held(plan) == [delete(0, DeleteReason.REPLACE_UNREADY), create(1)]
 
 
@@ -336,4 +321,4 @@ def test_every_declared_policy_is_decided() -> None:
 
 
 def test_no_policy_is_the_default_policy() -> None:
-    assert decide(1, policy="").now == (create(0),)
+    assert decide(1, policy="").actions == (create(0),)

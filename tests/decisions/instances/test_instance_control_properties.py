@@ -81,7 +81,7 @@ def run(
         plan = world.plan()
         plans.append(plan)
         check(world, plan)
-        for action in plan.now:
+        for action in plan.actions:
             world.do(action)
         due = world.due()
         if due:
@@ -102,7 +102,7 @@ def test_never_more_instances_than_desired_plus_the_one_being_replaced(
 
     def check(world: ModelDeployment, plan: InstancePlan) -> None:
         nonlocal unwanted
-        creates = [step for step in plan.now if isinstance(step, Create)]
+        creates = [step for step in plan.actions if isinstance(step, Create)]
         slots = [each for each in world.toys.values() if each.in_slot]
         inside = [each for each in slots if (each.ordinal or 0) < wanted]
         assert len(inside) + len(creates) <= wanted
@@ -120,7 +120,7 @@ def test_from_a_settled_start_never_more_than_there_were_or_are_desired(
     world = ModelDeployment.of(settled(size, "old" if roll else "new"), wanted)
 
     def check(world: ModelDeployment, plan: InstancePlan) -> None:
-        creates = sum(isinstance(step, Create) for step in plan.now)
+        creates = sum(isinstance(step, Create) for step in plan.actions)
         assert len(world.toys) + creates <= max(size, wanted)
 
     run(world, random, check)
@@ -134,7 +134,7 @@ def test_no_successor_is_created_before_its_predecessor_is_ready(
 
     plan = decide(toys, wanted, hold_rolls=hold_rolls)
 
-    for step in plan.now:
+    for step in plan.actions:
         if isinstance(step, Create):
             below = [named.get(slot(ordinal)) for ordinal in range(step.ordinal)]
             assert all(each and each.ready and not each.deleting for each in below)
@@ -145,13 +145,13 @@ def test_rolls_go_from_the_highest_ordinal_down_one_at_a_time(size: int, random:
     world = ModelDeployment.of(settled(size, "old"), size)
 
     def check(world: ModelDeployment, plan: InstancePlan) -> None:
-        if any(isinstance(step, Delete) for step in plan.now):
+        if any(isinstance(step, Delete) for step in plan.actions):
             assert len(world.toys) == size
             assert all(each.ready and not each.deleting for each in world.toys.values())
 
     plans = run(world, random, check)
 
-    rolled = [step.ordinal for plan in plans for step in plan.now if isinstance(step, Delete)]
+    rolled = [step.ordinal for plan in plans for step in plan.actions if isinstance(step, Delete)]
     assert rolled == list(reversed(range(size)))
 
 
@@ -162,7 +162,7 @@ def test_however_it_stands_only_one_step_is_taken_at_a_time(
     plan = decide(toys, wanted)
 
     assert len(steps(plan)) <= 1
-    assert bool(steps(plan)) or not plan.held_back
+    assert bool(steps(plan)) or not (plan.queued or plan.held)
 
 
 @given(any_world, some)
@@ -175,7 +175,7 @@ def test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied(
     plan = decide(toys, wanted)
 
     if any(each.deleting for each in kept):
-        assert not [s for s in plan.now if isinstance(s, Delete) and s.reason in replacing]
+        assert not [s for s in plan.actions if isinstance(s, Delete) and s.reason in replacing]
 
 
 @given(any_world, some)
@@ -188,7 +188,7 @@ def test_a_stale_instance_that_cannot_become_ready_is_replaced_first(
 
     plan = decide(toys, wanted)
 
-    for step in plan.now:
+    for step in plan.actions:
         if isinstance(step, Delete) and step.reason is DeleteReason.RECREATE:
             assert not useless
     if useless and all(each.in_slot for each in toys) and not any(k.deleting for k in kept):
@@ -204,7 +204,7 @@ def test_a_template_that_cannot_become_ready_is_cured_by_one_that_can(
 ) -> None:
     world = ModelDeployment.of(settled(size, "old"), size, BAD)
     for _ in range(data.draw(st.integers(1, 12))):
-        for action in world.plan().now:
+        for action in world.plan().actions:
             world.do(action)
         if due := world.due():
             world.happens(random.choice(due))
@@ -224,7 +224,7 @@ def test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled(
 
     plan = decide(toys, wanted)
 
-    for step in plan.now:
+    for step in plan.actions:
         if isinstance(step, Delete) and step.reason is DeleteReason.SCALE_DOWN:
             stay = [slots.get(ordinal) for ordinal in range(wanted)]
             assert all(s and s.ready and s.hash == "new" and not s.deleting for s in stay)
@@ -237,10 +237,10 @@ def test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled(
 def test_at_desired_zero_all_go(toys: list[ModelInstance]) -> None:
     plan = decide(toys, 0)
 
-    deleted = {step.name for step in plan.now if isinstance(step, Delete)}
+    deleted = {step.name for step in plan.actions if isinstance(step, Delete)}
     assert deleted == {each.name for each in toys if not each.deleting}
-    assert {step.name for step in plan.now} == {each.name for each in toys}
-    assert plan.held_back == ()
+    assert {step.name for step in plan.actions} == {each.name for each in toys}
+    assert (plan.queued, plan.held) == ((), ())
 
 
 @given(any_world, some)
@@ -254,7 +254,7 @@ def test_strays_go_first(toys: list[ModelInstance], wanted: int) -> None:
         assert step.name in found
         assert isinstance(step, Wait) or step.reason is DeleteReason.STRAY  # type: ignore[union-attr]
     else:
-        assert not [s for s in (*plan.now, *plan.queued) if _is_stray(s)]
+        assert not [s for s in (*plan.actions, *plan.queued) if _is_stray(s)]
 
 
 def _is_stray(step: object) -> bool:
@@ -276,13 +276,13 @@ def test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update(
         [replace(each, labelled=True) for each in toys], wanted, hold_rolls=hold_rolls
     )
 
-    patches = [action for action in plan.now if isinstance(action, PatchLabels)]
+    patches = [action for action in plan.actions if isinstance(action, PatchLabels)]
     assert {(each.name, each.uid) for each in patches} == {(w.name, w.uid) for w in wrong}
     for patch in patches:
         ordinal = next(each.ordinal for each in wrong if each.name == patch.name)
         assert ordinal is not None
         assert patch.labels == labels_for(ordinal)
-    assert replace(plan, now=tuple(steps(plan))) == labelled
+    assert replace(plan, actions=tuple(steps(plan))) == labelled
 
 
 @given(any_world, desired, st.sampled_from(["", "CellDisconnected"]))
@@ -294,7 +294,7 @@ def test_no_instance_is_mentioned_twice(
 
     plan = decide(toys, wanted, hold_rolls=hold_rolls)
 
-    line = [*steps(plan), *(each.step for each in plan.held_back)]
+    line = [*steps(plan), *plan.queued, *(each.step for each in plan.held)]
     assert len({step.name for step in line}) == len(line)
     assert {step.name for step in line if isinstance(step, Delete)}.isdisjoint(leaving)
 
@@ -319,10 +319,10 @@ def suffer(
     misfortune = random.choice(["fails", "late", "crashes", "lost"])
     names = sorted(world.toys)
     if misfortune == "fails":
-        for action in plan.now[: random.randint(0, len(plan.now))]:
+        for action in plan.actions[: random.randint(0, len(plan.actions))]:
             world.do(action)
     elif misfortune == "late":
-        for action in decide(random.choice(snapshots), world.desired, world.hash).now:
+        for action in decide(random.choice(snapshots), world.desired, world.hash).actions:
             world.do(action)
     elif names and misfortune == "crashes":
         world.crashes(random.choice(names))

@@ -25,7 +25,7 @@ class Rollout:
     def step(self) -> InstancePlan:
         plan = self.world.plan()
         self._check(plan)
-        for action in plan.now:
+        for action in plan.actions:
             self.world.do(action)
         if due := self.world.due():
             self.world.happens(due[0])
@@ -50,7 +50,7 @@ class Rollout:
         assert world.ready >= self.serving, "too few serve"
         if world.desired:
             assert len(steps(plan)) <= 1, "more than one step at a time"
-        for step in plan.now:
+        for step in plan.actions:
             if isinstance(step, Create):
                 below = [world.toys.get(slot(each)) for each in range(step.ordinal)]
                 assert all(each and each.ready for each in below), "created out of order"
@@ -64,15 +64,15 @@ class Rollout:
 
 
 def _changes(plan: InstancePlan) -> bool:
-    return any(isinstance(step, Create | Delete) for step in plan.now)
+    return any(isinstance(step, Create | Delete) for step in plan.actions)
 
 
 def deleted(plans: list[InstancePlan]) -> list[int | None]:
-    return [step.ordinal for plan in plans for step in plan.now if isinstance(step, Delete)]
+    return [step.ordinal for plan in plans for step in plan.actions if isinstance(step, Delete)]
 
 
 def created(plans: list[InstancePlan]) -> list[int]:
-    return [step.ordinal for plan in plans for step in plan.now if isinstance(step, Create)]
+    return [step.ordinal for plan in plans for step in plan.actions if isinstance(step, Create)]
 
 
 def rolling(size: int, rolled: int) -> Rollout:

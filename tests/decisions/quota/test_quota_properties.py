@@ -94,7 +94,7 @@ class Claiming:
 
     def step(self, random: Random, check: Callable[[Claiming], None]) -> InstancePlan:
         plan = self.world.plan()
-        for action in plan.now:
+        for action in plan.actions:
             self.world.do(action)
         for toy in list(self.world.toys.values()):
             self.sizes.setdefault(toy.uid, self.size)

@@ -84,7 +84,7 @@ def decide(
 
 def steps(plan: InstancePlan) -> list[Step]:
     """What is done now, labels apart."""
-    return [action for action in plan.now if not isinstance(action, PatchLabels)]
+    return [action for action in plan.actions if not isinstance(action, PatchLabels)]
 
 
 def settled(size: int, hash: str = "new") -> list[ModelInstance]:

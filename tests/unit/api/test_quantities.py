@@ -5,8 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from datum_compute.api import quantities
 
@@ -44,26 +42,3 @@ def test_millicores_and_mebibytes_round_up() -> None:
     assert quantities.mebibytes("2Gi") == 2048
     assert quantities.mebibytes("1") == 1
     assert quantities.mebibytes("1M") == 1
-
-
-@pytest.mark.parametrize(
-    ("amount", "binary", "text"),
-    [
-        ("0", False, "0"),
-        ("1.5", False, "1500m"),
-        ("2000", False, "2k"),
-        ("2147483648", True, "2Gi"),
-        ("1000", True, "1000"),
-        ("0.5", True, "500m"),
-        ("-1000", False, "-1k"),
-    ],
-)
-def test_format(amount: str, binary: bool, text: str) -> None:
-    assert quantities.format(Decimal(amount), binary=binary) == text
-
-
-@given(st.integers(-(10**18), 10**18), st.booleans())
-def test_what_is_formatted_parses_to_the_same(nanos: int, binary: bool) -> None:
-    amount = Decimal(nanos) / 10**9
-
-    assert quantities.parse(quantities.format(amount, binary=binary)) == amount

@@ -17,11 +17,9 @@ VIEWS = [
     *(kind.view for kind in KINDS),
     core.Namespace,
     core.ConfigMap,
-    core.Secret,
     core.Lease,
     core.SubjectAccessReview,
     core.SelfSubjectReview,
-    core.TokenReview,
 ]
 
 

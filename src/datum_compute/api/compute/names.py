@@ -91,13 +91,8 @@ def encode_cluster(name: str) -> str:
     return _CLUSTER_PREFIX + name.replace("/", "_")
 
 
-def decode_cluster(label: str) -> str:
-    """The cluster name in a label value, path and all; empty when there is none."""
+def decode_project(label: str) -> str:
+    """The project in a label value, without the path before it; empty when there is none."""
     if not label.startswith(_CLUSTER_PREFIX):
         return ""
-    return label.removeprefix(_CLUSTER_PREFIX).replace("_", "/")
-
-
-def decode_project(label: str) -> str:
-    """The bare project in a label value, which is what fleets know projects by."""
-    return decode_cluster(label).rpartition("/")[2]
+    return label.removeprefix(_CLUSTER_PREFIX).rpartition("_")[2]

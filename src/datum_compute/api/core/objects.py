@@ -1,4 +1,4 @@
-"""Built-in kinds that hold something: namespaces, data, workloads, leases, definitions."""
+"""Built-in kinds: namespaces, config maps, services, events, leases."""
 
 from __future__ import annotations
 
@@ -15,23 +15,18 @@ __all__ = [
     "EVENTS",
     "LEASES",
     "NAMESPACES",
-    "PODS",
     "SECRETS",
     "SERVICES",
-    "SERVICE_ACCOUNTS",
     "ConfigMap",
     "Lease",
     "LeaseSpec",
     "Namespace",
     "NamespaceStatus",
-    "Secret",
 ]
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
-SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
-PODS = Resource("", "v1", "pods", "Pod")
 SERVICES = Resource("", "v1", "services", "Service")
 EVENTS = Resource("", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -56,12 +51,6 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ConfigMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}
-
-
-class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, str] = {}
-    """Values in base64, as they travel."""
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -93,8 +93,6 @@ REASON_PARTIAL = "Partial"
 
 TAINT_NOT_READY = "cluster.karmada.io/not-ready"
 """Nothing new goes to a cluster that is not ready."""
-TAINT_UNREACHABLE = "cluster.karmada.io/unreachable"
-"""Nothing new goes to a cluster that does not answer."""
 
 EXECUTION_NAMESPACE_PREFIX = "karmada-es-"
 

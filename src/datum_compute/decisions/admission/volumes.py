@@ -26,7 +26,6 @@ _GIBIBYTE = quantities.parse("1Gi")
 class VolumeFacts:
     """What attachments ask of a volume."""
 
-    is_disk: bool = False
     has_file_system: bool = True
     """Whether it can be mounted: a disk only when something puts a file system on it."""
     is_bootable: bool = False
@@ -60,7 +59,6 @@ def volume_facts(volumes: FieldValue) -> dict[str, VolumeFacts]:
         populator = disk.child("template").child("spec").child("populator")
         image, file_system = populator.child("image"), populator.child("filesystem")
         facts[name] = VolumeFacts(
-            is_disk=disk.given,
             has_file_system=not disk.given or image.given or file_system.given,
             is_bootable=image.given,
         )

@@ -48,7 +48,7 @@ def decide_instances(
 ) -> InstancePlan:
     """The policy ``OrderedReady``."""
     if desired <= 0:
-        return InstancePlan(now=tuple(_drain(instances, deployment_name)))
+        return InstancePlan(actions=tuple(_drain(instances, deployment_name)))
 
     slots, strays = _slots(instances, deployment_name)
     kept = {ordinal: slots[ordinal] for ordinal in sorted(slots) if ordinal < desired}
@@ -71,10 +71,9 @@ def decide_instances(
 
     patches = _label_patches(kept, labels_for)
     return InstancePlan(
-        now=(*line[:1], *patches),
+        actions=(*line[:1], *patches),
         queued=tuple(line[1:]),
-        queued_behind=_behind(line[0]) if len(line) > 1 else "",
-        forbidden=tuple(held),
+        held=tuple(held),
     )
 
 
@@ -182,15 +181,3 @@ def _label_patches(
         wrong = {k: v for k, v in wanted.items() if meta.labels.get(k) != v}
         patches.append(PatchLabels(meta.name, meta.uid, MappingProxyType(wrong)))
     return patches
-
-
-def _behind(first: Step) -> str:
-    match first:
-        case Create(name=name):
-            return f"{name} is created first"
-        case Delete(name=name):
-            return f"{name} is deleted first"
-        case Wait(name=name, reason=WaitReason.BEING_DELETED):
-            return f"{name} is still being deleted"
-        case Wait(name=name):
-            return f"{name} is not ready yet"

@@ -1,4 +1,4 @@
-"""What instance control wants done: what may happen now, and what must wait its turn."""
+"""The plan of instance control: what to do now, and what follows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class DeleteReason(StrEnum):
     """Why an Instance is deleted."""
 
     STRAY = "Stray"
-    """Its ordinal cannot be told, or another has it."""
+    """It has no ordinal, or a name that is not its ordinal's."""
     REPLACE_UNREADY = "ReplaceUnready"
     """Of an older template and not serving anyway."""
     RECREATE = "Recreate"
@@ -42,14 +42,14 @@ class Create:
 class Delete:
     name: str
     uid: str
-    """Precondition: a successor of the same name is not meant."""
+    """Precondition, so that a successor of the same name is not deleted."""
     ordinal: int | None
     reason: DeleteReason
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do but to wait for this Instance."""
+    """Nothing to do until this Instance changes."""
 
     name: str
     ordinal: int | None
@@ -58,7 +58,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class PatchLabels:
-    """Put these labels on, and touch nothing else."""
+    """Set these labels, and nothing else."""
 
     name: str
     uid: str
@@ -71,7 +71,7 @@ Action = Step | PatchLabels
 
 @dataclass(frozen=True, slots=True)
 class HeldStep:
-    """A step that will come, and what it waits for."""
+    """A step that is held back, and why."""
 
     step: Step
     reason: str
@@ -79,19 +79,11 @@ class HeldStep:
 
 @dataclass(frozen=True, slots=True)
 class InstancePlan:
-    now: tuple[Action, ...] = ()
+    actions: tuple[Action, ...] = ()
+    """To be carried out now."""
     queued: tuple[Step, ...] = ()
-    """What follows, in order, once the first of ``now`` is done with."""
-    queued_behind: str = ""
-    """What the line waits for."""
-    forbidden: tuple[HeldStep, ...] = ()
-    """What may not happen for a reason of its own."""
-
-    @property
-    def held_back(self) -> tuple[HeldStep, ...]:
-        """Everything that must wait, each with its reason."""
-        behind = [HeldStep(step, self.queued_behind) for step in self.queued]
-        return (*behind, *self.forbidden)
+    """What follows, in order, once the first action is done."""
+    held: tuple[HeldStep, ...] = ()
 
     @property
     def rolling(self) -> bool:
@@ -100,5 +92,5 @@ class InstancePlan:
 
     @property
     def settled(self) -> bool:
-        """Whether the world is as wanted, so that there is nothing to do or to wait for."""
-        return not self.now and not self.queued and not self.forbidden
+        """Whether nothing is left to do or to wait for."""
+        return not self.actions and not self.queued and not self.held

@@ -108,3 +108,18 @@ def _is_missing_something(left: Mapping[str, Any]) -> bool:
 
 def _as_values(wanted: msgspec.Raw | Mapping[str, Any]) -> Mapping[str, Any]:
     return values(wanted) if isinstance(wanted, msgspec.Raw) else wanted
+
+
+def is_subset(source: Any, target: Any) -> bool:
+    """Whether ``target`` (JSON values) holds everything ``source`` does, and perhaps defaults
+    besides. Lists are compared item by item: a list with more items is a different one."""
+    if isinstance(source, dict):
+        if not isinstance(target, dict):
+            return not source and target is None
+        return all(is_subset(value, target.get(key)) for key, value in source.items())
+    if isinstance(source, list):
+        if not isinstance(target, list) or len(source) != len(target):
+            return not source and target is None
+        return all(is_subset(mine, theirs) for mine, theirs in zip(source, target, strict=True))
+    # True == 1 in Python, but not in JSON.
+    return source == target and isinstance(source, bool) == isinstance(target, bool)

@@ -71,7 +71,7 @@ class Removal:
             claim = await cleanup_outcome(self._release_claim(cell, instance))
             _log_if_unreachable(claim, name, "project")
         release = decide_release(hub=copy.contact, project=claim.contact)
-        await _release(cell, instance, release.let_go)
+        await _release(cell, instance, release.released)
         for outcome in (copy, claim):
             if outcome.refusal is not None:
                 raise outcome.refusal

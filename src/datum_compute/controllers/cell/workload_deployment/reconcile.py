@@ -99,14 +99,14 @@ class DeploymentReconciler:
         try:
             plan = self._plan(request, deployment, views, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
-            await self._signals.record_actions(cell, deployment, found, plan.now)
+            await self._signals.record_actions(cell, deployment, found, plan.actions)
             if state.ready:
                 await _open_network_gates(cell, found, views)
         except (errors.ClientError, Waiting, Terminal) as error:
             failures.append(error)
             refusal = _refusal(error)
         result = await self._report(
-            cell, deployment, views, revision, state, plan.forbidden, refusal=refusal
+            cell, deployment, views, revision, state, plan.held, refusal=refusal
         )
         if failures:
             raise failures[0]
@@ -172,7 +172,7 @@ class DeploymentReconciler:
             state.location or view.status.location,
             gates_for_new(networks_ready=state.ready),
         )
-        await instances.apply_actions(cell, self._env, parameters, plan.now)
+        await instances.apply_actions(cell, self._env, parameters, plan.actions)
 
     async def _report(
         self,

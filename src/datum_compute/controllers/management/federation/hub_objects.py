@@ -10,12 +10,11 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
-from datum_compute.decisions import copies
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.result import Waiting
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_if_absent
-from datum_compute.runtime.writes.spec_copies import SpecCopies
+from datum_compute.runtime.writes.spec_copies import SpecCopies, is_subset
 
 
 async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str) -> None:
@@ -50,7 +49,7 @@ async def ensure_policy(hub: Cluster, hub_namespace: str, city: str) -> None:
     if policy.metadata.deleting:
         # Karmada holds a finalizer; the deletion triggers the next reconcile.
         raise Waiting(f"policy {name} is being deleted", 5.0)
-    if not copies.is_subset(spec, patch.values(policy.spec)):
+    if not is_subset(spec, patch.values(policy.spec)):
         # Fields that Karmada added stay.
         await patch.ensure_metadata(hub.client, karmada.PROPAGATION_POLICIES, policy, spec=spec)
 

@@ -1,4 +1,4 @@
-"""A copy is current when it says everything its source says."""
+"""A copy is current when it holds everything its source does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from datum_compute.decisions.copies import is_subset
+from datum_compute.runtime.writes.spec_copies import is_subset
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Runtime back-ends: what runs the Instances of a cell.
+"""Providers: what runs the Instances of a cell.
 
-:mod:`.protocol` is the contract and :mod:`.errors` its ways to say no; :mod:`.controller` is
-the frame all of them share; :mod:`.conformance` is the kit each of them passes. A back-end is
-one sub-package and knows no other. Controllers may import the contract, never a back-end.
+:mod:`.protocol` is the contract and :mod:`.errors` its errors; :mod:`.frame` is the controller
+all of them share; :mod:`.conformance` is the kit each of them passes; :mod:`.registry` lists
+them. A provider is one sub-package, which only the registry imports.
 """

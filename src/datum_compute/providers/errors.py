@@ -1,4 +1,4 @@
-"""How a provider says no, sorted by what its caller does next.
+"""The errors of a provider, by what the frame does next.
 
 ::
 

@@ -1,11 +1,9 @@
-"""What a runtime back-end must do, and what is done for it.
+"""The contract of a provider, which runs the Instances of a cell.
 
-A provider runs the Instances of a cell. The frame in :mod:`.controller` does everything
-that is the same for all of them: it leaves gated Instances alone, holds the finalizer
-before anything is started, calls the provider, writes what it reports in one status write,
-and on deletion lets go only after the provider has torn everything down. What is left to a
-provider are two idempotent calls and a name. One that also knows what its Instances print
-tells it by the third, :class:`TellsLines`; no other part of the contract needs it.
+The frame in :mod:`.frame` does what is the same for all: it ignores gated Instances, holds the
+finalizer before anything is started, calls the provider, writes its report in one status write,
+and on deletion releases the finalizer only after the provider has torn everything down. That
+leaves two idempotent calls and a name. A provider with logs also implements :class:`LogSource`.
 
 :mod:`.errors` draws the errors a provider raises and what follows from each. A provider is
 done when it passes :mod:`.conformance`.
@@ -25,7 +23,7 @@ from datum_compute.runtime.controller import Controller
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What one interface of the Instance got; empty where there is none."""
+    """The addresses of one interface; empty where it has none."""
 
     network_ip: str = ""
     external_ip: str = ""
@@ -33,7 +31,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class InstanceReport:
-    """How an Instance is doing, as far as its provider can tell."""
+    """The state of an Instance as its provider sees it."""
 
     programmed: ConditionState
     """True once the Instance as written has been handed to the runtime."""
@@ -47,14 +45,14 @@ class InstanceReport:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTarget:
-    """The Instance a call is about, and the cluster it lives in."""
+    """An Instance and its cluster."""
 
     cluster: str
     instance: compute.Instance
 
     @property
     def uid(self) -> str:
-        """What a provider keys its own things by: names are reused, uids are not."""
+        """The key of the provider's own state: names are reused, uids are not."""
         return self.instance.metadata.uid
 
 
@@ -64,22 +62,21 @@ class Provider(Protocol):
         """One DNS label; the finalizer is derived from it."""
         ...
 
-    async def ensure(self, subject: InstanceTarget) -> InstanceReport:
-        """Have this Instance running, and say how it is doing.
+    async def ensure(self, target: InstanceTarget) -> InstanceReport:
+        """Run this Instance, and report its state.
 
         Called for every ungated Instance that is not being deleted, after the finalizer is
-        stored, as often as the Instance changes or ``look_again`` asks; also after a
-        restart, for what was started before it. Calling it again changes nothing that
-        already is as it should be. A running Instance is never altered: another template
-        arrives as another Instance.
+        stored, whenever the Instance changes or ``requeue_after`` is over; also after a
+        restart, for Instances started before it. Idempotent. A running Instance is never
+        altered: another template arrives as another Instance.
         """
         ...
 
-    async def remove(self, subject: InstanceTarget) -> None:
-        """Tear down whatever of this Instance exists; nothing is fine too.
+    async def remove(self, target: InstanceTarget) -> None:
+        """Tear down what exists of this Instance, if anything.
 
-        Returning promises that nothing of it is left. While a teardown is under way, raise
-        ``NotReady`` and be called again.
+        After it returns nothing of it is left. While a teardown is under way it raises
+        ``NotReady`` and is called again.
         """
         ...
 
@@ -91,17 +88,17 @@ class RunnableProvider(Provider, Protocol):
 
 
 class LogLine(NamedTuple):
-    """One line that an Instance printed."""
+    """One line of an Instance's output."""
 
     at: datetime
-    """When, aware and in UTC."""
+    """Aware and in UTC."""
     text: str
-    """Without its end."""
+    """Without the line end."""
 
 
 @runtime_checkable
 class LogSource(Protocol):
-    """The part of the contract a provider may leave out."""
+    """The logs of Instances: the optional part of the contract."""
 
     def lines(
         self,
@@ -111,12 +108,12 @@ class LogSource(Protocol):
         since: datetime | None = None,
         follow: bool = False,
     ) -> AsyncIterator[LogLine]:
-        """What the Instance of this uid printed, oldest first, as far as it is kept.
+        """The lines of the Instance with this uid, oldest first, as far as they are kept.
 
-        Of what lies at or after ``since`` only the last ``tail`` lines, where these are given.
-        With ``follow`` it goes on with what comes, until the Instance is removed; one that
-        was not started yet is waited for. Nothing is known of it, and nobody waits: no lines.
-        The reader may leave at any time, by ``aclose`` or by being cancelled.
+        Of those at or after ``since`` only the last ``tail``, where these are given. With
+        ``follow`` new lines are added until the Instance is removed, also for one that has not
+        started yet. Without ``follow`` an unknown Instance has no lines. The reader may stop at
+        any time, by ``aclose`` or by cancellation.
         """
         ...
 

@@ -32,7 +32,7 @@ from datum_compute.testing.server import EmbeddedServer, embedded_server
 
 
 class Runner:
-    """One provider on one cell, which can be stopped and started anew."""
+    """One provider on one cell, which can be restarted."""
 
     def __init__(self, embedded: EmbeddedServer, env: SimulatedEnvironment) -> None:
         self._embedded = embedded
@@ -71,19 +71,19 @@ class NoNetworking(Runner):
 
 
 class Careless:
-    """Ignores what it started before, and never says that it failed."""
+    """Reports every Instance as available, also one that failed."""
 
     name = "simulated"
 
-    async def ensure(self, subject: InstanceTarget) -> InstanceReport:
+    async def ensure(self, target: InstanceTarget) -> InstanceReport:
         return InstanceReport(PROGRAMMED, AVAILABLE)
 
-    async def remove(self, subject: InstanceTarget) -> None:
+    async def remove(self, target: InstanceTarget) -> None:
         return None
 
 
 class Endless:
-    """Goes on about an Instance that is gone."""
+    """Never ends the lines of a deleted Instance."""
 
     async def lines(
         self,
@@ -109,7 +109,7 @@ class CarelessRunner(Runner):
 
 
 @asynccontextmanager
-async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[ConformanceCell]:
+async def conformance_cell(runner_type: type[Runner] = Runner) -> AsyncIterator[ConformanceCell]:
     env = SimulatedEnvironment()
     async with embedded_server(env, cells=("dfw",)) as embedded:
         runner = runner_type(embedded, env)
@@ -119,8 +119,10 @@ async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[Conformance
                 embedded.client("cell/dfw"),
                 "simulated",
                 runner.restart,
-                broken={reason: {FAIL: reason} for reason in compute.PROVIDER_FAILURES},
-                lines=runner.lines,
+                failure_annotations={
+                    reason: {FAIL: reason} for reason in compute.PROVIDER_FAILURES
+                },
+                logs=runner.lines,
             )
         finally:
             await runner.stop()
@@ -128,37 +130,37 @@ async def bench(runner_type: type[Runner] = Runner) -> AsyncIterator[Conformance
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.title)
 async def test_it_keeps_the_contract(check: Check) -> None:
-    async with bench() as found:
-        await check(found)
+    async with conformance_cell() as cell:
+        await check(cell)
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.title)
 async def test_it_keeps_the_contract_in_a_cell_without_networking(check: Check) -> None:
-    async with bench(NoNetworking) as found:
-        await check(found)
+    async with conformance_cell(NoNetworking) as cell:
+        await check(cell)
 
 
 async def test_the_kit_notices_a_provider_that_hides_failures() -> None:
-    async with bench(CarelessRunner) as found:
-        with pytest.raises(ConformanceFailure, match="does not say"):
-            await conformance.a_failure_is_reported_with_a_declared_reason(found)
+    async with conformance_cell(CarelessRunner) as cell:
+        with pytest.raises(ConformanceFailure, match="does not report"):
+            await conformance.a_failure_is_reported_with_a_declared_reason(cell)
 
 
-async def test_the_kit_notices_lines_that_do_not_end_or_are_not_what_was_asked() -> None:
-    async with bench(EndlessRunner) as found:
-        with pytest.raises(ConformanceFailure, match="go on"):
-            await conformance.followed_logs_end_with_the_instance(found)
+async def test_the_kit_notices_logs_that_do_not_end_or_ignore_tail() -> None:
+    async with conformance_cell(EndlessRunner) as cell:
+        with pytest.raises(ConformanceFailure, match="do not end"):
+            await conformance.followed_logs_end_with_the_instance(cell)
         with pytest.raises(ConformanceFailure, match="tail"):
-            await conformance.instance_logs_can_be_read(found)
+            await conformance.instance_logs_can_be_read(cell)
 
 
 async def test_the_kit_notices_a_provider_that_does_nothing() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env, cells=("dfw",)) as embedded:
         idle = Runner(embedded, env)
-        found = ConformanceCell(embedded.client("cell/dfw"), "simulated", idle.stop)
+        cell = ConformanceCell(embedded.client("cell/dfw"), "simulated", idle.stop)
         with pytest.raises(ConformanceFailure, match="not Available"):
-            await conformance.the_last_gate_starts_it(found)
+            await conformance.the_last_gate_starts_it(cell)
 
 
 def test_the_simulated_provider_has_the_shape_of_the_protocol() -> None:

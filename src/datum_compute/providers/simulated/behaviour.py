@@ -1,4 +1,4 @@
-"""What an Instance pretends, as the annotations of its template ask.
+"""How a simulated Instance behaves, by the annotations of its template.
 
 All times count from the moment it was programmed, except ``start-seconds``, which is how
 long programming takes. A crash is final: a crashed Instance keeps crashing until it is
@@ -39,7 +39,7 @@ class Behaviour:
 
 
 def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
-    """Raises ``Rejected`` with reason ConfigurationError when an annotation makes no sense."""
+    """Raises ``Rejected`` with reason ConfigurationError for an invalid annotation."""
     fail = annotations.get(FAIL, "")
     if fail and fail not in FAILURES:
         allowed = ", ".join(f'"{reason}"' for reason in FAILURES)
@@ -58,7 +58,7 @@ def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
 def decide_report(
     behaviour: Behaviour, age: float, interfaces: tuple[Addresses, ...]
 ) -> InstanceReport:
-    """How an Instance does ``age`` seconds after it was, or will have been, programmed."""
+    """The state of an Instance ``age`` seconds after it is programmed; before, it is negative."""
     if behaviour.fail:
         raise Rejected(behaviour.fail, f"the simulated Instance fails, as {FAIL} asks")
     if age < 0:

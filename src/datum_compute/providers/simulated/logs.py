@@ -1,9 +1,8 @@
-"""What the simulated provider did with each Instance, as the lines that Instance prints.
+"""The logs of simulated Instances: what the provider did with each.
 
-Nothing runs, so nothing prints; what is true and worth a line is the simulation itself. A
-line is added when the state reported of an Instance changes, stamped with the wall clock, and
-kept in memory: the last ones of each Instance, until it is removed. After a restart of the
-provider the first line of an Instance that is still up says that earlier ones are gone.
+A line is added when the reported state of an Instance changes, with the wall clock's time. The
+last ones of each Instance are kept in memory until it is removed; after a restart of the
+provider the first line of a running Instance notes that earlier ones are lost.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from datum_compute.providers.protocol import InstanceReport, LogLine
 KEPT = 200
 """Lines of one Instance. Each is a change of its state, so few Instances have ten."""
 
-FOUND_AGAIN = "simulated: still up; it was started before the platform was, earlier lines are gone"
+RESTARTED = "simulated: still up; it was started before the platform was, earlier lines are gone"
 STOPPED = "simulated: stopped"
 
 
-class _Page:
+class _InstanceLog:
     """The lines of one Instance."""
 
     __slots__ = ("dropped", "ended", "kept", "readers", "state")
@@ -33,12 +32,12 @@ class _Page:
     def __init__(self) -> None:
         self.kept: list[LogLine] = []
         self.dropped = 0
-        """How many lines there were before the kept ones."""
+        """The number of earlier lines that were dropped."""
         self.ended = False
         self.state: ConditionState | None = None
-        """What was said last of whether it is available."""
+        """The last reported ``Available``."""
         self.readers: dict[asyncio.Future[None], None] = {}
-        """Whoever waits for the next line."""
+        """Readers that wait for the next line."""
 
     def wake(self) -> None:
         for reader in self.readers:
@@ -51,102 +50,102 @@ class InstanceLogs:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._pages: dict[str, _Page] = {}
+        self._logs: dict[str, _InstanceLog] = {}
 
     @property
     def uids(self) -> list[str]:
-        """Whose lines are kept, or waited for."""
-        return sorted(self._pages)
+        """The Instances with lines, or with a reader."""
+        return sorted(self._logs)
 
-    def reported(self, instance: compute.Instance, report: InstanceReport) -> None:
-        """Told as often as somebody asks; a line only where the state is another one."""
-        page = self._page(instance.metadata.uid)
-        if page.state != report.available:
-            page.state = report.available
-            self._add(page, _told(instance, report.available))
+    def record_report(self, instance: compute.Instance, report: InstanceReport) -> None:
+        """Adds a line where the state has changed."""
+        log = self._log_of(instance.metadata.uid)
+        if log.state != report.available:
+            log.state = report.available
+            self._add(log, _report_line(instance, report.available))
 
-    def refused(self, uid: str, reason: str, message: str) -> None:
-        """It does not run, for this reason."""
-        page = self._page(uid)
+    def record_refusal(self, uid: str, reason: str, message: str) -> None:
+        """The Instance does not run, for this reason."""
+        log = self._log_of(uid)
         state = protocol.failed(reason, message)
-        if page.state != state:
-            page.state = state
-            self._add(page, _in_words(state))
+        if log.state != state:
+            log.state = state
+            self._add(log, _failure_line(state))
 
-    def found_again(self, uid: str) -> None:
-        page = self._page(uid)
-        page.state = protocol.AVAILABLE
-        self._add(page, FOUND_AGAIN)
+    def record_restart(self, uid: str) -> None:
+        log = self._log_of(uid)
+        log.state = protocol.AVAILABLE
+        self._add(log, RESTARTED)
 
-    def removed(self, uid: str) -> None:
-        """Its lines go with it; whoever follows them gets the last one."""
-        page = self._pages.pop(uid, None)
-        if page is not None:
-            page.ended = True
-            self._add(page, STOPPED)
+    def record_removal(self, uid: str) -> None:
+        """Drops its lines; readers that follow get the last one."""
+        log = self._logs.pop(uid, None)
+        if log is not None:
+            log.ended = True
+            self._add(log, STOPPED)
 
     async def lines(
         self, uid: str, *, tail: int | None, since: datetime | None, follow: bool
     ) -> AsyncIterator[LogLine]:
-        page = self._page(uid) if follow else self._pages.get(uid)
-        if page is None:
+        log = self._log_of(uid) if follow else self._logs.get(uid)
+        if log is None:
             return
-        seen = page.dropped + len(page.kept)
+        seen = log.dropped + len(log.kept)
         try:
-            for line in _chosen(page.kept, tail, since):
+            for line in _select(log.kept, tail, since):
                 yield line
             while follow:
-                missed = page.kept[max(0, seen - page.dropped) :]
-                seen = page.dropped + len(page.kept)
+                missed = log.kept[max(0, seen - log.dropped) :]
+                seen = log.dropped + len(log.kept)
                 for line in missed:
                     yield line
                 if not missed:
-                    if page.ended:
+                    if log.ended:
                         return
-                    await _another(page)
+                    await _next_line(log)
         finally:
-            # Of one that was awaited and never came nothing is to be left.
-            if not page.kept and not page.readers and self._pages.get(uid) is page:
-                del self._pages[uid]
+            # Nothing is kept for an Instance that was followed and never started.
+            if not log.kept and not log.readers and self._logs.get(uid) is log:
+                del self._logs[uid]
 
-    def _page(self, uid: str) -> _Page:
-        page = self._pages.get(uid)
-        if page is None:
-            page = self._pages[uid] = _Page()
-        return page
+    def _log_of(self, uid: str) -> _InstanceLog:
+        log = self._logs.get(uid)
+        if log is None:
+            log = self._logs[uid] = _InstanceLog()
+        return log
 
-    def _add(self, page: _Page, text: str) -> None:
-        page.kept.append(LogLine(self._env.now(), text))
-        surplus = len(page.kept) - KEPT
+    def _add(self, log: _InstanceLog, text: str) -> None:
+        log.kept.append(LogLine(self._env.now(), text))
+        surplus = len(log.kept) - KEPT
         if surplus > 0:
-            del page.kept[:surplus]
-            page.dropped += surplus
-        page.wake()
+            del log.kept[:surplus]
+            log.dropped += surplus
+        log.wake()
 
 
-async def _another(page: _Page) -> None:
+async def _next_line(log: _InstanceLog) -> None:
     reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    page.readers[reader] = None
+    log.readers[reader] = None
     try:
         await reader
     finally:
-        del page.readers[reader]
+        del log.readers[reader]
 
 
-def _chosen(kept: list[LogLine], tail: int | None, since: datetime | None) -> list[LogLine]:
+def _select(kept: list[LogLine], tail: int | None, since: datetime | None) -> list[LogLine]:
     found = [line for line in kept if since is None or line.at >= since]
     return found if tail is None else found[max(0, len(found) - tail) :]
 
 
-def _told(instance: compute.Instance, available: ConditionState) -> str:
+def _report_line(instance: compute.Instance, available: ConditionState) -> str:
     if available == protocol.PROVISIONING:
         return f"simulated: starting {_what(instance)}"
     if available == protocol.AVAILABLE:
         return f"simulated: started {_what(instance)} (no container runs)"
-    return _in_words(available)
+    return _failure_line(available)
 
 
-def _in_words(state: ConditionState) -> str:
+def _failure_line(state: ConditionState) -> str:
     verdict = "failed: " if state.status == FALSE else ""
     return f"simulated: {verdict}{state.reason}: {state.message}"
 

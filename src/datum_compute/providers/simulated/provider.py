@@ -1,4 +1,4 @@
-"""The simulated provider: state by the clock, addresses by the subnet, nothing that runs."""
+"""The simulated provider: states from the clock, addresses from the subnet, no process."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class SimulatedProvider:
         self._programmed_at: dict[str, float] = {}
         """By uid, the loop's time at which an Instance was, or will be, programmed."""
         self._subnets: dict[SubnetKey, SubnetAddresses] = {}
-        self._journal = InstanceLogs(env)
+        self._logs = InstanceLogs(env)
 
     def controllers(self) -> list[Controller]:
-        """What runs this provider."""
+        """See :class:`.RunnableProvider`."""
         reads = []
         if self._networking:
             claims = {CLAIMS_BY_CONTEXT: context_key_of}
@@ -54,29 +54,29 @@ class SimulatedProvider:
             ]
         return [provider_controller(self._cell, self, self._env, reads=reads)]
 
-    async def ensure(self, subject: InstanceTarget) -> InstanceReport:
+    async def ensure(self, target: InstanceTarget) -> InstanceReport:
         try:
-            report = self._report(subject)
+            report = self._report(target)
         except Rejected as error:
-            self._journal.refused(subject.uid, error.reason, error.message)
+            self._logs.record_refusal(target.uid, error.reason, error.message)
             raise
         except InsufficientCapacity as error:
-            self._journal.refused(subject.uid, compute.REASON_PROVISIONING, str(error))
+            self._logs.record_refusal(target.uid, compute.REASON_PROVISIONING, str(error))
             raise
-        self._journal.reported(subject.instance, report)
+        self._logs.record_report(target.instance, report)
         return report
 
-    def _report(self, subject: InstanceTarget) -> InstanceReport:
-        behaviour = parse_behaviour(subject.instance.metadata.annotations)
-        age = asyncio.get_running_loop().time() - self._start(subject, behaviour)
-        interfaces = self._addresses(subject) if age >= 0 and not behaviour.fail else ()
+    def _report(self, target: InstanceTarget) -> InstanceReport:
+        behaviour = parse_behaviour(target.instance.metadata.annotations)
+        age = asyncio.get_running_loop().time() - self._start(target, behaviour)
+        interfaces = self._addresses(target) if age >= 0 and not behaviour.fail else ()
         return decide_report(behaviour, age, interfaces)
 
-    async def remove(self, subject: InstanceTarget) -> None:
-        self._journal.removed(subject.uid)
-        self._programmed_at.pop(subject.uid, None)
+    async def remove(self, target: InstanceTarget) -> None:
+        self._logs.record_removal(target.uid)
+        self._programmed_at.pop(target.uid, None)
         for subnet in self._subnets.values():
-            subnet.release(subject.uid)
+            subnet.release(target.uid)
 
     def lines(
         self,
@@ -86,52 +86,52 @@ class SimulatedProvider:
         since: datetime | None = None,
         follow: bool = False,
     ) -> AsyncIterator[LogLine]:
-        return self._journal.lines(uid, tail=tail, since=since, follow=follow)
+        return self._logs.lines(uid, tail=tail, since=since, follow=follow)
 
-    def _start(self, subject: InstanceTarget, behaviour: Behaviour) -> float:
-        known = self._programmed_at.get(subject.uid)
+    def _start(self, target: InstanceTarget, behaviour: Behaviour) -> float:
+        known = self._programmed_at.get(target.uid)
         if known is None:
             known = asyncio.get_running_loop().time() + behaviour.start_seconds
             programmed = conditions.find(
-                subject.instance.status.conditions, compute.CONDITION_PROGRAMMED
+                target.instance.status.conditions, compute.CONDITION_PROGRAMMED
             )
             if programmed is not None and programmed.status == conditions.TRUE:
-                # Started before a restart of ours: the condition remembers when.
+                # Started before this provider was: the condition has the time.
                 elapsed = (self._env.now() - programmed.last_transition_time).total_seconds()
                 known = asyncio.get_running_loop().time() - max(0.0, elapsed)
-                self._journal.found_again(subject.uid)
-            self._programmed_at[subject.uid] = known
+                self._logs.record_restart(target.uid)
+            self._programmed_at[target.uid] = known
         return known
 
-    def _addresses(self, subject: InstanceTarget) -> tuple[Addresses, ...]:
-        cell = self._cell.get(subject.cluster)
+    def _addresses(self, target: InstanceTarget) -> tuple[Addresses, ...]:
+        cell = self._cell.get(target.cluster)
         if cell is None or not self._networking:
             return ()
         found = []
-        for interface in range(len(subject.instance.spec.network_interfaces)):
-            given = _given(subject.instance, interface)
-            if given and not is_bound(cell, subject.instance, interface):
-                found.append(Addresses(network_ip=given))  # until its replacement comes
+        for interface in range(len(target.instance.spec.network_interfaces)):
+            given = _present_address(target.instance, interface)
+            if given and not is_bound(cell, target.instance, interface):
+                found.append(Addresses(network_ip=given))  # until it is replaced
                 continue
-            subnet = find_subnet(cell, subject.instance, interface)
+            subnet = find_subnet(cell, target.instance, interface)
             if subnet is None:
                 return ()
             addresses = self._subnets.get(subnet[0])
             if addresses is None:
                 addresses = self._subnets[subnet[0]] = SubnetAddresses(subnet[1])
                 _adopt(cell, subnet[0], addresses)
-            found.append(Addresses(network_ip=addresses.ensure((subject.uid, interface))))
+            found.append(Addresses(network_ip=addresses.ensure((target.uid, interface))))
         return tuple(found)
 
 
-def _given(instance: compute.Instance, interface: int) -> str:
-    """The address an interface has been given; empty when it has none."""
+def _present_address(instance: compute.Instance, interface: int) -> str:
+    """The present address of an interface; empty when it has none."""
     known = instance.status.network_interfaces
     return (known[interface].assignments.network_ip or "") if interface < len(known) else ""
 
 
 def _adopt(cell: Cluster, key: SubnetKey, addresses: SubnetAddresses) -> None:
-    """Read back what Instances of this subnet were given before we started."""
+    """Adopt the addresses that Instances of this subnet have from before a restart."""
     for obj in cell.cache(compute.INSTANCES).list():
         instance = obj.view(compute.Instance)
         for interface, status in enumerate(instance.status.network_interfaces):

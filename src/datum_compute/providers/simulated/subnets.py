@@ -1,7 +1,7 @@
-"""From an Instance to the subnets its interfaces are on, through the objects of its cell.
+"""Finds the subnets of an Instance's interfaces, through the objects of its cell.
 
 A deployment's NetworkBinding names the network context; the context has a SubnetClaim, and
-that names the Subnet. A deployment without bindings is in a cell that does no networking.
+that names the Subnet. Without bindings the cell has no networking.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datum_compute.runtime.cluster import Cluster
 CLAIMS_BY_CONTEXT = "simulated/context"
 
 RETRY_SECONDS = 0.25
-"""The gates are gone, so all of it exists; only a cache lags behind another."""
+"""Without gates all of it exists; only a cache may be stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ def context_key_of(claim: Object) -> Iterable[str]:
 
 
 def is_bound(cell: Cluster, instance: compute.Instance, interface: int) -> bool:
-    """Whether the deployment's binding is for the network this interface is on. It is not
-    when the deployment has come to other networks than the Instance was made for."""
+    """Whether the deployment's binding is for the network of this interface. It is not when the
+    deployment's networks have changed since the Instance was created."""
     binding = _binding(cell, instance, interface)
     if binding is None:
         return False

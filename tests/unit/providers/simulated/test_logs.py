@@ -18,7 +18,7 @@ from datum_compute.providers.simulated.behaviour import (
     SLEEP_AFTER_SECONDS,
     START_SECONDS,
 )
-from datum_compute.providers.simulated.logs import FOUND_AGAIN, KEPT, STOPPED, InstanceLogs
+from datum_compute.providers.simulated.logs import KEPT, RESTARTED, STOPPED, InstanceLogs
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from tests.support.providers.simulated import NS, available, cell, start
 from tests.support.standins.platform import StandinPlatform, running, settle, until_gone
@@ -92,7 +92,7 @@ async def test_after_a_restart_the_log_says_that_earlier_lines_are_gone() -> Non
             at_first = await said(provider, obj)
             await asyncio.sleep(120)
 
-            assert at_first == [FOUND_AGAIN]
+            assert at_first == [RESTARTED]
             assert [text.split(":")[2:3] for text in (await said(provider, obj))[1:]] == [
                 [" InstanceCrashing"]
             ]
@@ -117,7 +117,7 @@ async def texts(journal: InstanceLogs, **wanted: Any) -> list[str]:
 
 
 def tell(journal: InstanceLogs, number: int) -> None:
-    journal.refused("one", "Reason", str(number))
+    journal.record_refusal("one", "Reason", str(number))
 
 
 async def test_only_the_last_lines_are_kept() -> None:
@@ -139,7 +139,7 @@ async def test_a_slow_follower_misses_what_is_not_kept_and_nothing_else() -> Non
     found = [(await anext(lines)).text]
     for number in range(1, KEPT + 11):
         tell(journal, number)
-    journal.removed("one")
+    journal.record_removal("one")
     found += [line.text async for line in lines]
 
     assert found[0].endswith(": 0")

@@ -1,5 +1,6 @@
 """Write the generated files: the definitions under ``deploy/crds``, the roles and webhooks
-under ``deploy/base``, and the references of the API, of the command line and of rights.
+under ``deploy/base``, the references of the API, of the command line and of rights, and the
+CLI's table of resources.
 
 Run it after changing a type in ``datum_compute.api``, what a command takes, or what a process
 may do. A test fails while the files differ from what this would write.
@@ -21,12 +22,13 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # its neighbours are found from the root, as in the tests
 
 from datum_compute.api.crds import all_crds  # noqa: E402
-from scripts import api_reference, cli_reference, roles  # noqa: E402
+from scripts import api_reference, cli_reference, cli_tables, roles  # noqa: E402
 
 CRDS = Path("deploy/crds")
 API_REFERENCE = Path("docs/reference/api.md")
 CLI_REFERENCE = Path("docs/reference/cli.md")
 RIGHTS_REFERENCE = Path("docs/reference/rights.md")
+CLI_TABLES = Path("src/datum_compute/cli/tables.py")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -51,6 +53,7 @@ def rendered() -> Mapping[Path, str]:
         API_REFERENCE: api_reference.rendered(),
         CLI_REFERENCE: cli_reference.rendered(),
         RIGHTS_REFERENCE: roles.reference(),
+        CLI_TABLES: cli_tables.rendered(),
     }
     return definitions | base | references
 
@@ -67,7 +70,7 @@ def found_in(root: Path) -> dict[Path, str]:
     files = [
         *sorted((root / CRDS).glob("*.yaml")),
         *sorted((root / roles.BASE).rglob("*.yaml")),
-        *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE)),
+        *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE, CLI_TABLES)),
     ]
     return {
         path.relative_to(root): path.read_text(encoding="utf-8") for path in files if path.exists()
@@ -81,6 +84,9 @@ def differing(root: Path) -> list[Path]:
 
 
 def write(root: Path) -> None:
+    # First: the reference of the command line imports the CLI, which imports its table.
+    (root / CLI_TABLES).parent.mkdir(parents=True, exist_ok=True)
+    (root / CLI_TABLES).write_text(cli_tables.rendered(), encoding="utf-8")
     files = rendered()
     for stale in sorted(set(found_in(root)) - set(files)):
         (root / stale).unlink()

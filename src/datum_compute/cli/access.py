@@ -16,7 +16,7 @@ from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.render.output import age
-from datum_compute.cli.tables import PROJECTS, SERVICE_ENTITLEMENTS
+from datum_compute.cli.tables import PROJECTS, SERVICE_COMPUTE, SERVICE_ENTITLEMENTS
 from datum_compute.client import errors
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Json = Mapping[str, Any]
 
 ENTITLEMENT = "compute"
-SERVICE = "compute.datumapis.com"
 ACTIVATION_SECONDS = 30.0
 """How long a command waits for a request it has just made."""
 POLL_SECONDS = 1.0
@@ -182,7 +181,7 @@ def _offer(context: Context) -> None:
 
 async def request_access(client: ApiClient, message: str) -> bool:
     """Ask for access; False where somebody has asked already, which is as good."""
-    spec: dict[str, Any] = {"serviceRef": {"name": SERVICE}}
+    spec: dict[str, Any] = {"serviceRef": {"name": SERVICE_COMPUTE}}
     if message:
         spec["requestMessage"] = message
     body = {

@@ -1,7 +1,6 @@
-"""The resources plain reads name, without importing their types.
+"""The resources that plain reads name, without the types of their kinds.
 
-The types need msgspec, whose import costs a plain read more than the read itself. A test
-holds these equal to the declarations beside the kinds.
+Generated from the API by ``make generate``; do not edit.
 """
 
 from __future__ import annotations
@@ -9,31 +8,71 @@ from __future__ import annotations
 from datum_compute.api.scheme import Resource
 
 NAMESPACE = "default"
-"""Where the workloads of a project are."""
+"""Where a project's workloads are."""
 
-_GROUP = "compute.datumapis.com"
+SERVICE_COMPUTE = "compute.datumapis.com"
+"""The name an entitlement refers to."""
 
-WORKLOADS = Resource(_GROUP, "v1alpha", "workloads", "Workload")
-WORKLOAD_DEPLOYMENTS = Resource(_GROUP, "v1alpha", "workloaddeployments", "WorkloadDeployment")
-INSTANCES = Resource(_GROUP, "v1alpha", "instances", "Instance")
+WORKLOADS = Resource(
+    group="compute.datumapis.com",
+    version="v1alpha",
+    plural="workloads",
+    kind="Workload",
+    namespaced=True,
+)
+WORKLOAD_DEPLOYMENTS = Resource(
+    group="compute.datumapis.com",
+    version="v1alpha",
+    plural="workloaddeployments",
+    kind="WorkloadDeployment",
+    namespaced=True,
+)
+INSTANCES = Resource(
+    group="compute.datumapis.com",
+    version="v1alpha",
+    plural="instances",
+    kind="Instance",
+    namespaced=True,
+)
 LOCATION_BINDINGS = Resource(
-    "networking.datumapis.com", "v1alpha", "locationbindings", "LocationBinding", namespaced=False
+    group="networking.datumapis.com",
+    version="v1alpha",
+    plural="locationbindings",
+    kind="LocationBinding",
+    namespaced=False,
 )
 ALLOWANCE_BUCKETS = Resource(
-    "quota.miloapis.com", "v1alpha1", "allowancebuckets", "AllowanceBucket"
+    group="quota.miloapis.com",
+    version="v1alpha1",
+    plural="allowancebuckets",
+    kind="AllowanceBucket",
+    namespaced=True,
 )
 SERVICE_ENTITLEMENTS = Resource(
-    "services.miloapis.com",
-    "v1alpha1",
-    "serviceentitlements",
-    "ServiceEntitlement",
+    group="services.miloapis.com",
+    version="v1alpha1",
+    plural="serviceentitlements",
+    kind="ServiceEntitlement",
     namespaced=False,
 )
 PROJECTS = Resource(
-    "resourcemanager.miloapis.com", "v1alpha1", "projects", "Project", namespaced=False
+    group="resourcemanager.miloapis.com",
+    version="v1alpha1",
+    plural="projects",
+    kind="Project",
+    namespaced=False,
 )
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-EVENTS = Resource("", "v1", "events", "Event")
-
-QUOTA_NAMESPACE = "milo-system"
-"""Where a project keeps its grants and buckets."""
+CONFIG_MAPS = Resource(
+    group="",
+    version="v1",
+    plural="configmaps",
+    kind="ConfigMap",
+    namespaced=True,
+)
+EVENTS = Resource(
+    group="",
+    version="v1",
+    plural="events",
+    kind="Event",
+    namespaced=True,
+)

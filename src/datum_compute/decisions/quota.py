@@ -13,15 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from datum_compute.api import conditions, quantities
-from datum_compute.api.compute import names
+from datum_compute.api.compute import names, quota_resources
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition, ConditionState
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 
-RESOURCE_INSTANCES = "compute.datumapis.com/instances"
-RESOURCE_VCPUS = "compute.datumapis.com/vcpus"
-RESOURCE_MEMORY = "compute.datumapis.com/memory"
+RESOURCE_INSTANCES = quota_resources.INSTANCES.resource_type
+RESOURCE_VCPUS = quota_resources.VCPUS.resource_type
+RESOURCE_MEMORY = quota_resources.MEMORY.resource_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,6 @@ import sys
 
 import pytest
 
-from datum_compute.api import core
-from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.networking import v1alpha as networking
-from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
-from datum_compute.cli import tables
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, main
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -105,17 +99,6 @@ def test_the_status_of_no_platform_is_an_error_in_the_form_asked_for() -> None:
 
     assert (code, out) == (5, "")
     assert json.loads(err)["error"]["code"] == "NotRunning"
-
-
-def test_plain_reads_name_the_same_resources_as_the_api() -> None:
-    assert tables.WORKLOADS == compute.WORKLOADS
-    assert tables.WORKLOAD_DEPLOYMENTS == compute.WORKLOAD_DEPLOYMENTS
-    assert tables.INSTANCES == compute.INSTANCES
-    assert tables.LOCATION_BINDINGS == networking.LOCATION_BINDINGS
-    assert tables.ALLOWANCE_BUCKETS == quota.ALLOWANCE_BUCKETS
-    assert tables.CONFIG_MAPS == core.CONFIG_MAPS
-    assert tables.PROJECTS == resourcemanager.PROJECTS
-    assert tables.EVENTS == core.EVENTS
 
 
 QUICK = [["--help"], ["version"], ["completion", "bash"], ["__complete", "dep"]]

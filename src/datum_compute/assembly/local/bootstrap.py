@@ -17,6 +17,7 @@ import msgspec
 
 from datum_compute.api import conditions, karmada, planes
 from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
+from datum_compute.api.compute.quota_resources import QUOTA_RESOURCES
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
@@ -37,21 +38,6 @@ SERVED, NOT_SERVED = "Available", "LeftOut"
 FIRST_GRANTS = "first-grant"
 FIRST_GRANT = {"instances": 10, "vcpus": 40_000, "memory": 81_920}
 """What a project other than the platform's own may use, unless it is granted more."""
-
-REGISTRATIONS: Mapping[str, tuple[str, str, str, int]] = {
-    "workloads": ("Entity", "workload", "workload", 1),
-    "instances": ("Entity", "instance", "instance", 1),
-    "vcpus": ("Allocation", "millicore", "core", 1000),
-    "memory": ("Allocation", "MiB", "GiB", 1024),
-}
-"""What quota counts: how, base unit, the unit people read, and base units in one of those."""
-METRIC_UNITS = {
-    "workloads": "{workload}",
-    "instances": "{instance}",
-    "vcpus": "{millicore}",
-    "memory": "MiBy",
-}
-"""The same as measurements, in the notation of the catalogue."""
 
 
 def _object(
@@ -81,20 +67,20 @@ async def ensure(
 
 
 async def ensure_root(root_client: Client, settings: LocalSettings) -> None:
-    for resource_type, (kind, base, display, factor) in REGISTRATIONS.items():
+    for counted in QUOTA_RESOURCES.values():
         spec = {
             "consumerType": {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"},
-            "type": kind,
-            "resourceType": f"compute.datumapis.com/{resource_type}",
-            "baseUnit": base,
-            "displayUnit": display,
-            "unitConversionFactor": factor,
+            "type": counted.registration,
+            "resourceType": counted.resource_type,
+            "baseUnit": counted.base_unit,
+            "displayUnit": counted.display_unit,
+            "unitConversionFactor": counted.factor,
             "claimingResources": [
                 {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"},
                 {"apiGroup": "compute.datumapis.com", "kind": "Instance"},
             ],
         }
-        body = _object(quota.RESOURCE_REGISTRATIONS, f"compute-{resource_type}", spec)
+        body = _object(quota.RESOURCE_REGISTRATIONS, f"compute-{counted.name}", spec)
         await ensure(root_client, quota.RESOURCE_REGISTRATIONS, body)
     await _ensure_first_grants(root_client, settings)
     await _ensure_service(root_client, settings)
@@ -155,8 +141,8 @@ async def _ensure_service(root_client: Client, settings: LocalSettings) -> None:
         "serviceRef": {"name": services.SERVICE_COMPUTE},
         "phase": services.PHASE_PUBLISHED,
         "metrics": [
-            {"name": _metric(name), "kind": "Gauge", "unit": unit}
-            for name, unit in METRIC_UNITS.items()
+            {"name": _metric(each.name), "kind": "Gauge", "unit": each.metric_unit}
+            for each in QUOTA_RESOURCES.values()
         ],
         "quota": _service_quota(),
     }

@@ -6,22 +6,23 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from datum_compute.api.compute.quota_resources import QUOTA_RESOURCES
+from datum_compute.api.planes import MILO_SYSTEM_NAMESPACE
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.render.output import add_output_flags, count, table
 from datum_compute.cli.render.watch import Screen, ScreenLine, present
-from datum_compute.cli.tables import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE, QUOTA_NAMESPACE
+from datum_compute.cli.tables import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE
 
 HEADER = ("RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE")
 BAR = 20
 CONSTRAINED = 0.8
 """From which share in use a resource counts as constrained. A guess."""
 
-UNITS = {"instances": ("instances", 1), "vcpus": ("cores", 1000), "memory": ("GiB", 1024)}
-"""Resource -> the unit people read, and how many base units make one. What is registered
-says the same, on a plane that a project's credential does not reach."""
+UNITS = {"instances": "instances", "vcpus": "cores", "memory": "GiB"}
+"""Resource -> the unit people read."""
 
 Json = dict[str, Any]
 
@@ -42,7 +43,7 @@ def run(context: Context) -> int:
 
 
 def _picture(context: Context) -> Screen:
-    buckets = context.reader.list(ALLOWANCE_BUCKETS, QUOTA_NAMESPACE)
+    buckets = context.reader.list(ALLOWANCE_BUCKETS, MILO_SYSTEM_NAMESPACE)
     ours = [b for b in buckets if str(_resource(b)).startswith(states.API_PREFIX)]
     cities = _cities(context)
     views = sorted((_view(bucket) for bucket in ours), key=_position)
@@ -68,7 +69,8 @@ def _position(view: Json) -> tuple[int, str]:
 
 def _view(bucket: Json) -> Json:
     name = _resource(bucket).removeprefix(states.API_PREFIX)
-    unit, factor = UNITS.get(name, (name, 1))
+    unit = UNITS.get(name, name)
+    factor = QUOTA_RESOURCES[name].factor if name in QUOTA_RESOURCES else 1
     status = bucket.get("status") or {}
     limit, used = status.get("limit", 0), status.get("allocated", 0)
     return {

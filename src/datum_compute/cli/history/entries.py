@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
+from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE, GROUP
 from datum_compute.cli.explain import states
 from datum_compute.cli.render.spec_diff import diff_specs, normalize_spec, summarize_changes
 from datum_compute.decisions.instances.revisions import template_hash
 
 Json = Mapping[str, Any]
 
-NAME_PREFIX = "compute.datumapis.com-revision-history."
+NAME_PREFIX = f"{GROUP}-revision-history."
 """Of the ConfigMap that keeps a workload's history; the workload's name follows."""
 MAX_ENTRIES = 20
 MAX_BYTES = 900_000

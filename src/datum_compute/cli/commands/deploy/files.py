@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
 from datum_compute.cli.commands.deploy.documents import documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
 from datum_compute.cli.errors import usage
@@ -23,7 +24,7 @@ MAX_SIZE = 3 * 2**20
 
 SERVER_ANNOTATIONS = frozenset(
     {
-        "compute.datumapis.com/last-change",
+        ANNOTATION_LAST_CHANGE,
         "kubectl.kubernetes.io/last-applied-configuration",
     }
 )

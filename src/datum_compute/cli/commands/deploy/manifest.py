@@ -17,8 +17,9 @@ from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.names import is_name
+from datum_compute.cli.tables import WORKLOADS
 
-API_VERSION = "compute.datumapis.com/v1alpha"
+API_VERSION = WORKLOADS.api_version
 CONTAINER = "app"
 PLACEMENT = "default"
 

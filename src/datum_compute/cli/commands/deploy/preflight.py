@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
+from datum_compute.api.compute.quota_resources import QUOTA_RESOURCES
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.planes import MILO_SYSTEM_NAMESPACE
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
@@ -19,13 +24,15 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import count
 from datum_compute.cli.session import to_dict
-from datum_compute.cli.tables import NAMESPACE, QUOTA_NAMESPACE
+from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
+from datum_compute.decisions.quota import decide_size
 
 Json = Mapping[str, Any]
 
-UNITS = {"instances": ("instances", 1), "vcpus": ("vCPUs", 1000), "memory": ("GiB", 1024)}
+UNITS = {"instances": "instances", "vcpus": "vCPUs", "memory": "GiB"}
+"""Resource -> the unit people read."""
 
 
 async def check_cities(context: Context, client: Client, wanted: Json) -> None:
@@ -98,7 +105,7 @@ async def create_network(client: Client, name: str) -> None:
 async def headroom(client: Client) -> dict[str, int]:
     """What is left of each resource, in base units; nothing where that cannot be known."""
     try:
-        page = await client.list(quota.ALLOWANCE_BUCKETS, QUOTA_NAMESPACE)
+        page = await client.list(quota.ALLOWANCE_BUCKETS, MILO_SYSTEM_NAMESPACE)
     except errors.ClientError:
         return {}
     left: dict[str, int] = {}
@@ -114,10 +121,13 @@ def size(workload: Json | None) -> dict[str, int]:
     """What a workload asks of each resource, in base units."""
     if workload is None:
         return {}
+    try:
+        spec = msgspec.convert(workload["spec"]["template"]["spec"], compute.InstanceSpec)
+    except msgspec.ValidationError:
+        spec = compute.InstanceSpec()  # of a file that no server has judged yet
+    each = decide_size(spec).requests()
     number = instances(workload)
-    known = INSTANCE_TYPES.get(instance_type(workload))
-    millicores, mebibytes = (known.millicores, known.mebibytes) if known else (0, 0)
-    return {"instances": number, "vcpus": number * millicores, "memory": number * mebibytes}
+    return {name.removeprefix(states.API_PREFIX): number * each[name] for name in each}
 
 
 def instances(workload: Json) -> int:
@@ -134,7 +144,8 @@ def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> li
     """A warning for everything of which there is less left than this needs in addition."""
     before, after = size(live), size(planned)
     found = []
-    for name, (unit, factor) in UNITS.items():
+    for name, unit in UNITS.items():
+        factor = QUOTA_RESOURCES[name].factor
         more = after.get(name, 0) - before.get(name, 0)
         if name in left and more > max(0, left[name]):
             has = f"{max(0, left[name]) / factor:g}"

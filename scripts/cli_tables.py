@@ -1,0 +1,56 @@
+"""The resources that plain reads name, as literals.
+
+The modules that declare them load msgspec, which would take a plain read longer than the read.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api import core, planes
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.api.scheme import Resource
+from datum_compute.api.services import v1alpha1 as services
+
+RESOURCES = {
+    "WORKLOADS": compute.WORKLOADS,
+    "WORKLOAD_DEPLOYMENTS": compute.WORKLOAD_DEPLOYMENTS,
+    "INSTANCES": compute.INSTANCES,
+    "LOCATION_BINDINGS": networking.LOCATION_BINDINGS,
+    "ALLOWANCE_BUCKETS": quota.ALLOWANCE_BUCKETS,
+    "SERVICE_ENTITLEMENTS": services.SERVICE_ENTITLEMENTS,
+    "PROJECTS": resourcemanager.PROJECTS,
+    "CONFIG_MAPS": core.CONFIG_MAPS,
+    "EVENTS": core.EVENTS,
+}
+
+HEAD = '''\
+"""The resources that plain reads name, without the types of their kinds.
+
+Generated from the API by ``make generate``; do not edit.
+"""
+
+from __future__ import annotations
+
+from datum_compute.api.scheme import Resource
+'''
+
+
+def rendered() -> str:
+    constants = {
+        "NAMESPACE": (planes.PROJECT.namespaces[0], "Where a project's workloads are."),
+        "SERVICE_COMPUTE": (services.SERVICE_COMPUTE, "The name an entitlement refers to."),
+    }
+    texts = [f'{name} = "{value}"\n"""{text}"""\n' for name, (value, text) in constants.items()]
+    resources = [_declared(name, resource) for name, resource in RESOURCES.items()]
+    return "\n".join([HEAD, *texts, "".join(resources)])
+
+
+def _declared(name: str, resource: Resource) -> str:
+    fields = "".join(f"    {key}={_literal(value)},\n" for key, value in resource._asdict().items())
+    return f"{name} = Resource(\n{fields})\n"
+
+
+def _literal(value: str | bool) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -1,0 +1,39 @@
+"""What a deployment would take of the quota is what the platform will claim for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
+from datum_compute.cli.commands.deploy.preflight import quota_lines, size
+
+LIMITS = {"limits": {"cpu": "500m", "memory": "1Gi"}}
+
+
+def workload(**container: Any) -> dict[str, Any]:
+    made = new_workload("api", Flags(image="a:1", cities=("DFW", "LHR"), minimum=2))
+    made["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0] |= container
+    return made
+
+
+def test_four_instances_take_four_times_their_type() -> None:
+    assert size(workload()) == {"instances": 4, "vcpus": 4000, "memory": 8192}
+
+
+def test_limits_of_the_containers_count_instead_of_the_type() -> None:
+    assert size(workload(resources=LIMITS)) == {"instances": 4, "vcpus": 2000, "memory": 4096}
+
+
+@pytest.mark.parametrize("image", [3, None, ["a"]])
+def test_what_no_server_would_take_is_only_counted(image: Any) -> None:
+    assert size(workload(image=image)) == {"instances": 4}
+
+
+def test_a_warning_names_what_is_short_in_units_people_read() -> None:
+    left = {"instances": 10, "vcpus": 1500, "memory": 4096}
+
+    assert quota_lines(workload(resources=LIMITS), None, left) == [
+        "Warning: quota: this needs 2 more vCPUs, with 1.5 left; the rest will wait."
+    ]

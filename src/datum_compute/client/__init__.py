@@ -1,6 +1,6 @@
 """The only code that speaks to an API server.
 
-:mod:`.protocol` says what a client can do; :mod:`.client` does it over any
-:mod:`.transport`: HTTP to any Kubernetes API server, or in process to the embedded one.
-Callers cannot tell which. Everything crosses as bytes, and every call carries an identity.
+:mod:`.protocol` defines a client; :mod:`.client` implements it over any :mod:`.transport`:
+HTTP to any Kubernetes API server, or in process to the embedded one. Callers see no
+difference. Everything crosses as bytes, and every call carries an identity.
 """

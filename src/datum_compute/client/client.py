@@ -1,12 +1,12 @@
 """The client protocol over any transport.
 
 One call is one request: a path from the :class:`Resource` below the plane's prefix, an
-identity, a body encoded by msgspec. What comes back is decoded into the envelope of
-:mod:`datum_compute.api.meta`, or raised as one of :mod:`.errors`. Nothing is retried and
-nothing is remembered here.
+identity, a body encoded by msgspec. The response is decoded into the envelope of
+:mod:`datum_compute.api.meta`, or raised as one of :mod:`.errors`. Nothing is retried or
+cached here.
 
-A watch is one request whose answer does not end: chunks are cut into lines, a line is one
-event. The stream belongs to the ``async with`` block and is closed with it.
+A watch is one request whose response does not end: chunks are split into lines, a line is
+one event. The stream belongs to the ``async with`` block and is closed with it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from datum_compute.client.transport import HttpRequest, HttpResponse, Transport,
 USER_AGENT = f"datum-compute/{__version__}"
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds for one object, and for the head of a watch. A guess: far above any healthy answer.
-A list may take twice as long, which is how long a Kubernetes API server works at one."""
+"""Seconds for one object, and for the head of a watch. A guess: far above any healthy response.
+A list may take twice as long, which is how long a Kubernetes API server works on one."""
 WATCH_GRACE = 30.0
-"""Seconds past a watch's own end after which a silent server counts as gone."""
+"""Seconds past a watch's own end after which a silent server counts as unreachable."""
 FieldValidation = Literal["", "Strict", "Warn", "Ignore"]
-"""What the server does about fields it does not know; empty leaves that to the server."""
+"""How the server treats unknown fields; empty leaves that to the server."""
 
 MAX_EVENT_BYTES = 16 * 2**20
 """No object is near this size (servers refuse 3 MiB), so a longer line is not an event."""
@@ -67,8 +67,9 @@ class ApiClient:
         self._prefix = prefix.rstrip("/")
         self._credential = credential_of(token)
         self._user_agent = user_agent
-        self._writing = _query(fieldManager=field_manager, fieldValidation=field_validation)
+        self._write_options = _query(fieldManager=field_manager, fieldValidation=field_validation)
         self._timeout = request_timeout
+        self._list_timeout = request_timeout * 2
         self._on_warning = on_warning
         self._decoder = Decoder(cluster, on_unreadable)
 
@@ -77,13 +78,13 @@ class ApiClient:
         return self._cluster
 
     async def close(self) -> None:
-        """Close the transport, for whoever made this client its only user."""
+        """Close the transport. For a client that is its only user."""
         await self._transport.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        target = ClientCall("get", resource, namespace, name, cluster=self._cluster)
-        target.check(named=True)
-        return self._object(target, await self._call("GET", target))
+        call = ClientCall("get", resource, namespace, name, cluster=self._cluster)
+        call.check(named=True)
+        return self._object(call, await self._call("GET", call))
 
     async def list(
         self,
@@ -96,19 +97,19 @@ class ApiClient:
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList:
-        target = ClientCall("list", resource, namespace, cluster=self._cluster)
-        target.check(named=False)
+        call = ClientCall("list", resource, namespace, cluster=self._cluster)
+        call.check(named=False)
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             limit=str(limit) if limit else "",
             resourceVersion=resource_version,
         ) + ((("continue", continue_token),) if continue_token else ())
-        response = await self._call("GET", target, query, patient=True)
+        response = await self._call("GET", call, query, timeout=self._list_timeout)
         try:
             return self._decoder.page(resource.group_resource, response.body)
         except DECODE_ERRORS as error:
-            raise _malformed(target, response.body, error) from error
+            raise _malformed(call, response.body, error) from error
 
     @asynccontextmanager
     async def watch(
@@ -122,8 +123,8 @@ class ApiClient:
         bookmarks: bool = True,
         timeout_seconds: int = 0,
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        target = ClientCall("watch", resource, namespace, cluster=self._cluster)
-        target.check(named=False)
+        call = ClientCall("watch", resource, namespace, cluster=self._cluster)
+        call.check(named=False)
         query = _query(
             watch="true",
             resourceVersion=resource_version,
@@ -132,13 +133,13 @@ class ApiClient:
             allowWatchBookmarks="true" if bookmarks else "",
             timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
         )
-        response = await self._call("GET", target, query)
+        response = await self._call("GET", call, query)
         deadline = None
         if timeout_seconds:
             deadline = asyncio.get_running_loop().time() + timeout_seconds + WATCH_GRACE
         async with (
             _chunks_of(response) as chunks,
-            aclosing(self._events(target, chunks, deadline)) as events,
+            aclosing(self._events(call, chunks, deadline)) as events,
         ):
             yield events
 
@@ -147,13 +148,13 @@ class ApiClient:
     ) -> Object:
         name, own_namespace = _key_of(body)
         namespace = namespace or (own_namespace if resource.namespaced else "")
-        target = ClientCall("create", resource, namespace, name, cluster=self._cluster)
-        target.check(named=False)
-        # The collection's path; the name in the target is for messages.
+        call = ClientCall("create", resource, namespace, name, cluster=self._cluster)
+        call.check(named=False)
+        # The collection's path; the name is for messages.
         path = resource.path(namespace)
         query = self._write_query(dry_run)
-        response = await self._call("POST", target, query, _typed(resource, body), path=path)
-        return self._object(target, response)
+        response = await self._call("POST", call, query, _typed(resource, body), path=path)
+        return self._object(call, response)
 
     async def update(
         self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
@@ -164,11 +165,9 @@ class ApiClient:
         else:
             name, namespace = _key_of(body)
             encoded = _typed(resource, body)
-        target = ClientCall("update", resource, namespace, name, subresource, self._cluster)
-        target.check(named=True)
-        return self._object(
-            target, await self._call("PUT", target, self._write_query(False), encoded)
-        )
+        call = ClientCall("update", resource, namespace, name, subresource, self._cluster)
+        call.check(named=True)
+        return self._object(call, await self._call("PUT", call, self._write_query(False), encoded))
 
     async def patch(
         self,
@@ -180,21 +179,21 @@ class ApiClient:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        target = ClientCall("patch", resource, namespace, name, subresource, self._cluster)
-        target.check(named=True)
+        call = ClientCall("patch", resource, namespace, name, subresource, self._cluster)
+        call.check(named=True)
         query = self._write_query(dry_run)
         try:
             response = await self._call(
-                "PATCH", target, query, patch.body, content_type=patch.content_type
+                "PATCH", call, query, patch.body, content_type=patch.content_type
             )
         except errors.Invalid as invalid:
             if any(cause.field == "metadata.uid" for cause in invalid.causes):
-                # Kubernetes calls a uid that differs an attempt to change it.
+                # Kubernetes reports another uid as an attempt to change it.
                 raise errors.Conflict(
-                    409, "Conflict", invalid.detail, call=target, causes=invalid.causes
+                    409, "Conflict", invalid.detail, call=call, causes=invalid.causes
                 ) from invalid
             raise
-        return self._object(target, response)
+        return self._object(call, response)
 
     async def delete(
         self,
@@ -206,8 +205,8 @@ class ApiClient:
         resource_version: str = "",
         propagation: Propagation = "Background",
     ) -> None:
-        target = ClientCall("delete", resource, namespace, name, cluster=self._cluster)
-        target.check(named=True)
+        call = ClientCall("delete", resource, namespace, name, cluster=self._cluster)
+        call.check(named=True)
         options: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -216,7 +215,7 @@ class ApiClient:
         preconditions = dict(_query(uid=uid, resourceVersion=resource_version))
         if preconditions:
             options["preconditions"] = preconditions
-        await self._call("DELETE", target, (), options)
+        await self._call("DELETE", call, (), options)
 
     async def raw(self, path: str) -> bytes:
         path, _, query = path.partition("?")
@@ -224,38 +223,38 @@ class ApiClient:
         headers = {"accept": "application/json, */*"}
         request = HttpRequest("GET", self._prefix + path, pairs, headers)
         call = RawCall("get", path, self._cluster)
-        response = await self._send(request, call, patient=True)
+        response = await self._send(request, call, self._list_timeout)
         return response.body
 
     async def _call(
         self,
         method: str,
-        target: ClientCall,
+        call: ClientCall,
         query: tuple[tuple[str, str], ...] = (),
         body: Any = None,
         *,
         path: str = "",
         content_type: str = "application/json",
-        patient: bool = False,
+        timeout: float | None = None,
     ) -> HttpResponse:
         headers = {"accept": "application/json"}
         encoded = b""
         if body is not None:
             headers["content-type"] = content_type
             encoded = msgspec.json.encode(body)
-        request = HttpRequest(method, self._prefix + (path or target.path), query, headers, encoded)
-        return await self._send(request, target, patient=patient)
+        request = HttpRequest(method, self._prefix + (path or call.path), query, headers, encoded)
+        return await self._send(request, call, self._timeout if timeout is None else timeout)
 
-    async def _send(self, request: HttpRequest, call: AnyCall, *, patient: bool) -> HttpResponse:
+    async def _send(self, request: HttpRequest, call: AnyCall, timeout: float) -> HttpResponse:
         identity = await self._identity(call)
-        response = await self._carry(request, identity, call, patient)
+        response = await self._carry(request, identity, call, timeout)
         if response.status == 401:
-            # Refused before anything was done. What we know of ourselves may have changed.
+            # Refused before any effect, so even a write may be repeated with a new identity.
             self._credential.invalidate(identity)
             renewed = await self._identity(call)
             if renewed != identity:
                 await close_stream(response.stream)
-                response = await self._carry(request, renewed, call, patient)
+                response = await self._carry(request, renewed, call, timeout)
         return await self._accepted(response, call)
 
     async def _identity(self, call: AnyCall) -> ClientIdentity:
@@ -269,13 +268,12 @@ class ApiClient:
         request: HttpRequest,
         identity: ClientIdentity,
         call: AnyCall,
-        patient: bool,
+        timeout: float,
     ) -> HttpResponse:
         headers = {**request.headers, "user-agent": self._user_agent}
         if identity.token:
             headers["authorization"] = f"Bearer {identity.token}"
         sent = HttpRequest(request.method, request.path, request.query, headers, request.body)
-        timeout = self._timeout * 2 if patient else self._timeout
         try:
             return await self._transport.send(sent, timeout=timeout)
         except errors.TransportFailure as failure:
@@ -296,48 +294,48 @@ class ApiClient:
         raise errors.error_for(response.status, body, call=call, retry_after=retry_after)
 
     async def _events(
-        self, target: ClientCall, chunks: AsyncIterator[bytes], deadline: float | None
+        self, call: ClientCall, chunks: AsyncIterator[bytes], deadline: float | None
     ) -> AsyncGenerator[WatchEvent, None]:
         try:
             async with aclosing(_lines(chunks, deadline)) as lines:
                 async for line in lines:
-                    event = self._event(target, line)
+                    event = self._event(call, line)
                     if event is not None:
                         yield event
         except errors.TransportFailure as failure:
-            raise failure.with_call(target) from failure
+            raise failure.with_call(call) from failure
         except errors.Unauthorized:
-            # The credential ran out under the watch; whoever opens the next must look again.
+            # The credential expired during the watch; the next one must fetch it again.
             if (identity := self._credential.cached()) is not None:
                 self._credential.invalidate(identity)
             raise
 
-    def _event(self, target: ClientCall, line: bytes) -> WatchEvent | None:
-        """The event of a line; None when it tells of an object that cannot be read."""
+    def _event(self, call: ClientCall, line: bytes) -> WatchEvent | None:
+        """The event of a line; None when its object cannot be read."""
         try:
             event = _decode_event(line)
             kind = EventType(event.type) if event.type != "ERROR" else None
         except (*DECODE_ERRORS, ValueError) as error:
-            raise _malformed(target, line, error) from error
+            raise _malformed(call, line, error) from error
         if kind is None:
-            raise errors.error_for_event(bytes(event.object), call=target)
-        resource = target.resource.group_resource
+            raise errors.error_for_event(bytes(event.object), call=call)
+        resource = call.resource.group_resource
         try:
             if kind is EventType.BOOKMARK:
                 return WatchEvent(kind, self._decoder.embedded(resource, event.object))
-            return WatchEvent(kind, self._decoder.member(resource, event.object))
+            return WatchEvent(kind, self._decoder.item(resource, event.object))
         except DECODE_ERRORS as error:
-            self._decoder.tell(resource, f"{kind.value} event", str(error), skipped=True)
+            self._decoder.report(resource, f"{kind.value} event", str(error), skipped=True)
             return None
 
-    def _object(self, target: ClientCall, response: HttpResponse) -> Object:
+    def _object(self, call: ClientCall, response: HttpResponse) -> Object:
         try:
-            return self._decoder.single(target.resource.group_resource, response.body)
+            return self._decoder.single(call.resource.group_resource, response.body)
         except DECODE_ERRORS as error:
-            raise _malformed(target, response.body, error) from error
+            raise _malformed(call, response.body, error) from error
 
     def _write_query(self, dry_run: bool) -> tuple[tuple[str, str], ...]:
-        return (*self._writing, ("dryRun", "All")) if dry_run else self._writing
+        return (*self._write_options, ("dryRun", "All")) if dry_run else self._write_options
 
 
 class _WireEvent(msgspec.Struct):
@@ -351,7 +349,7 @@ _decode_event = msgspec.json.Decoder(_WireEvent).decode
 async def _lines(
     chunks: AsyncIterator[bytes], deadline: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """Cut chunks into lines. Raises ``TimedOut`` when the stream does not end in time."""
+    """Split chunks into lines. Raises ``TimedOut`` when the stream does not end in time."""
     stream = InterruptibleStream(chunks)
     timer: asyncio.TimerHandle | None = None
     if deadline is not None:
@@ -405,7 +403,7 @@ def _key_of(body: WireObject) -> tuple[str, str]:
 
 
 def _typed(resource: Resource, body: WireObject) -> WireObject:
-    """The body with its kind, which custom resources need on the wire."""
+    """The body with its apiVersion and kind, which custom resources require."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
 
 

@@ -1,17 +1,16 @@
-"""From the bytes of an answer to objects, without letting one bad object spoil the rest.
+"""Decodes responses into objects, so that one bad object hides no other.
 
-An envelope keeps spec and status raw, so only metadata can fail to decode. Real servers do
-not send such metadata, but older stores, aggregated servers and proxies may. What happens:
+An envelope keeps spec and status raw, so only metadata can fail to decode. API servers do
+not send such metadata, but older stores, aggregated servers and proxies may:
 
-- A field of another type is left out and the object is handed on: it is there, and whoever
-  reads a list must not take it for absent. Of labels, annotations, finalizers and owners
-  only the bad entries go. A deletion mark whose time cannot be read stays a mark.
-- Where the identity itself (name, namespace, uid, revision) cannot be read, there is nothing
-  to hand on: an item or an event is skipped, a single object is ``Malformed``.
+- A field of a wrong type is left out and the object returned, so that a list never shows it
+  as absent. Of labels, annotations, finalizers and owners only the bad entries are left out.
+  An unreadable deletionTimestamp still marks the object as deleted.
+- Without a readable identity (name, namespace, uid, revision) an item or an event is
+  skipped, and a single object is ``Malformed``.
 
-Either is reported once per object and fault, by default in the log. An answer that is not
-the API's form as a whole is always ``Malformed``; in particular nothing but a list may count
-as an empty list.
+Either is reported once per object and fault, by default in the log. A response that is not
+in the API's form is always ``Malformed``; in particular only a list can be an empty list.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ from datum_compute.log import get_logger
 logger = get_logger(__name__)
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
-"""What msgspec raises for bytes that are not what was expected, or nested too deeply."""
+"""What msgspec raises for bytes of another form, or nested too deeply."""
 
 MAX_REPORTED = 1000
-"""Faults already reported, per client; beyond that it forgets and may repeat itself."""
+"""Reported faults remembered per client; beyond that they may be reported again."""
 
-_MARKED = datetime(1970, 1, 1, tzinfo=UTC)
+_DELETED_AT_UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _IDENTITY = ("name", "namespace", "uid", "resource_version")
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableObject:
-    """Something in an answer that cannot be read."""
+    """An object of a response that cannot be read in full."""
 
     cluster: str
     resource: str
     key: str
-    """``namespace/name``, or the place in the answer where no name can be read."""
+    """``namespace/name``, or the place in the response where no name can be read."""
     problem: str
     skipped: bool
     """Whether the object was skipped, or only a part of its metadata."""
@@ -55,45 +54,45 @@ UnreadableHandler = Callable[[UnreadableObject], None]
 
 
 class Decoder:
-    """Reads the answers of one server, and reports each fault once."""
+    """Decodes the responses of one server, and reports each fault once."""
 
-    def __init__(self, cluster: str, report: UnreadableHandler | None = None) -> None:
+    def __init__(self, cluster: str, on_unreadable: UnreadableHandler | None = None) -> None:
         self._cluster = cluster
-        self._report = report or _log
+        self._on_unreadable = on_unreadable or _log
         self._reported: set[tuple[str, str, str]] = set()
 
     def single(self, resource: str, body: bytes) -> Object:
-        """Raises one of ``FAULTS`` for what is not an object."""
+        """Raises one of ``DECODE_ERRORS`` for what is not an object."""
         found = self.embedded(resource, body)
         if not found.kind:
-            raise msgspec.ValidationError("an object has a kind, this has none")
+            raise msgspec.ValidationError("the object has no kind")
         return found
 
-    def member(self, resource: str, body: msgspec.Raw) -> Object:
-        """An object of a list or of an event. Raises one of ``FAULTS`` if it has no name."""
+    def item(self, resource: str, body: msgspec.Raw) -> Object:
+        """An object of a list or of an event. Raises one of ``DECODE_ERRORS`` if it has no name."""
         found = self.embedded(resource, body)
         if not found.metadata.name:
-            raise msgspec.ValidationError("an object has a name, this has none")
+            raise msgspec.ValidationError("the object has no name")
         return found
 
     def embedded(self, resource: str, body: bytes | msgspec.Raw) -> Object:
-        """An object within something larger, which may leave out its kind."""
+        """An object within a list or an event, which may omit its kind."""
         try:
             return Object.from_wire(body)
         except DECODE_ERRORS:
             found, problems = _read_loosely(body)
         for problem in problems:
-            self.tell(resource, f"{found.namespace}/{found.name}".lstrip("/"), problem)
+            self.report(resource, f"{found.namespace}/{found.name}".lstrip("/"), problem)
         return found
 
     def page(self, resource: str, body: bytes) -> ObjectList:
-        """Raises one of ``FAULTS`` for what is not a list."""
+        """Raises one of ``DECODE_ERRORS`` for what is not a list."""
         try:
             found = ObjectList.from_wire(body)
         except DECODE_ERRORS:
             return self._page_of_each(resource, _as_list(body))
         if not found.items:
-            _as_list(body)  # an absence is believed only of a true list
+            _as_list(body)  # raises unless it is a list
         elif not all(item.metadata.name for item in found.items):
             return self._page_of_each(resource, _as_list(body))
         return found
@@ -103,9 +102,9 @@ class Decoder:
         kind = page.kind.removesuffix("List")
         for place, raw in enumerate(page.items or ()):
             try:
-                item = self.member(resource, raw)
+                item = self.item(resource, raw)
             except DECODE_ERRORS as error:
-                self.tell(resource, f"items[{place}]", str(error), skipped=True)
+                self.report(resource, f"items[{place}]", str(error), skipped=True)
                 continue
             item.api_version = item.api_version or page.api_version
             item.kind = item.kind or kind
@@ -113,14 +112,14 @@ class Decoder:
         meta = page.metadata
         return ObjectList(items, meta.resource_version, meta.continue_, meta.remaining_item_count)
 
-    def tell(self, resource: str, key: str, problem: str, *, skipped: bool = False) -> None:
+    def report(self, resource: str, key: str, problem: str, *, skipped: bool = False) -> None:
         fault = (resource, key, problem)
         if fault in self._reported:
             return
         if len(self._reported) >= MAX_REPORTED:
             self._reported.clear()
         self._reported.add(fault)
-        self._report(UnreadableObject(self._cluster, resource, key, problem, skipped))
+        self._on_unreadable(UnreadableObject(self._cluster, resource, key, problem, skipped))
 
 
 def _log(found: UnreadableObject) -> None:
@@ -198,7 +197,7 @@ def _read_loosely(body: bytes | msgspec.Raw) -> tuple[Object, list[str]]:
 def _readable_part(name: str, raw: msgspec.Raw) -> dict[str, Any]:
     """What can be kept of a metadata field that does not decode as a whole."""
     if name == "deletion_timestamp":
-        return {name: _MARKED}
+        return {name: _DELETED_AT_UNKNOWN_TIME}
     try:
         if name in ("labels", "annotations"):
             entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])

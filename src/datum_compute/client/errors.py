@@ -8,13 +8,13 @@
     │   ├── TimedOut         no answer in time
     │   ├── Disconnected     the connection broke underneath
     │   └── Unavailable      502, 503, 504: something in between, or a server going down
-    ├── CredentialFailed     we cannot say who we are: nothing was sent; a person must act
+    ├── CredentialFailed     no credential: nothing was sent; a person must act
     ├── Malformed            an answer that is not the API's form: not a server of ours
     └── StatusError          the server answered no
         ├── NotFound         404: the object is not there, and the server knows the kind
         ├── NotServed        404: the server does not know the kind (yet)
         ├── AlreadyExists    409: read it and compare
-        ├── Conflict         409: somebody was faster; read again
+        ├── Conflict         409: the object has changed; read it again
         ├── Expired          410: the revision is gone; list again
         ├── Invalid          400, 422: our request is at fault; retrying cannot help
         ├── Unauthorized     401: the credential
@@ -69,7 +69,7 @@ class TransportFailure(ClientError):
     """No answer. Never evidence about what the server holds."""
 
     fault = Fault.BROKEN
-    """As far as the layer that met it could tell."""
+    """As far as the layer that raised it knows."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Unavailable(TransportFailure):
 
 
 class CredentialFailed(ClientError):
-    """There is no credential to show: a token file or a credential program fails."""
+    """There is no credential: a token file or a credential program fails."""
 
 
 class Malformed(ClientError):
@@ -276,7 +276,7 @@ def _causes(details: dict[str, Any]) -> tuple[StatusCause, ...]:
 
 
 def parse_retry_after(value: Any) -> float:  # a header's text, or whatever the JSON held
-    """What a ``Retry-After`` asks for, or 0."""
+    """Seconds of a ``Retry-After``, or 0."""
     try:
         return max(0.0, float(value))
     except (TypeError, ValueError):  # absent, or an HTTP date, which no API server sends

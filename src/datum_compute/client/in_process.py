@@ -1,8 +1,7 @@
 """The transport without a socket: requests go to a server's handler in the same loop.
 
-The handler is given by whoever assembles the process; nothing of the server is imported
-here. Only what HTTP could carry crosses: text, bytes and chunks of bytes, so neither side
-can come to share an object with the other by accident.
+The handler is a constructor argument; nothing of the server is imported here. Only what HTTP
+could carry crosses: text, bytes and chunks of bytes, so the two sides share no object.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from datum_compute.client.transport import (
 
 
 class InProcessTransport:
-    """Carries requests to ``handler``. The caller's task runs it, so cancelling the call
-    cancels the handler as a closed connection would."""
+    """Carries requests to ``handler``. It runs in the caller's task, so cancelling the call
+    cancels the handler, as a closed connection would."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -33,13 +32,13 @@ class InProcessTransport:
             raise errors.ConnectFailed("the transport is closed")
         try:
             async with asyncio.timeout(timeout) as scope:
-                response = await self._handler(_carried(request))
+                response = await self._handler(_copy(request))
         except ServerGone as gone:
             kind = errors.Disconnected if gone.accepted else errors.ConnectFailed
             raise kind(str(gone)) from gone
         except TimeoutError as error:
             if not scope.expired():
-                raise  # the handler's own, not our deadline
+                raise  # from within the handler
             raise errors.TimedOut(f"no answer within {timeout:g} s") from error
         if response.stream is None:
             return HttpResponse(response.status, dict(response.headers), bytes(response.body))
@@ -51,7 +50,7 @@ class InProcessTransport:
         self._closed = True
 
 
-def _carried(request: HttpRequest) -> HttpRequest:
+def _copy(request: HttpRequest) -> HttpRequest:
     return HttpRequest(
         request.method,
         request.path,
@@ -64,8 +63,7 @@ def _carried(request: HttpRequest) -> HttpRequest:
 class _Chunks:
     """The server's stream as the receiver sees it.
 
-    A class and not a generator: closing a generator that was never started would not reach
-    the server's stream.
+    Not a generator: closing one that was never started would not close the server's stream.
     """
 
     def __init__(self, stream: AsyncIterator[bytes]) -> None:

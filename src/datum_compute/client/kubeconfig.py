@@ -1,11 +1,10 @@
-"""Where a server is, whom to trust and who we are: from a kubeconfig or from inside a pod.
+"""Server, trust and identity, from a kubeconfig or from inside a pod.
 
-A :class:`Connection` is the outcome of both. It holds what was read, files included, so
-that later changes to the working directory do not matter; only a token kept in a file
-stays a file, because such tokens are replaced while the process runs.
+Both give a :class:`Connection`. It holds the content of the files it names, except a token
+file, because such tokens are replaced while the process runs.
 
-What a file asks for and we cannot do is an error, never ignored: a connection with less
-identity than intended would fail later in ways hard to understand.
+Unsupported entries are errors, never ignored: a connection with less identity than intended
+would fail later in ways hard to understand.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class KubeconfigError(Exception):
 
 
 class Connection(NamedTuple):
-    """All that a transport and a client need."""
+    """Everything a transport and a client need."""
 
     name: str
     """The context's name, for messages."""
@@ -68,7 +67,7 @@ class Connection(NamedTuple):
         except (ValueError, OSError) as error:
             raise KubeconfigError(f"{self.name}: unusable certificate data: {error}") from error
 
-    def __repr__(self) -> str:  # no credential ever gets into a log by accident
+    def __repr__(self) -> str:  # keeps credentials out of logs
         return f"<Connection {self.name} {self.origin}{self.prefix}>"
 
 
@@ -82,11 +81,10 @@ def load(
 ) -> Connection:
     """The connection of one context of a file, by default its current one.
 
-    With ``env`` the proxy its variables name is used where the file names none. With
-    ``allow_exec`` the file may name a program that gives the credential; it runs with the
-    rights of this process, so only the user's own command line may allow it, and it needs
-    ``env``. ``parse`` is tried before the YAML library and returns None for what it cannot
-    read.
+    With ``env`` its proxy variables apply where the file names no proxy. With ``allow_exec``
+    the file may name a program that prints the credential; it runs with the rights of this
+    process, so only the user's own command line may allow it, and it needs ``env``. ``parse``
+    is tried before the YAML library and returns None for what it cannot read.
     """
     file = os.fspath(path)
     try:
@@ -123,7 +121,7 @@ def in_cluster(env: Environment, directory: str | Path = SERVICE_ACCOUNT) -> Con
 
 
 def proxy_for(origin: str, env: Environment) -> str:
-    """The proxy the environment names for a server, or an empty text."""
+    """The proxy of the environment for a server, or an empty string."""
     from datum_compute.client.http.proxy import proxy_from_environment
 
     try:
@@ -133,7 +131,7 @@ def proxy_for(origin: str, env: Environment) -> str:
 
 
 def transport_for(connection: Connection) -> HttpTransport:
-    """The transport of a connection. Credentials other than certificates are the client's."""
+    """The transport of a connection. Tokens are the client's, not the transport's."""
     from datum_compute.client.http.transport import HttpTransport
 
     tls = tls_for(connection)
@@ -154,8 +152,8 @@ def client_for(
     retries: RetryPolicy | None = None,
     **options: Any,
 ) -> ApiClient:
-    """A client with a transport of its own; its ``close`` closes both. ``retries`` is for
-    the command line: controllers have their own backoff. ``options`` are those of
+    """A client that owns its transport and closes it. ``retries`` is for the command line:
+    controllers have their own backoff. ``options`` are those of
     :class:`~datum_compute.client.client.ApiClient`."""
     from datum_compute.client.client import ApiClient
     from datum_compute.client.retry_transport import RetryingTransport
@@ -180,7 +178,7 @@ def tls_for(connection: Connection) -> ssl.SSLContext | None:
 def bind_credential(
     connection: Connection, tls: ssl.SSLContext | None, reconnect: Callable[[], None]
 ) -> None:
-    """Let a credential that brings certificates bring them to this TLS context."""
+    """Load the certificates of an exec credential into this TLS context, now and later."""
     bind = getattr(connection.token, "bind", None)
     if bind is not None and tls is not None:
         bind(tls, reconnect)
@@ -362,7 +360,7 @@ def _content(path: str) -> bytes:
 def _token_file(path: str) -> TokenFile:
     token = TokenFile(path)
     try:
-        token()  # a missing one is an error of the start, not of the first request
+        token()  # fail at the start, not at the first request
     except CredentialFailed as failure:
         raise KubeconfigError(str(failure)) from failure
     return token
@@ -394,7 +392,7 @@ def _parsed_yaml(text: str, file: str) -> Any:
 
 
 def yaml_fault(error: Exception) -> str:
-    """Line, column and cause of what the library could not read, on one line."""
+    """Line, column and cause of a YAML error, on one line."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     mark = getattr(error, "problem_mark", None)

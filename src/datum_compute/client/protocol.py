@@ -1,9 +1,8 @@
-"""What a client of one API server (one plane) can do.
+"""The client of one API server (one plane).
 
-Controllers, stand-ins, providers and the CLI know only this. All methods raise
-:mod:`datum_compute.client.errors`; none retries by itself, because only the caller knows
-whether asking again makes sense. There is no deleting of whole collections: a delete of ours
-says what it believes to delete.
+Controllers, stand-ins, providers and the CLI know only this protocol. All methods raise
+:mod:`datum_compute.client.errors`; none retries, because only the caller knows whether a
+retry makes sense. Collections are never deleted as a whole: a delete names its object.
 """
 
 from __future__ import annotations
@@ -90,10 +89,10 @@ class Client(Protocol):
         bookmarks: bool = True,
         timeout_seconds: int = 0,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        """Every change after ``resource_version``, in order; with an empty one, what is
-        there now as ADDED first. Entering raises what opening raises; iterating ends when
-        the server ends the watch in good order, and raises ``Expired`` or a
-        ``TransportFailure`` otherwise."""
+        """Every change after ``resource_version``, in order; with an empty one, the present
+        objects as ADDED first. Entering raises what opening raises; iterating ends when the
+        server ends the watch properly, and raises ``Expired`` or a ``TransportFailure``
+        otherwise."""
         ...
 
     async def create(
@@ -103,7 +102,7 @@ class Client(Protocol):
     async def update(
         self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
     ) -> Object:
-        """PUT. For tools and tests: controllers patch, so as never to drop unknown fields."""
+        """PUT. For tools and tests: controllers patch, which keeps unknown fields."""
         ...
 
     async def patch(
@@ -117,7 +116,7 @@ class Client(Protocol):
         dry_run: bool = False,
     ) -> Object:
         """A merge patch that carries ``metadata.resourceVersion`` (and ``uid``) is
-        conditional: ``Conflict`` when the object has moved on."""
+        conditional: ``Conflict`` when the object has changed."""
         ...
 
     async def delete(
@@ -130,7 +129,7 @@ class Client(Protocol):
         resource_version: str = "",
         propagation: Propagation = "Background",
     ) -> None:
-        """Ask for deletion; the object may live on until its finalizers are gone."""
+        """Request deletion; the object stays until its finalizers are removed."""
         ...
 
     async def raw(self, path: str) -> bytes:

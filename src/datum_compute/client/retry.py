@@ -1,16 +1,14 @@
-"""Whether a call that failed is worth another try, and when.
+"""Whether and when a failed call is retried.
 
-Retrying is for whoever has nothing better to do: the command line. Controllers have their
-own backoff and must not retry twice, so nothing here happens by itself; whoever assembles a
-client gives it a policy or does not.
+Only the command line retries. Controllers have their own backoff and must not retry twice,
+so a client retries only if it was given a policy.
 
-- What changes nothing is tried again after a failure of the transport, 429 and 5xx; but not
-  after silence, which has already used up the time.
-- A write is tried again only when it surely was not done: never sent, or refused with 429.
-- Retries share a **budget**: each call adds a tenth of a retry, up to a small reserve. When
-  a server is down for everybody, retries stay a tenth of the load instead of multiplying it.
-- The server's own ``Retry-After`` is the least we wait; if it asks for more patience than a
-  person has, the error is raised at once.
+- Reads are retried after a transport failure, 429 and 5xx; not after a timeout, which has
+  used up the time of the call.
+- Writes are retried only when they surely had no effect: never sent, or refused with 429.
+- Retries share a **budget**: each call adds a tenth of a retry, up to a small reserve. While
+  a server is down, retries stay a tenth of the load instead of multiplying it.
+- ``Retry-After`` is the minimum delay; above a limit the error is raised at once.
 
 Shared with the CLI's plain reader, so it imports nothing heavy.
 """
@@ -25,15 +23,15 @@ if TYPE_CHECKING:
     from datum_compute.env import Environment
 
 RATIO = 0.1
-"""Retries per call in the long run, as Finagle's budget has it (there 20 %)."""
+"""Retries per call in the long run, as in Finagle's retry budget (there 20 %)."""
 RESERVE = 10.0
-"""Retries a client may make before it has made any calls. A guess: one outage of one command."""
+"""Retries available before any call was made. A guess: one outage of one command."""
 TRIES = 4
-"""Of one call, the first included: with the delays below, most of a second in all."""
+"""Attempts of one call, the first included: with the delays below, most of a second."""
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 MAX_RETRY_AFTER = 10.0
-"""Seconds of ``Retry-After`` that are waited for. A guess: a person watches."""
+"""The longest ``Retry-After`` in seconds that is waited for. A guess: a person watches."""
 
 
 class RetryBudget:
@@ -57,7 +55,7 @@ class RetryBudget:
 
 
 class AttemptOutcome(NamedTuple):
-    """How one try of a call went wrong: by a failure, or by an answer's code."""
+    """How one attempt failed: by a transport failure, or by a status code."""
 
     failure: errors.TransportFailure | None = None
     status: int = 0
@@ -71,7 +69,7 @@ class RandomSource(Protocol):
 
 
 class RetryPolicy:
-    """One for each client, or for several that share a budget."""
+    """For one client, or for several that share a budget."""
 
     def __init__(
         self, random: RandomSource, budget: RetryBudget | None = None, *, tries: int = TRIES
@@ -81,18 +79,18 @@ class RetryPolicy:
         self._tries = tries
 
     def record_call(self) -> None:
-        """A call is made for the first time."""
+        """A call makes its first attempt."""
         self._budget.deposit()
 
     def delay(self, outcome: AttemptOutcome, tried: int, *, is_read: bool) -> float | None:
-        """Seconds until another try is worth it, or None. ``tried`` counts those made."""
-        if tried >= self._tries or not _may_help(outcome, is_read=is_read):
+        """Seconds before the next attempt, or None for no more. ``tried`` counts those made."""
+        if tried >= self._tries or not _is_retryable(outcome, is_read=is_read):
             return None
-        asked = errors.parse_retry_after(outcome.retry_after)
-        if asked > MAX_RETRY_AFTER or not self._budget.withdraw():
+        minimum = errors.parse_retry_after(outcome.retry_after)
+        if minimum > MAX_RETRY_AFTER or not self._budget.withdraw():
             return None
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (tried - 1))
-        return asked + self._random.uniform(longest / 2, longest)
+        return minimum + self._random.uniform(longest / 2, longest)
 
 
 def build_retry_policy(env: Environment) -> RetryPolicy:
@@ -100,7 +98,7 @@ def build_retry_policy(env: Environment) -> RetryPolicy:
 
 
 class _Stream:
-    """The stream for retries, asked for when there is one to make: chance takes time to load."""
+    """The random stream for retries, opened at the first one: ``random`` takes time to import."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -109,7 +107,7 @@ class _Stream:
         return self._env.random("client.retry").uniform(a, b)
 
 
-def _may_help(outcome: AttemptOutcome, *, is_read: bool) -> bool:
+def _is_retryable(outcome: AttemptOutcome, *, is_read: bool) -> bool:
     failure = outcome.failure
     if failure is None:
         return outcome.status == 429 or (is_read and 500 <= outcome.status < 600)
@@ -119,6 +117,6 @@ def _may_help(outcome: AttemptOutcome, *, is_read: bool) -> bool:
 
 
 def _is_lasting(failure: errors.TransportFailure) -> bool:
-    """Whether another try would fail alike: an untrusted certificate stays untrusted, and a
+    """Whether a retry would fail alike: an untrusted certificate stays untrusted, and a
     timeout has used up the time of the call."""
     return failure.fault in (errors.Fault.CERTIFICATE_UNTRUSTED, errors.Fault.TIMED_OUT)

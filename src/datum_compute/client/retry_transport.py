@@ -1,4 +1,4 @@
-"""A transport that tries again, around one that does not."""
+"""A transport that retries, around one that does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datum_compute.client.transport import HttpRequest, HttpResponse, Transport,
 
 
 class RetryingTransport:
-    """The deadline of a call holds for all its tries together."""
+    """The timeout of a call bounds all its attempts together."""
 
     def __init__(self, transport: Transport, policy: RetryPolicy) -> None:
         self._transport = transport

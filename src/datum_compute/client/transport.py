@@ -3,7 +3,7 @@
 The same two records serve both sides. A transport carries them over a socket or hands
 them to the embedded server's handler in the same process; the embedded server's network
 front end builds them from what it reads off a socket. A simulated network is one more
-transport that delays, loses or cuts.
+transport that delays, loses or disconnects.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """Keys in lower case."""
     body: bytes = b""
     before_send: Callable[[], None] | None = None
-    """Asked in the step in which the request leaves the process; raises to hold it back.
-    A transport that waits for something first, as one over sockets does for a connection,
-    must ask; what it raises is passed on as it is."""
+    """Called in the same step in which the request leaves the process; raises to prevent
+    that. A transport that waits first, as for a connection, must call it after the wait and
+    let its exception pass."""
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
@@ -37,13 +37,13 @@ class HttpResponse(msgspec.Struct, frozen=True):
     """Keys in lower case. Several warnings are joined with ``, `` as HTTP allows."""
     body: bytes = b""
     stream: AsyncIterator[bytes] | None = None
-    """Set instead of a body where the answer is open-ended, as a watch is. Chunks end
+    """Set instead of a body where the response is open-ended, as a watch is. Chunks end
     where the server flushed, not where a line ends. The receiver closes it with
-    ``aclose()`` (it is an async generator) when it has had enough."""
+    :func:`close_stream`."""
 
 
 async def close_stream(stream: AsyncIterator[object] | None) -> None:
-    """Tell the other side that nobody reads any more."""
+    """Close a stream before its end, so that its sender stops."""
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()
@@ -54,7 +54,7 @@ class Transport(Protocol):
         """Carry one request. ``timeout`` bounds the time to the response's head and, when
         it is not a stream, to its last byte.
 
-        Raises only :class:`datum_compute.client.errors.TransportFailure`; a server's "no"
+        Raises only :class:`datum_compute.client.errors.TransportFailure`; a refusal
         is a response. Redirects are responses too and are never followed.
         """
         ...
@@ -75,4 +75,4 @@ class ServerGone(Exception):
     def __init__(self, message: str = "the server is stopped", *, accepted: bool = False) -> None:
         super().__init__(message)
         self.accepted = accepted
-        """The request had been taken on, so a write may have happened."""
+        """The server had accepted the request, so a write may have happened."""

@@ -38,7 +38,7 @@ class Scene:
 
     async def settle(self, done: Callable[[], bool]) -> None:
         async with asyncio.timeout(EVENT_TIMEOUT):
-            while not done():  # noqa: ASYNC110 - the other side tells nobody
+            while not done():  # noqa: ASYNC110 - the server signals nothing
                 await asyncio.sleep(0.01)
 
     async def give_up(self, start: Callable[[], Awaitable[object]], turns: int) -> None:

@@ -1,4 +1,4 @@
-"""A server that is restarted under its clients: what a watch misses, it is told afterwards."""
+"""A server that is restarted under its clients: what a watch misses, it gets afterwards."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ async def what_a_restart_must_keep(machine: Machine, world: ConformanceFixture) 
 
 
 async def what_was_missed_before_a_restart(machine: Machine, world: ConformanceFixture) -> None:
-    """Changes nobody has read when the server goes down: told after it, or admitted to be
-    forgotten, and then a list shows them. Never silence."""
+    """Changes that were not read when the server stopped come after it, or the watch is
+    ``Expired`` and a list has them. Never silence."""
     since = await world.revision()
     await world.create("one")
     await world.delete("one")

@@ -1,4 +1,4 @@
-"""A server of one recorded answer after another, for looking at what a client sends."""
+"""A server of given responses, to check what a client sends."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def refusal(code: int, reason: str, **details: Any) -> dict[str, Any]:
         "status": "Failure",
         "code": code,
         "reason": reason,
-        "message": f"{reason} says the toy",
+        "message": f"{reason} from the toy",
         "details": details,
     }
 
 
 class ScriptedServer:
-    """Answers each request with what it was given, and keeps what it was asked."""
+    """Answers each request with a given response, and keeps the requests."""
 
     def __init__(
         self, answers: HttpResponse | Callable[[HttpRequest], Awaitable[HttpResponse]]

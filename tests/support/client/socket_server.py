@@ -1,4 +1,4 @@
-"""Small servers on loopback that do exactly what a test says, good or bad."""
+"""Small servers on loopback that follow a script, valid HTTP or not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ServedConnection:
         self.writer = writer
 
     async def request(self) -> RequestHead | None:
-        """The next request, or None when the client has gone."""
+        """The next request, or None when the client has closed the connection."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):

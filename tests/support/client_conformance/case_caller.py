@@ -1,4 +1,4 @@
-"""Who calls, and callers that give up."""
+"""Identities of callers, and callers that cancel."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def attributes_of(verb: str, resource: Resource, **more: str) -> dict[str, str]:
     return {"verb": verb, "group": resource.group, "resource": resource.plural, **more}
 
 
-async def a_caller_can_ask_who_it_is(world: ConformanceFixture) -> None:
+async def a_caller_can_review_its_own_user(world: ConformanceFixture) -> None:
     powerless = world.target.client_with(token=world.target.powerless_token)
 
     me, other = await user_of(world.client), await user_of(powerless)
@@ -178,9 +178,9 @@ async def a_caller_can_ask_who_it_is(world: ConformanceFixture) -> None:
     assert "system:authenticated" in other.groups
 
 
-async def a_caller_can_ask_what_it_may(world: ConformanceFixture) -> None:
+async def a_caller_can_review_its_own_rights(world: ConformanceFixture) -> None:
     powerless = world.target.client_with(token=world.target.powerless_token)
-    asked = [
+    attributes = [
         attributes_of("create", WIDGETS, namespace=world.namespace),
         attributes_of(
             "patch", WIDGETS, namespace=world.namespace, name="one", subresource="status"
@@ -188,20 +188,20 @@ async def a_caller_can_ask_what_it_may(world: ConformanceFixture) -> None:
         attributes_of("list", core.NAMESPACES),
     ]
 
-    assert [await is_allowed(world.client, each) for each in asked] == [True, True, True]
-    assert [await is_allowed(powerless, each) for each in asked] == [False, False, False]
+    assert [await is_allowed(world.client, each) for each in attributes] == [True, True, True]
+    assert [await is_allowed(powerless, each) for each in attributes] == [False, False, False]
 
 
-async def rights_of_others_can_be_asked(world: ConformanceFixture) -> None:
+async def rights_of_others_can_be_reviewed(world: ConformanceFixture) -> None:
     powerless = world.target.client_with(token=world.target.powerless_token)
     other = await user_of(powerless)
     boss = core.UserInfo(username="boss", groups=("system:masters",))
-    asked = attributes_of("list", WIDGETS, namespace=world.namespace)
+    attributes = attributes_of("list", WIDGETS, namespace=world.namespace)
 
-    assert not await is_allowed(world.client, asked, other)
-    assert await is_allowed(world.client, asked, boss)
+    assert not await is_allowed(world.client, attributes, other)
+    assert await is_allowed(world.client, attributes, boss)
     with pytest.raises(errors.Forbidden):
-        await is_allowed(powerless, asked, other)
+        await is_allowed(powerless, attributes, other)
 
 
 async def a_review_is_not_stored(world: ConformanceFixture) -> None:
@@ -212,12 +212,12 @@ async def a_review_is_not_stored(world: ConformanceFixture) -> None:
         await world.client.list(core.SELF_SUBJECT_REVIEWS)
 
 
-async def a_wrong_credential_is_not_told_who_it_is(world: ConformanceFixture) -> None:
+async def a_wrong_credential_has_no_user(world: ConformanceFixture) -> None:
     with pytest.raises(errors.Unauthorized):
         await user_of(world.target.client_with(token="wrong"))
 
 
-async def messages_say_what_was_tried_and_where(world: ConformanceFixture) -> None:
+async def messages_name_the_call_and_the_cluster(world: ConformanceFixture) -> None:
     with pytest.raises(errors.NotFound) as caught:
         await world.get("missing")
 

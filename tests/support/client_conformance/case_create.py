@@ -113,7 +113,7 @@ async def an_absent_object_in_an_absent_namespace_is_not_found(world: Conformanc
 
 async def an_unknown_kind_is_not_served(world: ConformanceFixture) -> None:
     for unknown in (
-        Resource("nobody.example.com", "v1", "things", "Thing"),
+        Resource("unknown.example.com", "v1", "things", "Thing"),
         Resource(GROUP, "v2", "widgets", "Widget"),
         Resource(GROUP, "v1", "gadgets", "Gadget"),
         Resource("", "v1", "gadgets", "Gadget"),
@@ -301,10 +301,10 @@ async def a_body_far_too_large_is_refused(world: ConformanceFixture) -> None:
 async def a_dry_run_creates_nothing(world: ConformanceFixture) -> None:
     body: dict[str, Any] = {"metadata": {"name": "one"}, "spec": {"color": "red"}}
 
-    shown = await world.client.create(WIDGETS, body, world.namespace, dry_run=True)
+    tried = await world.client.create(WIDGETS, body, world.namespace, dry_run=True)
 
-    assert content(shown.spec) == {"color": "red", "size": 1}
-    assert shown.metadata.uid
+    assert content(tried.spec) == {"color": "red", "size": 1}
+    assert tried.metadata.uid
     assert not await world.exists("one")
     with pytest.raises(errors.Invalid):
         await world.client.create(
@@ -312,15 +312,15 @@ async def a_dry_run_creates_nothing(world: ConformanceFixture) -> None:
         )
 
 
-async def warnings_tell_of_unknown_fields(world: ConformanceFixture) -> None:
-    heard: list[str] = []
-    client = world.target.client_with(on_warning=heard.append)
+async def unknown_fields_are_warned_about(world: ConformanceFixture) -> None:
+    warnings: list[str] = []
+    client = world.target.client_with(on_warning=warnings.append)
 
     await client.create(
         WIDGETS, {"metadata": {"name": "one"}, "spec": {"what": 1}}, world.namespace
     )
 
-    assert heard == ['unknown field "spec.what"']
+    assert warnings == ['unknown field "spec.what"']
 
 
 async def built_in_kinds_work_alike(world: ConformanceFixture) -> None:
@@ -344,7 +344,7 @@ async def a_namespace_is_active(world: ConformanceFixture) -> None:
     assert namespace.metadata.labels["kubernetes.io/metadata.name"] == world.namespace
 
 
-async def the_server_tells_its_version_and_health(world: ConformanceFixture) -> None:
+async def the_server_has_version_and_health_endpoints(world: ConformanceFixture) -> None:
     assert b'"gitVersion"' in await world.client.raw("/version")
     assert await world.client.raw("/readyz") == b"ok"
     with pytest.raises(errors.NotServed):

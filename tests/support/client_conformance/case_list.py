@@ -179,7 +179,7 @@ async def pages_show_one_moment(world: ConformanceFixture) -> None:
 
 
 async def pages_hold_together_while_everything_changes(world: ConformanceFixture) -> None:
-    """What the pages show and what a watch from their revision adds is what is there."""
+    """The pages and a watch from their revision together give the present state."""
     names = [f"w{number:02}" for number in range(12)]
     await world.create_many(*names)
     known: dict[str, str] = {}
@@ -239,7 +239,7 @@ async def pages_go_over_all_namespaces(world: ConformanceFixture) -> None:
     ]
 
 
-async def the_rest_of_a_page_that_was_deleted_is_still_told(world: ConformanceFixture) -> None:
+async def later_pages_still_list_what_was_deleted_since(world: ConformanceFixture) -> None:
     await world.create_many("a", "b", "c")
     first = await world.client.list(WIDGETS, world.namespace, limit=1)
 

@@ -334,10 +334,10 @@ async def an_unknown_kind_of_patch_is_unsupported(world: ConformanceFixture) -> 
 async def a_dry_run_changes_nothing(world: ConformanceFixture) -> None:
     made = await world.create("one", {"size": 3})
 
-    shown = await world.patch("one", {"spec": {"size": 4}}, dry_run=True)
+    tried = await world.patch("one", {"spec": {"size": 4}}, dry_run=True)
 
-    assert content(shown.spec) == {"size": 4}
-    assert shown.metadata.generation == 2
+    assert content(tried.spec) == {"size": 4}
+    assert tried.metadata.generation == 2
     assert (await world.get("one")).metadata == made.metadata
 
 

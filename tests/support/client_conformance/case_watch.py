@@ -391,11 +391,11 @@ async def a_watch_ends_when_its_time_is_up(world: ConformanceFixture) -> None:
 
 
 async def far_away(world: ConformanceFixture, name: str) -> Object:
-    """A change that a watch of the first namespace does not show."""
+    """A change that a watch of the first namespace does not see."""
     return await world.client.create(WIDGETS, {"metadata": {"name": name}}, world.other_namespace)
 
 
-async def a_bookmark_tells_how_far_a_silent_watch_is(world: ConformanceFixture) -> None:
+async def a_bookmark_moves_the_revision_of_a_silent_watch(world: ConformanceFixture) -> None:
     since = await world.revision()
 
     async with world.client.watch(
@@ -459,7 +459,7 @@ async def after_expiry_a_new_list_and_watch_work(world: ConformanceFixture) -> N
 
 
 async def a_watch_of_an_unknown_kind_is_not_served(world: ConformanceFixture) -> None:
-    unknown = Resource("nobody.example.com", "v1", "things", "Thing")
+    unknown = Resource("unknown.example.com", "v1", "things", "Thing")
 
     with pytest.raises(errors.NotServed):
         async with world.client.watch(unknown, world.namespace):
@@ -510,7 +510,7 @@ async def many_watches_can_be_opened_and_left(world: ConformanceFixture) -> None
 
     for _ in range(20):
         async with world.client.watch(WIDGETS, world.namespace, resource_version=since):
-            pass  # left without a look
+            pass  # left unread
         async with world.client.watch(WIDGETS, world.namespace) as events:
             del events
 

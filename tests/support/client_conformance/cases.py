@@ -1,6 +1,6 @@
 """The conformance suite of the client: every case, for every target.
 
-A case is an ``async def`` of a ``case_*`` module that takes a :class:`World`. It knows
+A case is an ``async def`` of a ``case_*`` module that takes a :class:`ConformanceFixture`. It knows
 neither which server it talks to nor over which transport. Where two servers disagree, the
 Kubernetes API server is right.
 """

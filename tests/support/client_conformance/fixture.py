@@ -79,7 +79,7 @@ class ConformanceFixture:
 
 
 async def open_fixture(target: ConformanceTarget, number: int) -> ConformanceFixture:
-    """Make the kind known to the server and two namespaces nobody else uses."""
+    """Define the kind and create two namespaces for this case alone."""
     await ensure_kind(target.client)
     names = [f"case-{number}", f"case-{number}-other"]
     for name in names:
@@ -97,7 +97,7 @@ async def ensure_kind(client: Client) -> None:
 
 async def wait_served(client: Client, resource: Resource = WIDGETS) -> None:
     """A real server serves a kind some 40 ms after it was defined, or after its own start, and
-    then asks for a little more patience (429, "storage is (re)initializing")."""
+    then answers 429 for a moment ("storage is (re)initializing")."""
     async with asyncio.timeout(EVENT_TIMEOUT):
         while True:
             try:

@@ -25,7 +25,7 @@ READ_CASES: list[Case] = [
     case_create.unknown_fields_are_pruned_where_the_schema_is_closed,
     case_create.built_in_kinds_work_alike,
     case_create.a_namespace_is_active,
-    case_create.the_server_tells_its_version_and_health,
+    case_create.the_server_has_version_and_health_endpoints,
     case_create.discovery_names_the_kind,
     case_list.a_list_holds_one_namespace_in_order,
     case_list.a_list_over_all_namespaces_holds_each,
@@ -38,7 +38,7 @@ READ_CASES: list[Case] = [
     case_status.a_status_can_be_read_by_itself,
     case_caller.a_wrong_credential_is_unauthorized,
     case_caller.a_caller_without_a_name_is_refused,
-    case_caller.messages_say_what_was_tried_and_where,
+    case_caller.messages_name_the_call_and_the_cluster,
     case_caller.a_message_never_holds_the_credential,
 ]
 
@@ -51,7 +51,7 @@ def reader_target(
     def client_with(**options: Any) -> Client:
         reader = make_reader(**{"cluster": target.client.cluster, "page_size": 2, **options})
         client: Any = _ReaderClient(reader, target.client_with(**options))
-        return client  # type: ignore[no-any-return]  # the read cases ask for no more than it has
+        return client  # type: ignore[no-any-return]  # the read cases use only what it has
 
     return replace(target, client=client_with(), client_with=client_with)
 

@@ -79,11 +79,11 @@ def test_each_code_has_its_class(code: int, reason: str, expected: type[Exceptio
     assert type(error) is expected
     assert isinstance(error, errors.StatusError)
     assert (error.code, error.reason) == (code, reason)
-    assert error.message == f"get things on toys: {reason} says the toy"
+    assert error.message == f"get things on toys: {reason} from the toy"
 
 
 @pytest.mark.parametrize("code", [502, 503, 504])
-def test_what_stands_in_between_is_no_answer(code: int) -> None:
+def test_the_answer_of_a_gateway_is_no_answer(code: int) -> None:
     error = errors.error_for(code, b"<html>bad gateway</html>", call=CALL)
 
     assert type(error) is errors.Unavailable
@@ -119,7 +119,7 @@ def test_causes_are_kept() -> None:
         ("", {}, None),
     ],
 )
-def test_the_time_to_come_back(header: str, details: Any, expected: float | None) -> None:
+def test_retry_after_is_parsed(header: str, details: Any, expected: float | None) -> None:
     body = encode(refusal(429, "TooManyRequests", **details))
 
     error = errors.error_for(429, body, call=CALL, retry_after=header)

@@ -1,4 +1,4 @@
-"""What one call of the client looks like on the wire."""
+"""The request that each call of the client sends."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_plane_lives_below_its_prefix() -> None:
     assert toy.only.path == "/clusters/hub/apis/toys.example.com/v1/realms/one"
 
 
-async def test_the_token_is_asked_for_at_every_request() -> None:
+async def test_the_token_is_looked_up_at_every_request() -> None:
     tokens = iter(["first", "second"])
     toy = ScriptedServer(answer(WIDGET))
     client = toy.client(token=lambda: next(tokens))
@@ -65,7 +65,7 @@ async def test_without_a_token_no_credential_is_sent() -> None:
     assert "authorization" not in toy.only.headers
 
 
-async def test_a_list_carries_only_what_was_asked() -> None:
+async def test_a_list_sends_only_the_options_that_were_given() -> None:
     toy = ScriptedServer(answer({"kind": "ConfigMapList", "apiVersion": "v1", "items": []}))
 
     await toy.client().list(
@@ -102,7 +102,7 @@ async def test_items_of_a_list_know_their_kind() -> None:
     assert (listed.resource_version, listed.continue_token, listed.remaining) == ("9", "more", 3)
 
 
-async def test_a_create_fills_in_the_kind_and_says_who_manages() -> None:
+async def test_a_create_fills_in_the_kind_and_names_the_field_manager() -> None:
     toy = ScriptedServer(answer(WIDGET, 201))
 
     await toy.client(field_manager="me").create(
@@ -128,7 +128,7 @@ async def test_a_create_takes_the_namespace_from_the_body() -> None:
     assert toy.only.path == "/apis/toys.example.com/v1/namespaces/there/widgets"
 
 
-async def test_a_dry_run_says_so() -> None:
+async def test_a_dry_run_is_in_the_query() -> None:
     toy = ScriptedServer(answer(WIDGET))
     client = toy.client(field_manager="")
 
@@ -224,11 +224,11 @@ async def test_an_object_needs_a_proper_namespace(namespace: str) -> None:
     assert toy.requests == []
 
 
-async def test_warnings_reach_whoever_asked_for_them() -> None:
-    heard: list[str] = []
+async def test_warnings_reach_their_handler() -> None:
+    warnings: list[str] = []
     header = '299 - "unknown field \\"spec.x\\"", 299 - "another, with a comma"'
     toy = ScriptedServer(answer(WIDGET, 201, warning=header))
 
-    await toy.client(on_warning=heard.append).create(REALMS, {"metadata": {"name": "one"}})
+    await toy.client(on_warning=warnings.append).create(REALMS, {"metadata": {"name": "one"}})
 
-    assert heard == ['unknown field "spec.x"', "another, with a comma"]
+    assert warnings == ['unknown field "spec.x"', "another, with a comma"]

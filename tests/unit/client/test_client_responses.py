@@ -54,7 +54,7 @@ async def test_a_redirect_is_never_followed(code: int) -> None:
     assert len(toy.requests) == 1
 
 
-async def test_a_refusal_says_when_to_come_back() -> None:
+async def test_a_refusal_carries_its_retry_after() -> None:
     toy = ScriptedServer(answer(refusal(429, "TooManyRequests"), 429, **{"retry-after": "4"}))
 
     with pytest.raises(errors.Throttled) as caught:
@@ -64,7 +64,7 @@ async def test_a_refusal_says_when_to_come_back() -> None:
     assert len(toy.requests) == 1
 
 
-async def test_another_uid_is_a_conflict_however_the_server_puts_it() -> None:
+async def test_another_uid_is_a_conflict_whatever_the_code() -> None:
     cause = {"field": "metadata.uid", "reason": "FieldValueInvalid", "message": "immutable"}
     toy = ScriptedServer(answer(refusal(422, "Invalid", causes=[cause]), 422))
 
@@ -101,7 +101,7 @@ async def test_a_watch_must_open_in_time() -> None:
         (ServerGone(accepted=True), errors.Disconnected),
     ],
 )
-async def test_a_server_that_is_gone(gone: ServerGone, expected: type[Exception]) -> None:
+async def test_a_stopped_server(gone: ServerGone, expected: type[Exception]) -> None:
     async def handle(request: HttpRequest) -> HttpResponse:
         raise gone
 

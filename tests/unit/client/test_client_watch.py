@@ -42,7 +42,7 @@ async def names(stream: ScriptedStream) -> list[str]:
     return [event.object.name for event in await collect(streaming(stream))]
 
 
-async def test_a_watch_says_what_it_wants() -> None:
+async def test_a_watch_sends_its_options() -> None:
     toy = ScriptedServer(HttpResponse(200, {}, stream=ScriptedStream([])))
 
     await collect(
@@ -77,7 +77,7 @@ async def test_events_come_in_order_with_their_types() -> None:
     assert stream.closed
 
 
-async def test_lines_may_be_cut_anywhere() -> None:
+async def test_lines_may_be_split_anywhere() -> None:
     whole = line("ADDED", "a") + line("ADDED", "b") + line("ADDED", "c")
 
     for size in range(1, len(whole) + 1):
@@ -101,7 +101,7 @@ async def test_an_error_event_is_raised_after_what_came_before() -> None:
     seen = []
 
     with pytest.raises(
-        errors.Expired, match=r"watch realms\.toys\.example\.com on toy: Expired says"
+        errors.Expired, match=r"watch realms\.toys\.example\.com on toy: Expired from"
     ):
         async with streaming(ScriptedStream([line("ADDED", "a") + error])).watch(REALMS) as events:
             async for event in events:
@@ -154,18 +154,18 @@ async def test_a_refusal_may_come_as_a_stream() -> None:
     assert stream.closed
 
 
-async def test_an_answer_that_is_no_stream_is_read_all_the_same() -> None:
+async def test_a_watch_reads_a_response_without_a_stream() -> None:
     toy = ScriptedServer(HttpResponse(200, {}, line("ADDED", "a") + line("ADDED", "b")))
 
     assert [event.object.name for event in await collect(toy.client())] == ["a", "b"]
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-async def test_leaving_closes_the_stream(looks: int) -> None:
+@pytest.mark.parametrize("reads", [0, 1])
+async def test_leaving_closes_the_stream(reads: int) -> None:
     stream = ScriptedStream([line("ADDED", "a"), line("ADDED", "b")])
 
     async with streaming(stream).watch(REALMS) as events:
-        for _ in range(looks):
+        for _ in range(reads):
             await anext(events)
         assert not stream.closed
 
@@ -182,7 +182,7 @@ async def test_leaving_by_an_error_closes_the_stream() -> None:
     assert stream.closed
 
 
-async def test_a_server_that_forgets_to_end_a_watch_is_left() -> None:
+async def test_a_watch_that_its_server_does_not_end_times_out() -> None:
     async def silent(request: HttpRequest) -> HttpResponse:
         async def chunks() -> Any:
             yield line("ADDED", "a")
@@ -201,7 +201,7 @@ async def test_a_server_that_forgets_to_end_a_watch_is_left() -> None:
     assert asyncio.get_running_loop().time() - started == 60 + client_module.WATCH_GRACE
 
 
-async def test_whoever_is_busy_with_an_event_when_the_watch_is_overdue_is_not_disturbed() -> None:
+async def test_a_watch_that_becomes_overdue_does_not_interrupt_work_on_an_event() -> None:
     async def silent(request: HttpRequest) -> HttpResponse:
         async def chunks() -> Any:
             yield line("ADDED", "a")

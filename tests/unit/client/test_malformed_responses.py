@@ -1,4 +1,4 @@
-"""Whatever comes back, a caller sees an answer or one of our errors, never a library's."""
+"""Whatever a server sends, a caller gets a result or one of our errors, never a library's."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 GZIPPED = OK + b"Content-Encoding: gzip\r\n"
 PAGE = b"<html><body><h1>Please log in</h1></body></html>"
-GARBLED: dict[str, bytes] = {
+MALFORMED: dict[str, bytes] = {
     "nothing": b"",
     "no head": b"\r\n\r\n",
     "not HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
     "TLS": b"\x15\x03\x01\x00\x02\x02F",
     "half a head": b"HTTP/1.1 200 OK\r\nContent-Le",
     "no such code": b"HTTP/1.1 9999 What\r\n\r\n",
-    "code of words": b"HTTP/1.1 two hundred\r\n\r\n",
+    "non-numeric code": b"HTTP/1.1 two hundred\r\n\r\n",
     "a header without a colon": OK + b"nonsense\r\n\r\n",
     "a header far too long": OK + b"X: " + b"x" * 200_000 + b"\r\n\r\n",
     "too many headers": OK + b"".join(b"X-%d: y\r\n" % n for n in range(40_000)) + b"\r\n",
     "two lengths": OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
-    "a length of words": OK + b"Content-Length: five\r\n\r\nhello",
+    "non-numeric length": OK + b"Content-Length: five\r\n\r\nhello",
     "a negative length": OK + b"Content-Length: -5\r\n\r\nhello",
-    "cut within the body": OK + b"Content-Length: 500\r\n\r\n{",
-    "cut between chunks": CHUNKED + b"1\r\n{\r\n",
-    "cut within a chunk": CHUNKED + b"ff\r\n{",
+    "incomplete body": OK + b"Content-Length: 500\r\n\r\n{",
+    "end between chunks": CHUNKED + b"1\r\n{\r\n",
+    "incomplete chunk": CHUNKED + b"ff\r\n{",
     "a chunk without a size": CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n",
-    "a chunk longer than it says": CHUNKED + b"1\r\n{}{}{}\r\n0\r\n\r\n",
+    "a chunk longer than its size": CHUNKED + b"1\r\n{}{}{}\r\n0\r\n\r\n",
     "not gzip": GZIPPED + b"Content-Length: 2\r\n\r\n{}",
-    "cut gzip": GZIPPED + b"Content-Length: 12\r\n\r\n" + gzip.compress(b"{}" * 99)[:12],
+    "incomplete gzip": GZIPPED + b"Content-Length: 12\r\n\r\n" + gzip.compress(b"{}" * 99)[:12],
     "an unknown encoding": OK + b"Content-Encoding: magic\r\nContent-Length: 2\r\n\r\n{}",
     "a web page": OK + b"Content-Length: %d\r\n\r\n%b" % (len(PAGE), PAGE),
     "bytes": OK + b"Content-Length: 4\r\n\r\n\xff\xfe\x00\x01",
@@ -61,11 +61,11 @@ GARBLED: dict[str, bytes] = {
     "a firewall's page": b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n%b"
     % (len(PAGE), PAGE),
 }
-every_mess = pytest.mark.parametrize("sent", GARBLED.values(), ids=GARBLED)
+every_response = pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)
 
 
-class Messy:
-    """Answers every request with the same bytes and hangs up."""
+class FixedResponse:
+    """Answers every request with the same bytes and closes the connection."""
 
     def __init__(self, sent: bytes) -> None:
         self.sent = sent
@@ -79,10 +79,10 @@ def client_of(port: int) -> ApiClient:
     return ApiClient(HttpTransport(f"http://127.0.0.1:{port}"), cluster="toy", request_timeout=5)
 
 
-@every_mess
+@every_response
 @pytest.mark.realtime
-async def test_a_mess_over_http_is_one_of_our_errors(sent: bytes) -> None:
-    async with serve_script(Messy(sent)) as port:
+async def test_over_http_it_is_one_of_our_errors(sent: bytes) -> None:
+    async with serve_script(FixedResponse(sent)) as port:
         client = client_of(port)
         try:
             with pytest.raises(errors.ClientError, match="get realms"):
@@ -95,10 +95,10 @@ async def test_a_mess_over_http_is_one_of_our_errors(sent: bytes) -> None:
             await client.close()
 
 
-@every_mess
+@every_response
 @pytest.mark.realtime
-async def test_a_mess_in_a_watch_is_one_of_our_errors_or_its_end(sent: bytes) -> None:
-    async with serve_script(Messy(sent)) as port:
+async def test_in_a_watch_it_is_one_of_our_errors_or_the_end(sent: bytes) -> None:
+    async with serve_script(FixedResponse(sent)) as port:
         client = client_of(port)
         try:
             async with client.watch(REALMS) as events:
@@ -109,10 +109,10 @@ async def test_a_mess_in_a_watch_is_one_of_our_errors_or_its_end(sent: bytes) ->
             await client.close()
 
 
-@every_mess
+@every_response
 @pytest.mark.realtime
-async def test_a_mess_to_the_reader_is_one_of_our_errors(sent: bytes) -> None:
-    async with serve_script(Messy(sent)) as port:
+async def test_to_the_plain_reader_it_is_one_of_our_errors(sent: bytes) -> None:
+    async with serve_script(FixedResponse(sent)) as port:
         reader = Reader(f"http://127.0.0.1:{port}", cluster="toy", timeout=5)
         for call in (lambda: reader.get(REALMS, "one"), lambda: reader.list(REALMS)):
             with pytest.raises(errors.ClientError, match="realms"):
@@ -123,8 +123,8 @@ async def test_a_mess_to_the_reader_is_one_of_our_errors(sent: bytes) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([b"", OK, CHUNKED, GZIPPED, OK + b"\r\n"]))
 def test_any_bytes_at_all(tail: bytes, head: bytes) -> None:
-    async def look() -> None:
-        async with serve_script(Messy(head + tail)) as port:
+    async def check() -> None:
+        async with serve_script(FixedResponse(head + tail)) as port:
             client = client_of(port)
             reader = Reader(f"http://127.0.0.1:{port}", cluster="toy", timeout=5)
             try:
@@ -136,7 +136,7 @@ def test_any_bytes_at_all(tail: bytes, head: bytes) -> None:
                 reader.close()
                 await client.close()
 
-    asyncio.run(look())
+    asyncio.run(check())
 
 
 JSON = st.recursive(
@@ -179,14 +179,14 @@ def test_any_json_is_an_object_or_one_of_our_errors(body: Any, code: int) -> Non
         on_unreadable=lambda _: None
     )
 
-    async def look() -> None:
+    async def check() -> None:
         for call in (lambda: client.get(REALMS, "a"), lambda: client.list(REALMS)):
             try:
                 assert isinstance(await call(), Object | ObjectList)
             except errors.ClientError:
                 pass
 
-    loop.run(look())
+    loop.run(check())
 
 
 @settings(max_examples=60, deadline=None)
@@ -196,7 +196,7 @@ def test_any_items_and_any_events(items: list[Any], events: list[Any]) -> None:
     page = json.dumps({"kind": "RealmList", "items": listed}).encode()
     lines = [json.dumps(event).encode() + b"\n" for event in events]
 
-    async def look() -> None:
+    async def check() -> None:
         quiet = {"on_unreadable": lambda _: None}
         found = await ScriptedServer(HttpResponse(200, {}, page)).client(**quiet).list(REALMS)
         assert all(isinstance(item.name, str) and item.name for item in found.items)
@@ -210,4 +210,4 @@ def test_any_items_and_any_events(items: list[Any], events: list[Any]) -> None:
         except errors.ClientError:
             pass
 
-    loop.run(look())
+    loop.run(check())

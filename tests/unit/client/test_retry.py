@@ -77,7 +77,7 @@ class Script:
     [NOT_SENT, LOST, *(HttpResponse(code) for code in (429, 500, 502, 503, 504))],
     ids=lambda trouble: str(getattr(trouble, "status", getattr(trouble, "accepted", ""))),
 )
-async def test_a_read_is_tried_again(trouble: Any) -> None:
+async def test_a_read_is_retried(trouble: Any) -> None:
     script = Script(trouble, trouble)
 
     assert (await script.client().get(REALMS, "one")).name == "one"
@@ -86,7 +86,7 @@ async def test_a_read_is_tried_again(trouble: Any) -> None:
 
 
 @pytest.mark.parametrize("code", [200, 301, 400, 401, 403, 404, 409, 410, 422])
-async def test_an_answer_is_an_answer(code: int) -> None:
+async def test_other_responses_are_not_retried(code: int) -> None:
     script = Script(HttpResponse(code))
 
     assert (await script.transport().send(READ, timeout=30)).status == code
@@ -107,7 +107,7 @@ WRITES: dict[str, Write] = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("trouble", [LOST, HttpResponse(500), HttpResponse(503)])
-async def test_a_write_that_may_have_happened_is_never_repeated(write: Write, trouble: Any) -> None:
+async def test_a_write_that_may_have_happened_is_never_retried(write: Write, trouble: Any) -> None:
     script = Script(trouble)
 
     with pytest.raises(errors.ClientError):
@@ -118,7 +118,7 @@ async def test_a_write_that_may_have_happened_is_never_repeated(write: Write, tr
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("trouble", [NOT_SENT, THROTTLED])
-async def test_a_write_that_surely_did_not_happen_is_repeated(write: Write, trouble: Any) -> None:
+async def test_a_write_that_surely_did_not_happen_is_retried(write: Write, trouble: Any) -> None:
     script = Script(trouble)
 
     await write(script.client())
@@ -126,7 +126,7 @@ async def test_a_write_that_surely_did_not_happen_is_repeated(write: Write, trou
     assert len(script.times) == 2
 
 
-async def test_the_last_trouble_is_what_is_raised() -> None:
+async def test_the_last_failure_is_raised() -> None:
     script = Script(*[LOST] * 9)
 
     with pytest.raises(errors.Disconnected):
@@ -149,7 +149,7 @@ async def test_delays_grow_and_differ() -> None:
     assert other.times[1] - started != waits[0]
 
 
-async def test_the_server_says_how_long_to_wait() -> None:
+async def test_retry_after_is_the_minimum_delay() -> None:
     script = Script(THROTTLED)
 
     await script.client().get(REALMS, "one")
@@ -168,7 +168,7 @@ async def test_a_retry_after_beyond_the_limit_is_not_waited_for() -> None:
     assert len(script.times) == 1
 
 
-async def test_the_deadline_holds_for_all_tries() -> None:
+async def test_the_deadline_holds_for_all_attempts() -> None:
     loop = asyncio.get_running_loop()
     script = Script(THROTTLED, THROTTLED, THROTTLED)
     started = loop.time()
@@ -181,13 +181,13 @@ async def test_the_deadline_holds_for_all_tries() -> None:
 
 
 @pytest.mark.realtime
-async def test_the_reader_waits_for_silence_once() -> None:
-    asked = 0
+async def test_the_reader_does_not_retry_a_timeout() -> None:
+    requests = 0
 
     async def silent(connection: ServedConnection) -> None:
-        nonlocal asked
+        nonlocal requests
         await connection.request()
-        asked += 1
+        requests += 1
         await connection.client_left()
 
     with pytest.raises(errors.TimedOut):
@@ -198,10 +198,10 @@ async def test_the_reader_waits_for_silence_once() -> None:
             retries=build_retry_policy(SimulatedEnvironment()),
         )
 
-    assert asked == 1
+    assert requests == 1
 
 
-async def test_silence_uses_up_the_time_and_is_not_repeated() -> None:
+async def test_a_request_without_a_response_is_not_retried() -> None:
     calls = 0
 
     async def silent(request: HttpRequest) -> HttpResponse:
@@ -226,7 +226,7 @@ async def test_a_refused_stream_is_closed_before_the_next_try() -> None:
     assert stream.closed
 
 
-async def test_an_open_stream_is_given_on_untouched() -> None:
+async def test_an_open_stream_passes_through_unread() -> None:
     stream = ScriptedStream([b"event"])
     script = Script(HttpResponse(200, {}, stream=stream))
 
@@ -257,7 +257,7 @@ async def test_a_cancelled_wait_ends() -> None:
     assert task.cancelled()
 
 
-async def test_without_a_policy_nothing_is_tried_again() -> None:
+async def test_without_a_policy_nothing_is_retried() -> None:
     toy = ScriptedServer(HttpResponse(503))
 
     with pytest.raises(errors.Unavailable):
@@ -266,7 +266,7 @@ async def test_without_a_policy_nothing_is_tried_again() -> None:
     assert len(toy.requests) == 1
 
 
-async def test_when_all_is_down_retries_stay_a_tenth_of_the_calls() -> None:
+async def test_during_an_outage_retries_stay_a_tenth_of_the_calls() -> None:
     script = Script(*[LOST] * 10_000)
     transport = script.transport()
     calls = 500
@@ -282,7 +282,7 @@ async def test_when_all_is_down_retries_stay_a_tenth_of_the_calls() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.booleans(), max_size=400))
 def test_the_budget_is_never_overdrawn(steps: list[bool]) -> None:
-    """True is a call, False the wish for a retry."""
+    """True is a call, False a retry if the budget allows."""
     budget = RetryBudget()
     granted = 0
     for is_call in steps:
@@ -339,7 +339,7 @@ WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 
 
 @pytest.mark.realtime
-async def test_the_reader_tries_again_too() -> None:
+async def test_the_reader_retries_too() -> None:
     answers = iter(
         [
             (b"busy", "503 Unavailable"),
@@ -384,7 +384,7 @@ async def test_the_reader_survives_a_broken_connection() -> None:
 
 
 @pytest.mark.realtime
-async def test_the_reader_gives_up_with_the_last_trouble() -> None:
+async def test_the_reader_raises_the_last_failure() -> None:
     toy = ScriptedHttp(lambda head: (b"busy", "503 Unavailable"))
 
     with pytest.raises(errors.Unavailable):

@@ -55,7 +55,7 @@ async def watched(*events: Any) -> tuple[list[WatchEvent], list[UnreadableObject
         return [event async for event in found], reports
 
 
-async def test_a_spec_is_never_looked_at() -> None:
+async def test_a_spec_is_never_decoded() -> None:
     odd = {"spec": 5, "status": ["x"], "data": None}
     found, reports = await listed({**item("a"), **odd}, item("b", spec={"x": [1]}))
 
@@ -142,7 +142,7 @@ async def test_a_watch_goes_on_after_a_bad_object() -> None:
         (EventType.MODIFIED, "a"),
         (EventType.DELETED, "a"),
     ]
-    # The same fault of the same object is told once.
+    # The same fault of the same object is reported once.
     assert [(report.key, report.skipped) for report in reports] == [
         ("a", False),
         ("MODIFIED event", True),
@@ -204,12 +204,12 @@ async def test_by_default_it_is_logged(caplog: pytest.LogCaptureFixture) -> None
     assert record.fields["key"] == "b"  # type: ignore[attr-defined]
 
 
-def test_what_was_reported_does_not_grow_for_ever() -> None:
+def test_remembered_reports_are_bounded() -> None:
     reports: list[UnreadableObject] = []
     decoder = Decoder("toy", reports.append)
 
     for number in range(MAX_REPORTED * 3):
-        decoder.tell("realms", f"r{number}", "bad")
+        decoder.report("realms", f"r{number}", "bad")
 
     assert len(reports) == MAX_REPORTED * 3
     assert len(decoder._reported) <= MAX_REPORTED
@@ -248,7 +248,7 @@ async def test_nothing_but_an_object_is_an_object(body: bytes) -> None:
         await ScriptedServer(HttpResponse(200, {}, body)).client().get(REALMS, "one")
 
 
-async def test_nesting_beyond_all_measure_is_malformed() -> None:
+async def test_nesting_too_deep_is_malformed() -> None:
     deep = b'{"kind": "Realm", "spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
     with pytest.raises(errors.Malformed):

@@ -1,9 +1,9 @@
-"""Who we are, asked for at every request.
+"""The identity of a client, looked up at every request.
 
-A credential has an identity at hand or must fetch one, which may take a while: an exec
-plugin is a program. When the server refuses what it was shown (401), the identity is
-renounced, asked for again, and the request repeated once if that gives another: a 401 comes
-before anything is done, so even a write may be repeated.
+A credential has an identity cached or must fetch one, which may take a while: an exec
+plugin is a program. When the server refuses it (401), the identity is invalidated and
+fetched again, and the request repeated once if the identity is another: a 401 comes before
+any effect, so even a write may be repeated.
 
 Shared by the client and by the CLI's plain reader, so it imports nothing heavy.
 """
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class ClientIdentity(NamedTuple):
-    """What is shown to a server. Both may be empty: then it is nobody's business."""
+    """Sent to a server. Both may be empty: then the client is anonymous."""
 
     token: str = ""
     certificate_pem: bytes = b""
-    """Only to tell identities apart; the certificate itself is in the TLS context."""
+    """Only to compare identities; the certificate itself is in the TLS context."""
 
     def __repr__(self) -> str:
-        return "<Identity>"  # no credential ever gets into a log by accident
+        return "<Identity>"  # keeps credentials out of logs
 
 
 class Credential(Protocol):
     def cached(self) -> ClientIdentity | None:
-        """The identity while it is good; None when it must be fetched."""
+        """The identity while it is valid; None when it must be fetched."""
 
     async def fetch(self) -> ClientIdentity:
         """A fresh one. Raises ``CredentialFailed``."""
@@ -42,22 +42,22 @@ class Credential(Protocol):
         """The same for callers without an event loop."""
 
     def invalidate(self, identity: ClientIdentity) -> None:
-        """A server has refused this one; do not give it again without looking."""
+        """A server refused this identity; do not return it from a cache again."""
 
 
 TokenSource = str | Callable[[], str] | Credential
-"""A token, something that knows it, or something that can fetch it."""
+"""A token, a function that returns one, or a credential."""
 
 
 def credential_of(source: TokenSource) -> Credential:
     if isinstance(source, str):
-        return _Known(ClientIdentity(source))
+        return _FixedIdentity(ClientIdentity(source))
     if callable(source):
-        return _Asked(source)
+        return _TokenFunction(source)
     return source
 
 
-class _Known:
+class _FixedIdentity:
     def __init__(self, identity: ClientIdentity) -> None:
         self._identity = identity
 
@@ -73,8 +73,8 @@ class _Known:
     def invalidate(self, identity: ClientIdentity) -> None: ...
 
 
-class _Asked:
-    """Asks at every request, so a refusal needs no memory."""
+class _TokenFunction:
+    """Called at every request, so a refusal needs no memory."""
 
     def __init__(self, source: Callable[[], str]) -> None:
         self._source = source
@@ -94,7 +94,7 @@ class _Asked:
 
 
 class TokenFile:
-    """A token in a file that is replaced before it expires; read again when it changed."""
+    """A token in a file that is replaced before it expires; read again when it changes."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
@@ -109,7 +109,7 @@ class TokenFile:
                 self._token = self._read()
                 self._stamp = stamp
         except (OSError, ValueError) as error:
-            # The file is swapped by others; what we read last stays good for a while.
+            # The file is being replaced; the last token stays valid for a while.
             if not self._token:
                 raise errors.CredentialFailed(
                     f"cannot read the token in {self._path}: {error}"
@@ -117,7 +117,7 @@ class TokenFile:
         return self._token
 
     def forget(self) -> None:
-        """Look into the file again even if it seems unchanged."""
+        """Read the file again even if it seems unchanged."""
         self._stamp = ()
 
     def _read(self) -> str:
@@ -131,5 +131,5 @@ class TokenFile:
 
 
 def is_token(text: str) -> bool:
-    """Whether it can be sent in a header, and nothing else with it."""
+    """Whether it can be sent in a header without ending it."""
     return text.isascii() and text.isprintable()

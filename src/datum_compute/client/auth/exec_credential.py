@@ -1,13 +1,12 @@
-"""Credentials that a program of the user's gives: kubeconfig ``exec`` plugins.
+"""Credentials printed by a program of the user: kubeconfig ``exec`` plugins.
 
-The program is run when an identity is first needed, again when the one it gave has expired,
-and again when a server refuses it. It is told what is wanted in ``KUBERNETES_EXEC_INFO`` and
-answers with an ``ExecCredential`` on its standard output; what it writes to standard error
-goes to the user. It runs with the user's rights, so only the user's own command line may
-ask for this: see ``kubeconfig.load``.
+The program runs when an identity is first needed, again when that has expired, and again
+when a server refuses it. Its input is ``KUBERNETES_EXEC_INFO``, its output an
+``ExecCredential`` on standard output; standard error goes to the user. It runs with the
+user's rights, so only the user's own command line allows it: see ``kubeconfig.load``.
 
-On an event loop the program's output is read by the loop and its end is awaited in short
-steps; no thread is used, not even by the library below.
+On an event loop the program's output is read by the loop and its exit is polled; no thread
+is used.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
     import asyncio
 
 TIMEOUT = 60.0
-"""Seconds for a program that asks nobody. A guess: a round trip to an identity provider."""
+"""Seconds for a program without prompts. A guess: a round trip to an identity provider."""
 INTERACTIVE_TIMEOUT = 600.0
-"""Seconds for one that may wait for a person. A guess: time to find a second factor."""
+"""Seconds for one that may prompt. A guess: time to find a second factor."""
 EARLY = timedelta(seconds=10)
-"""An identity about to expire is not worth sending. A guess: the longest way of a request."""
+"""An identity that expires within this is fetched again. A guess: the longest request."""
 MAX_OUTPUT = 2**20
 POLL_SECONDS = 0.01
 
@@ -62,8 +61,8 @@ class ExecCredential:
         self._fetching: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     def bind(self, context: ssl.SSLContext, on_change: Callable[[], None]) -> None:
-        """Put certificates the program gives into ``context``; ``on_change`` must see to it
-        that no connection with an older one is used again."""
+        """Load the program's certificates into ``context``; ``on_change`` must retire the
+        connections that were made with an older one."""
         self._bound.append((context, on_change))
 
     def cached(self) -> ClientIdentity | None:
@@ -84,7 +83,7 @@ class ExecCredential:
         loop = asyncio.get_running_loop()
         if self._fetching is None or self._fetching[0] is not loop:
             self._fetching = loop, asyncio.Lock()  # a command may run several loops in turn
-        async with self._fetching[1]:  # one program for all who wait
+        async with self._fetching[1]:  # one program for all callers
             return self.cached() or self._accept(*await self._run())
 
     def fetch_blocking(self) -> ClientIdentity:
@@ -116,7 +115,7 @@ class ExecCredential:
         return process.returncode, output
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # Not the event loop's own way: that takes a thread to wait for the end.
+        # Not the event loop's subprocess: that uses a thread to wait for the exit.
         return subprocess.Popen(
             self._arguments(), env=self._variables(), stdin=self._stdin(), stdout=subprocess.PIPE
         )
@@ -129,9 +128,7 @@ class ExecCredential:
         if mode == "Never":
             return False
         if mode == "Always" and not self._has_terminal():
-            raise self._failed(
-                "it must ask a person (interactiveMode: Always) and there is no terminal"
-            )
+            raise self._failed("it needs a terminal (interactiveMode: Always) and there is none")
         return self._has_terminal()
 
     def _stdin(self) -> int | None:
@@ -161,19 +158,19 @@ class ExecCredential:
 
     def _accept(self, code: int, output: bytes) -> ClientIdentity:
         if len(output) > MAX_OUTPUT:
-            raise self._failed(f"it answered with more than {MAX_OUTPUT} bytes")
+            raise self._failed(f"its output exceeds {MAX_OUTPUT} bytes")
         if code != 0:
-            raise self._failed(f"it ended with code {code}")
+            raise self._failed(f"it exited with code {code}")
         try:
             issued = parse_exec_credential(output, self._plugin.api_version)
         except ValueError as error:
             raise self._failed(str(error)) from error
         if issued.identity.certificate_pem:
-            self._hand_out(issued)
+            self._load_certificate(issued)
         self._issued = issued
         return issued.identity
 
-    def _hand_out(self, issued: IssuedCredential) -> None:
+    def _load_certificate(self, issued: IssuedCredential) -> None:
         for context, on_change in self._bound:
             try:
                 load_identity(context, issued.identity.certificate_pem, issued.key_pem)
@@ -191,7 +188,7 @@ def _failure(plugin: ExecPlugin, problem: str, hint: str = "") -> errors.Credent
 
 
 class _Failures:
-    """Turns what starting and running a program raises into ``CredentialFailed``."""
+    """Turns exceptions of starting and running a program into ``CredentialFailed``."""
 
     def __init__(self, plugin: ExecPlugin, limit: float) -> None:
         self._plugin = plugin
@@ -201,11 +198,11 @@ class _Failures:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TimeoutError | subprocess.TimeoutExpired):
-            problem = f"it gave no answer within {self._limit:g} s"
+            problem = f"no output within {self._limit:g} s"
             raise _failure(self._plugin, problem) from error
         if isinstance(error, FileNotFoundError):
             hint = self._plugin.install_hint
-            raise _failure(self._plugin, "there is no such program", hint) from error
+            raise _failure(self._plugin, "no such program", hint) from error
         if isinstance(error, OSError | ValueError):
             raise _failure(self._plugin, f"it cannot be started: {error}") from error
 

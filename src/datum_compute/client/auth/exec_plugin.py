@@ -1,4 +1,4 @@
-"""What a kubeconfig says about a credential program, and what such a program answers."""
+"""Parses a kubeconfig's ``exec`` entry, and the ExecCredential that its program prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXTENSION = "client.authentication.k8s.io/exec"
 
 @dataclass(frozen=True, kw_only=True)
 class ExecPlugin:
-    """What a kubeconfig says about the program."""
+    """The ``exec`` entry of a kubeconfig."""
 
     where: str
     """File and user, for messages."""
@@ -32,14 +32,14 @@ class ExecPlugin:
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """Told to the program when the file asks for that."""
+    """Passed to the program where the entry sets ``provideClusterInfo``."""
     directory: Path = Path()
     """Where a relative command starts: the kubeconfig's directory."""
 
 
 @dataclass(frozen=True)
 class IssuedCredential:
-    """What a program gave."""
+    """The credential a program printed."""
 
     identity: ClientIdentity
     key_pem: bytes
@@ -49,7 +49,7 @@ class IssuedCredential:
 def parse_exec_plugin(
     spec: Any, *, where: str, directory: Path, cluster: Mapping[str, Any]
 ) -> ExecPlugin:
-    """The plugin an ``exec`` entry describes. Raises ValueError with what is wrong."""
+    """Raises ValueError for an entry that cannot be used."""
     if not isinstance(spec, dict):
         raise ValueError("exec is not a mapping")
     command = spec.get("command")
@@ -95,7 +95,7 @@ def _variables_of(value: Any) -> dict[str, str]:
 
 
 def cluster_info(cluster: Mapping[str, Any], ca_pem: bytes) -> dict[str, Any]:
-    """What a plugin is told of the cluster, with the authority as data."""
+    """The cluster as a plugin receives it, with the authority as data."""
     info = {
         key: cluster[key]
         for key in ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
@@ -110,7 +110,7 @@ def cluster_info(cluster: Mapping[str, Any], ca_pem: bytes) -> dict[str, Any]:
 
 
 def parse_exec_credential(output: bytes, api_version: str) -> IssuedCredential:
-    """What the program's answer holds. Raises ValueError for what is no such answer."""
+    """Raises ValueError for output that is not a usable ExecCredential."""
     try:
         answer = json.loads(output)
     except (ValueError, RecursionError) as error:
@@ -119,7 +119,7 @@ def parse_exec_credential(output: bytes, api_version: str) -> IssuedCredential:
         raise ValueError("its answer is not an ExecCredential")
     if answer.get("apiVersion") != api_version:
         found = str(answer.get("apiVersion"))[:80]
-        raise ValueError(f"its answer has apiVersion {found!r}; {api_version!r} was asked for")
+        raise ValueError(f"its answer has apiVersion {found!r}; expected {api_version!r}")
     status = answer.get("status")
     if not isinstance(status, dict):
         raise ValueError("its answer has no status")

@@ -5,7 +5,7 @@
 :mod:`.tls`), and a :mod:`.connection` sends a request and reads its response with
 :mod:`.response_parser`.
 
-A pool takes any function that opens a connection, so another kind of socket is another such
-function. A connection whose response was 101 is never used again; whoever needs the raw bytes
-after it would take them from :mod:`.connection`.
+A pool takes any function that opens a connection, so another kind of socket needs only
+another connector. A connection is never reused after a 101, so an upgraded stream would begin
+in :mod:`.connection`.
 """

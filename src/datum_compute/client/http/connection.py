@@ -81,7 +81,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._in_use:
-            self.abort("the server sent bytes that no request asked for")
+            self.abort("the server sent bytes without a request")
             return
         try:
             self._parser.feed(data)
@@ -122,7 +122,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _fail(self, reason: str, cause: Exception | None = None) -> None:
-        if self._failure is None:  # the first reason is the one that says why
+        if self._failure is None:  # keep the first reason: later ones follow from it
             fault = fault_of(cause) if cause is not None else None
             self._failure = errors.Disconnected(reason, server=self._server, fault=fault)
             self._failure.__cause__ = cause

@@ -37,7 +37,7 @@ class Connector:
         proxy: str = "",
     ) -> None:
         """``server_hostname`` is the name expected in the certificate, if not the host's.
-        Without TLS a proxy is not asked to CONNECT: it forwards each request."""
+        Without TLS a proxy forwards each request, so there is no CONNECT."""
         self._origin = server.origin
         self._tls = tls
         self._server_hostname = (server_hostname or server.host) if tls is not None else None

@@ -1,4 +1,4 @@
-"""What kept an answer from coming, read off the exceptions of sockets and TLS."""
+"""Why no response came, by the exceptions of sockets and TLS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datum_compute.client.errors import Fault
 
 
 def fault_of(error: BaseException) -> Fault | None:
-    """The most telling fault among an exception and its causes; None where none is known."""
-    # Loaded only when something failed: a plain read over HTTP needs neither.
+    """The most specific fault among an exception and its causes; None for others."""
+    # Imported only for a failure: a plain read over HTTP needs neither.
     import socket
     import ssl
 

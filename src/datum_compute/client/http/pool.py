@@ -1,7 +1,7 @@
 """The connections of one transport, opened when needed and used again.
 
 An idle connection is dropped when its server closes it, when it has been idle for long, and
-when the pool is told to reconnect. Idle ones are used last in, first out, so that a quiet
+on :meth:`ConnectionPool.reconnect`. Idle ones are used last in, first out, so that a quiet
 client keeps few.
 """
 
@@ -83,7 +83,7 @@ class ConnectionPool:
             await asyncio.wait(remaining)
 
     async def _wait_opened(self) -> HttpConnection:
-        # A task of its own, so that close() can cancel it and not the caller.
+        # In another task, so that close() can cancel it without cancelling the caller.
         task = asyncio.create_task(self._open_connection(self._generation))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)

@@ -1,11 +1,11 @@
-"""Which proxy, if any, stands between us and a server.
+"""The proxy to a server, if any.
 
-A kubeconfig's ``proxy-url`` wins; otherwise the variables that every tool honours decide:
-``HTTPS_PROXY`` or ``HTTP_PROXY`` by the server's scheme, ``NO_PROXY`` for exceptions, each in
-upper or lower case. This host is never reached through a proxy unless a kubeconfig says so.
+A kubeconfig's ``proxy-url`` wins; otherwise the usual variables decide: ``HTTPS_PROXY`` or
+``HTTP_PROXY`` by the server's scheme, ``NO_PROXY`` for exceptions, each in upper or lower
+case. Loopback addresses are never reached through a proxy of the environment.
 
-Only proxies that are themselves spoken to in plain HTTP can be used. Towards an https server
-that loses nothing: the proxy is asked to CONNECT, and TLS goes through it to the server.
+Only ``http://`` proxies are supported. For an https server that loses nothing: the proxy
+opens a tunnel (CONNECT), and TLS goes through it to the server.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from datum_compute.client.http import server_url
+
 if TYPE_CHECKING:
     import ipaddress
 
-# Nearly every start ends with the finding that there is no proxy, so what takes one apart is
-# loaded when there is one.
+# Most processes have no proxy, so modules that parse one are imported only for one.
 
 Variable = Callable[[str], str | None]
 
 
 def proxy_from_environment(origin: str, variable: Variable) -> str:
-    """The proxy for ``origin``, or an empty text. Raises ValueError if it is not usable."""
+    """The proxy for ``origin``, or an empty string. Raises ValueError if it is not usable."""
     name = origin.partition("://")[0].lower() + "_proxy"
     value = _either(name, variable)
     if not value:
         return ""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(origin)
-    host = (parts.hostname or "").rstrip(".").lower()
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    if _is_this_host(host) or _is_excepted(host, port, _either("no_proxy", variable)):
+    server = server_url.parse(origin)
+    host = server.host.rstrip(".")
+    if _is_this_host(host) or _is_excepted(host, server.port, _either("no_proxy", variable)):
         return ""
     try:
         return checked_proxy(value)
@@ -42,25 +40,22 @@ def proxy_from_environment(origin: str, variable: Variable) -> str:
 
 
 def checked_proxy(url: str) -> str:
-    """The proxy's URL with its scheme. Raises ValueError if we cannot use it."""
-    from urllib.parse import urlsplit
-
+    """The proxy's URL with its scheme. Raises ValueError if it is not usable."""
     if "://" not in url:
         url = f"http://{url}"
     try:
-        parts = urlsplit(url)
-        usable = bool(parts.hostname) and (parts.port or 1) > 0
+        proxy = server_url.parse(url)
     except ValueError:
-        usable = False
-    if not usable:
+        proxy = None
+    if proxy is None or not proxy.host:
         raise ValueError("the proxy is not a URL: expected http://HOST[:PORT]")
-    if parts.scheme != "http":
-        raise ValueError(f"{parts.scheme!r} proxies are not supported: expected http://HOST[:PORT]")
+    if proxy.scheme != "http":
+        raise ValueError(f"{proxy.scheme!r} proxies are not supported: expected http://HOST[:PORT]")
     return url.rstrip("/")
 
 
 def proxy_authorization(url: str) -> dict[str, str]:
-    """The header for a proxy that wants a user and password, if its URL holds them."""
+    """The header for a proxy whose URL has a user and password."""
     from base64 import b64encode
     from urllib.parse import unquote, urlsplit
 

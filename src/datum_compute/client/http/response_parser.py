@@ -51,7 +51,7 @@ class ResponseParser:
         except httptools.HttpParserError as error:
             if not self.is_complete:
                 raise MalformedResponse(str(error.__context__ or error)) from error
-            self.keeps_alive = False  # bytes that no request asked for
+            self.keeps_alive = False  # bytes beyond the response
         if not self.has_head:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD:
@@ -81,7 +81,7 @@ class ResponseParser:
 
     def on_message_begin(self) -> None:
         if self.is_complete:
-            raise ValueError("a response that no request asked for")
+            raise ValueError("a response without a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.has_head:

@@ -1,4 +1,4 @@
-"""TLS towards an API server: one context per set of trust and client certificate."""
+"""TLS contexts: whom a client trusts, and its certificate."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def client_context(
 ) -> ssl.SSLContext:
     """A context that trusts ``ca_pem``, or the system's authorities when it is empty.
 
-    ``insecure`` trusts everybody, as a kubeconfig may demand for a development cluster.
-    Raises :class:`ssl.SSLError` or :class:`ValueError` for PEM that is none.
+    ``insecure`` trusts every server, as a kubeconfig may require for a development cluster.
+    Raises :class:`ssl.SSLError` or :class:`ValueError` for invalid PEM.
     """
     context = ssl.create_default_context(cadata=ca_pem.decode("ascii") if ca_pem else None)
     if insecure:
@@ -27,10 +27,10 @@ def client_context(
 
 
 def load_identity(context: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
-    """Show this certificate on connections made from now on."""
+    """Use this client certificate for connections opened from now on."""
     import tempfile
 
-    # The ssl module reads a key only from a file; this one is ours alone and goes at once.
+    # The ssl module reads a key only from a file; this one is private and removed at once.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate_pem + b"\n" + key_pem)
         file.flush()

@@ -196,7 +196,7 @@ async def test_the_errors_are_those_of_the_client(
 
 
 @pytest.mark.realtime
-async def test_a_refusal_says_when_to_come_back() -> None:
+async def test_a_refusal_carries_its_retry_after() -> None:
     toy = ScriptedHttp(lambda head: (refusal(429, "TooManyRequests"), "429 Slow", "Retry-After: 4"))
 
     with pytest.raises(errors.Throttled) as caught:

@@ -73,17 +73,17 @@ async def test_after_a_401_a_token_file_is_read_again(file: Path) -> None:
     assert guard.writes == 1
 
 
-async def test_a_401_that_nothing_mends_is_raised_without_another_try(file: Path) -> None:
+async def test_a_401_without_a_new_identity_is_not_retried(file: Path) -> None:
     toy = ScriptedServer(Guard("other"))
 
-    for token in ("fixed", TokenFile(file), lambda: "asked"):
+    for token in ("fixed", TokenFile(file), lambda: "returned"):
         toy.requests.clear()
         with pytest.raises(errors.Unauthorized):
             await toy.client(token=token).get(REALMS, "one")
         assert len(toy.requests) == 1
 
 
-async def test_a_credential_that_changes_at_each_look_is_tried_twice_only() -> None:
+async def test_a_credential_that_changes_at_each_fetch_is_tried_twice_only() -> None:
     numbers = iter(range(100))
     toy = ScriptedServer(Guard("other"))
 
@@ -93,7 +93,7 @@ async def test_a_credential_that_changes_at_each_look_is_tried_twice_only() -> N
     assert len(toy.requests) == 2
 
 
-async def test_a_refusal_inside_a_watch_makes_the_next_one_look_again(file: Path) -> None:
+async def test_a_401_inside_a_watch_makes_the_next_one_fetch_again(file: Path) -> None:
     guard = Guard("token-1")
     toy = ScriptedServer(guard)
     client = toy.client(token=TokenFile(file))
@@ -110,7 +110,7 @@ async def test_a_refusal_inside_a_watch_makes_the_next_one_look_again(file: Path
     assert sent == ["Bearer token-1", "Bearer token-2"]
 
 
-async def test_opening_a_watch_looks_again_after_a_401(file: Path) -> None:
+async def test_opening_a_watch_fetches_the_identity_again_after_a_401(file: Path) -> None:
     guard = Guard("token-1")
     client = ScriptedServer(guard).client(token=TokenFile(file))
     await client.get(REALMS, "one")
@@ -150,7 +150,7 @@ def test_a_token_carries_nothing_else_into_a_header(text: str) -> None:
     assert not is_token(text)
 
 
-def test_an_identity_does_not_show_itself() -> None:
+def test_the_repr_of_an_identity_has_no_credential() -> None:
     identity: Any = ClientIdentity("secret", b"pem")
 
     assert "secret" not in f"{identity} {identity!r}"

@@ -1,4 +1,4 @@
-"""Credentials from a program of the user's: when it runs, what it is told, how it fails."""
+"""Credentials printed by a program of the user: when it runs, its input, how it fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ V1, V1BETA1 = VERSIONS
 
 
 class Program:
-    """A credential program that notes each run and answers what a test says."""
+    """A credential program that records each run and prints what a test gave it."""
 
     def __init__(self, directory: Path, api_version: str = V1) -> None:
         self.path = directory / "give-credential"
@@ -52,9 +52,9 @@ class Program:
 
     def gives(self, **status: Any) -> None:
         answer = {"apiVersion": self._api_version, "kind": "ExecCredential", "status": status}
-        self.says(json.dumps(answer))
+        self.prints(json.dumps(answer))
 
-    def says(self, text: str) -> None:
+    def prints(self, text: str) -> None:
         self.does(f"print({text!r})")
 
     def does(self, code: str) -> None:
@@ -96,7 +96,7 @@ def is_running(noted: Path) -> bool:
 
 
 @pytest.mark.realtime
-async def test_the_program_gives_the_token(program: Program) -> None:
+async def test_the_program_prints_the_token(program: Program) -> None:
     program.gives(token="from-the-program")
 
     assert await both_ways(credential(program)) == [ClientIdentity("from-the-program")] * 2
@@ -148,7 +148,7 @@ async def test_it_runs_once_until_it_expires(program: Program) -> None:
 
 
 @pytest.mark.realtime
-async def test_many_who_wait_share_one_run(program: Program) -> None:
+async def test_concurrent_callers_share_one_run(program: Program) -> None:
     program.gives(token="t")
     given = credential(program)
 
@@ -182,10 +182,13 @@ async def test_no_thread_is_used(program: Program) -> None:
         ("print('[]')", "not an ExecCredential"),
         ('print(\'{"kind": "Config"}\')', "not an ExecCredential"),
         ("pass", "is not JSON"),
-        ("sys.exit(3)", "ended with code 3"),
-        (f"print(json.dumps(dict(kind='ExecCredential', apiVersion={V1BETA1!r})))", "asked for"),
+        ("sys.exit(3)", "exited with code 3"),
+        (
+            f"print(json.dumps(dict(kind='ExecCredential', apiVersion={V1BETA1!r})))",
+            "expected 'client",
+        ),
         (f"print(json.dumps(dict(kind='ExecCredential', apiVersion={V1!r})))", "no status"),
-        ("print('x' * 2000000)", "more than 1048576 bytes"),
+        ("print('x' * 2000000)", "exceeds 1048576 bytes"),
     ],
 )
 @pytest.mark.realtime
@@ -211,7 +214,7 @@ async def test_malformed_output_is_reported(program: Program, code: str, problem
     ],
 )
 @pytest.mark.realtime
-async def test_an_answer_must_make_sense(
+async def test_a_malformed_credential_is_refused(
     program: Program, status: dict[str, Any], problem: str
 ) -> None:
     program.gives(**status)
@@ -221,7 +224,7 @@ async def test_an_answer_must_make_sense(
 
 
 @pytest.mark.realtime
-async def test_a_missing_program_brings_its_hint(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported_with_its_install_hint(tmp_path: Path) -> None:
     plugin = ExecPlugin(
         where="here", command="no-such-program", install_hint="\nInstall it from the shop.\n"
     )
@@ -229,13 +232,13 @@ async def test_a_missing_program_brings_its_hint(tmp_path: Path) -> None:
 
     for failure in await both_ways(missing):
         assert str(failure) == (
-            "here: the credential plugin 'no-such-program': there is no such program\n"
+            "here: the credential plugin 'no-such-program': no such program\n"
             "Install it from the shop."
         )
 
 
 @pytest.mark.realtime
-async def test_a_program_that_cannot_run_says_so(tmp_path: Path) -> None:
+async def test_a_program_that_cannot_run_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "not-executable"
     file.write_text("")
     plugin = ExecPlugin(where="here", command=str(file))
@@ -245,7 +248,7 @@ async def test_a_program_that_cannot_run_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.realtime
-async def test_a_program_that_hangs_is_ended(program: Program, tmp_path: Path) -> None:
+async def test_a_program_that_hangs_is_killed(program: Program, tmp_path: Path) -> None:
     program.does(
         f"import time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()));"
         " time.sleep(600)"
@@ -254,7 +257,7 @@ async def test_a_program_that_hangs_is_ended(program: Program, tmp_path: Path) -
     hanging = ExecCredential(plugin, SimulatedEnvironment(), timeout=0.5)
 
     for failure in await both_ways(hanging):
-        assert "no answer within 0.5 s" in str(failure)
+        assert "no output within 0.5 s" in str(failure)
 
     assert not is_running(tmp_path / "pid")
 
@@ -284,22 +287,22 @@ async def test_a_cancelled_fetch_ends_the_program(program: Program, tmp_path: Pa
         ("Always", True, True),
     ],
 )
-def test_who_may_ask_the_person(mode: str, terminal: bool, interactive: bool) -> None:
+def test_which_programs_may_prompt(mode: str, terminal: bool, interactive: bool) -> None:
     plugin = ExecPlugin(where="here", command="c", interactive_mode=mode)
     given = ExecCredential(plugin, SimulatedEnvironment(), has_terminal=lambda: terminal)
 
-    told = json.loads(given._variables()["KUBERNETES_EXEC_INFO"])
+    info = json.loads(given._variables()["KUBERNETES_EXEC_INFO"])
 
-    assert told["spec"] == {"interactive": interactive}
+    assert info["spec"] == {"interactive": interactive}
     assert (given._stdin() is None) == interactive
     expected = exec_credential.INTERACTIVE_TIMEOUT if interactive else exec_credential.TIMEOUT
     assert given._limit() == expected
 
 
 @pytest.mark.realtime
-async def test_a_program_that_must_ask_needs_a_terminal(program: Program) -> None:
+async def test_a_program_that_always_prompts_needs_a_terminal(program: Program) -> None:
     for failure in await both_ways(credential(program, interactive_mode="Always")):
-        assert "there is no terminal" in str(failure)
+        assert "needs a terminal" in str(failure)
 
     assert program.runs == []
 
@@ -335,7 +338,7 @@ async def test_a_refused_token_makes_it_run_again_and_the_request_is_repeated(
 
 
 @pytest.mark.realtime
-async def test_a_failing_program_is_no_answer_of_the_server(program: Program) -> None:
+async def test_a_failing_program_is_a_failed_credential(program: Program) -> None:
     program.does("sys.exit(1)")
     toy = ScriptedServer(answer(WIDGET))
 
@@ -377,7 +380,7 @@ def allowed(file: Path, **variables: str) -> Connection:
     return kubeconfig.load(file, env=SimulatedEnvironment(variables=variables), allow_exec=True)
 
 
-def test_only_who_allows_it_runs_programs(tmp_path: Path, program: Program) -> None:
+def test_programs_run_only_where_allowed(tmp_path: Path, program: Program) -> None:
     file = config(tmp_path, spec_of(program))
 
     with pytest.raises(
@@ -430,7 +433,7 @@ async def test_a_kubeconfig_s_program_starts_at_its_directory(
         ({"env": [{"name": ""}]}, "exec.env is not a list"),
     ],
 )
-def test_a_wrong_entry_says_what_is_wrong(
+def test_a_wrong_entry_is_reported_with_its_fault(
     tmp_path: Path, program: Program, change: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(KubeconfigError, match=rf"config: user 'me': {problem}"):
@@ -449,21 +452,21 @@ async def test_the_older_version_may_leave_out_the_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.realtime
-async def test_a_certificate_from_the_program_is_shown_and_renewed(
+async def test_a_certificate_from_the_program_is_used_and_renewed(
     tmp_path: Path, program: Program
 ) -> None:
     first, second, server = self_signed("first"), self_signed("second"), self_signed("127.0.0.1")
     program.gives(
         clientCertificateData=first.certificate_pem.decode(), clientKeyData=first.key_pem.decode()
     )
-    shown: list[str] = []
+    presented: list[str] = []
 
     async def script(socket: Socket) -> None:
         peer = socket.writer.get_extra_info("peercert")
         name = peer["subject"][0][0][1]
         while await socket.request():
-            shown.append(name)
-            if name == "first" and len(shown) > 1:
+            presented.append(name)
+            if name == "first" and len(presented) > 1:
                 await socket.answer(encode(refusal(401, "Unauthorized")), "401 Unauthorized")
             else:
                 await socket.answer(encode(WIDGET))
@@ -489,7 +492,7 @@ async def test_a_certificate_from_the_program_is_shown_and_renewed(
             await client.close()
             reader.close()
 
-    assert shown == ["first", "first", "second", "second"]
+    assert presented == ["first", "first", "second", "second"]
 
 
 @pytest.mark.realtime

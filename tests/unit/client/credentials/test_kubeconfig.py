@@ -102,7 +102,7 @@ def test_data_and_files_give_the_same(tmp_path: Path) -> None:
     assert (by_file.certificate_pem, by_file.key_pem) == (identity.certificate_pem, b"k")
 
 
-def test_the_rarer_settings_are_taken_over(tmp_path: Path) -> None:
+def test_the_other_settings_are_read(tmp_path: Path) -> None:
     connection = loaded(
         tmp_path,
         cluster={
@@ -145,10 +145,10 @@ def test_a_missing_token_file_is_an_error(tmp_path: Path) -> None:
         ("exec", {"command": "helper", "apiVersion": "client.authentication.k8s.io/v1"}),
         ("auth-provider", {"name": "oidc"}),
         ("username", "me"),
-        ("as", "somebody"),
+        ("as", "another-user"),
     ],
 )
-def test_what_we_cannot_do_is_never_ignored(tmp_path: Path, key: str, value: Any) -> None:
+def test_unsupported_users_are_never_ignored(tmp_path: Path, key: str, value: Any) -> None:
     with pytest.raises(KubeconfigError, match=rf"user 'u' uses .* \({key}\).*not supported"):
         loaded(tmp_path, user={"token": "secret", key: value})
 
@@ -165,7 +165,9 @@ def test_what_we_cannot_do_is_never_ignored(tmp_path: Path, key: str, value: Any
         ({"clusters": [{"name": "c", "cluster": {}}]}, "no usable server: ''"),
     ],
 )
-def test_a_broken_file_says_what_is_wrong(tmp_path: Path, values: Any, message: str) -> None:
+def test_a_broken_file_is_reported_with_its_fault(
+    tmp_path: Path, values: Any, message: str
+) -> None:
     path = written(tmp_path, {**content(), **values})
 
     with pytest.raises(KubeconfigError, match=message) as caught:
@@ -191,7 +193,7 @@ def test_a_server_must_be_a_url(tmp_path: Path, server: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "- a\n", "", "a: [", "\x00"])
-def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
+def test_other_files_are_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
 
@@ -301,7 +303,7 @@ def test_json_is_read_without_the_yaml_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("a: [b\nc: d\n", "not YAML: line 2, column 2"),
         ("{{{", "not YAML: line 1, column 4"),
@@ -310,7 +312,9 @@ def test_json_is_read_without_the_yaml_library(tmp_path: Path) -> None:
     ],
     ids=["a list that does not end", "braces", "deep", "deep as JSON"],
 )
-def test_an_unreadable_file_is_reported_in_one_line(text: str, says: str, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_in_one_line(
+    text: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "config"
     path.write_text(text)
 
@@ -318,5 +322,5 @@ def test_an_unreadable_file_is_reported_in_one_line(text: str, says: str, tmp_pa
         kubeconfig.load(path)
 
     assert f"{path}: " in str(caught.value)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -239,7 +239,7 @@ async def test_a_refused_connection_surely_did_nothing() -> None:
 
 
 async def test_an_unknown_host_surely_did_nothing() -> None:
-    transport = HttpTransport("http://nobody.invalid:1")
+    transport = HttpTransport("http://unknown.invalid:1")
 
     with pytest.raises(errors.ConnectFailed):
         await transport.send(GET, timeout=LONG)
@@ -280,7 +280,7 @@ async def test_silence_within_a_body_ends_with_the_deadline() -> None:
     ],
     ids=["nothing", "half a head", "half a body", "half a chunk", "not HTTP", "bad header"],
 )
-async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> None:
+async def test_an_incomplete_or_malformed_response_is_a_disconnection(sent: bytes) -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         if sent:
@@ -358,7 +358,7 @@ async def test_a_stream_outlives_the_deadline_of_its_head() -> None:
         assert await anext(response.stream) == b"late\n"
 
 
-async def test_a_stream_cut_off_is_a_disconnection() -> None:
+async def test_an_incomplete_stream_is_a_disconnection() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.begin_stream()
@@ -398,8 +398,8 @@ async def test_a_stream_that_is_not_read_holds_its_server_back() -> None:
     assert sum(map(len, received)) == total * len(chunk)
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-async def test_closing_a_stream_early_tells_the_server(looks: int) -> None:
+@pytest.mark.parametrize("reads", [0, 1])
+async def test_closing_a_stream_early_disconnects_from_the_server(reads: int) -> None:
     left = asyncio.Event()
 
     async def script(connection: ServedConnection) -> None:
@@ -412,7 +412,7 @@ async def test_closing_a_stream_early_tells_the_server(looks: int) -> None:
     async with transport_to(script) as transport:
         response = await transport.send(WATCH, timeout=LONG)
         stream: Any = response.stream
-        for _ in range(looks):
+        for _ in range(reads):
             await anext(stream)
         await stream.aclose()
 
@@ -532,7 +532,7 @@ async def test_a_certificate_of_another_name_is_refused_unless_it_is_expected() 
         assert await reach(expecting) == b"ok"
 
 
-async def test_a_client_certificate_is_shown() -> None:
+async def test_a_client_certificate_is_presented() -> None:
     me = self_signed("me")
     async with tls_server("127.0.0.1", client_ca=me.certificate_pem) as (port, pem):
         url = f"https://127.0.0.1:{port}"
@@ -542,10 +542,10 @@ async def test_a_client_certificate_is_shown() -> None:
             await reach(HttpTransport(url, ca_pem=pem))
 
 
-async def test_trusting_everybody_is_possible() -> None:
+async def test_verification_can_be_turned_off() -> None:
     async with tls_server("elsewhere.example.com") as (port, _):
-        careless = client_context(insecure=True)
-        assert await reach(HttpTransport(f"https://127.0.0.1:{port}", tls=careless)) == b"ok"
+        unverified = client_context(insecure=True)
+        assert await reach(HttpTransport(f"https://127.0.0.1:{port}", tls=unverified)) == b"ok"
 
 
 async def test_a_server_without_tls_surely_did_nothing() -> None:
@@ -558,7 +558,7 @@ async def test_a_server_without_tls_surely_did_nothing() -> None:
             await reach(HttpTransport(f"https://127.0.0.1:{port}"))
 
 
-async def test_a_server_that_wants_tls_is_a_failure() -> None:
+async def test_a_server_that_requires_tls_is_a_failure() -> None:
     async with tls_server("127.0.0.1") as (port, _):
         with pytest.raises(errors.TransportFailure):
             await reach(HttpTransport(f"http://127.0.0.1:{port}"))
@@ -584,13 +584,13 @@ async def test_a_given_proxy_is_used() -> None:
 
 async def test_tls_goes_through_a_proxy_and_its_connection_is_used_again() -> None:
     targets: list[str] = []
-    shown: list[str] = []
+    authorizations: list[str] = []
 
     async def proxy(connection: ServedConnection) -> None:
         head = await connection.request()
         assert head is not None
         targets.append(f"{head.method} {head.target}")
-        shown.append(head.headers["proxy-authorization"])
+        authorizations.append(head.headers["proxy-authorization"])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         await connection.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
         ways = (piped(connection.reader, writer), piped(reader, connection.writer))
@@ -607,7 +607,7 @@ async def test_tls_goes_through_a_proxy_and_its_connection_is_used_again() -> No
             await transport.close()
 
     assert targets == [f"CONNECT 127.0.0.1:{port}"]
-    assert shown == ["Basic bWU6cHc="]
+    assert authorizations == ["Basic bWU6cHc="]
 
 
 async def piped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

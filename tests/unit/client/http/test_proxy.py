@@ -49,7 +49,7 @@ def chosen(origin: str, **variables: str) -> str:
         ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, ""),
     ],
 )
-def test_the_variables_decide(origin: str, variables: dict[str, str], expected: str) -> None:
+def test_proxy_variables(origin: str, variables: dict[str, str], expected: str) -> None:
     assert chosen(origin, **variables) == expected
 
 
@@ -89,7 +89,7 @@ def test_exceptions(origin: str, exceptions: str, excepted: bool) -> None:
 
 
 @pytest.mark.parametrize("url", ["socks5://p:1080", "https://p", "http://", "http://p:0x", "://"])
-def test_a_proxy_we_cannot_use_is_never_ignored(tmp_path: Path, url: str) -> None:
+def test_an_unusable_proxy_is_never_ignored(tmp_path: Path, url: str) -> None:
     with pytest.raises(ValueError, match="expected http://HOST"):
         checked_proxy(url)
     with pytest.raises(KubeconfigError, match=r"HTTPS_PROXY: .*expected http://HOST"):
@@ -136,15 +136,15 @@ def test_a_pod_s_proxy_comes_from_its_environment(tmp_path: Path) -> None:
 
 @dataclass
 class Proxy:
-    """A small proxy: it connects to one server, whatever name it is asked for."""
+    """A small proxy that connects every name to one server."""
 
     server_port: int
     password: str = ""
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     async def __call__(self, connection: socket_server.ServedConnection) -> None:
         while head := await connection.request():
-            self.asked.append(f"{head.method} {head.target}")
+            self.requests.append(f"{head.method} {head.target}")
             wanted = base64.b64encode(self.password.encode()).decode()
             if self.password and head.headers.get("proxy-authorization") != f"Basic {wanted}":
                 await connection.answer(b"", "407 Proxy Authentication Required")
@@ -179,7 +179,7 @@ class Route:
 
 @asynccontextmanager
 async def route(directory: Path, password: str = "") -> AsyncIterator[Route]:
-    """A server that only the proxy finds: its name is known to nobody else."""
+    """A server that only the proxy finds: its name has no address."""
     identity = self_signed("api.example.com")
     heads: list[socket_server.RequestHead] = []
 
@@ -216,7 +216,7 @@ async def test_a_server_is_reached_through_a_proxy(tmp_path: Path, password: str
     async with route(tmp_path, password) as way:
         assert await through(way.connection) == ["one", "one"]
 
-    assert set(way.proxy.asked) == {"CONNECT api.example.com:6443"}
+    assert set(way.proxy.requests) == {"CONNECT api.example.com:6443"}
     assert {head.headers["host"] for head in way.heads} == {"api.example.com:6443"}
     assert all("proxy-authorization" not in head.headers for head in way.heads)
 
@@ -258,4 +258,4 @@ async def test_without_tls_the_proxy_is_given_the_whole_address() -> None:
         assert await through(plain) == ["one", "one"]
 
     path = "http://api.example.com/apis/toys.example.com/v1/realms/one"
-    assert proxy.asked == [f"GET {path}"] * 2
+    assert proxy.requests == [f"GET {path}"] * 2

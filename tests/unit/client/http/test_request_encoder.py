@@ -24,17 +24,17 @@ def test_a_request_is_written_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_a_write_says_that_it_has_no_body(method: str) -> None:
+def test_a_write_without_a_body_has_length_zero(method: str) -> None:
     assert b"\r\ncontent-length: 0\r\n" in ENCODER.encode(HttpRequest(method, "/x"))
 
 
-def test_only_what_may_be_long_is_asked_for_in_short() -> None:
+def test_only_reads_accept_compression() -> None:
     assert b"accept-encoding: gzip\r\n" in ENCODER.encode(HttpRequest("GET", "/x"))
     assert b"accept-encoding" not in ENCODER.encode(HttpRequest("PATCH", "/x"))
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-more: 1", "a\nb", "a\rb", "a\0b"])
-def test_a_header_cannot_bring_another(value: str) -> None:
+def test_a_header_cannot_add_another(value: str) -> None:
     for headers in ({"authorization": value}, {value: "1"}):
         with pytest.raises(ValueError, match="line break") as caught:
             ENCODER.encode(HttpRequest("GET", "/x", (), headers))

@@ -20,7 +20,7 @@ URLS = st.builds(
 
 
 @given(URLS)
-def test_it_says_what_the_library_says(url: str) -> None:
+def test_it_parses_as_urllib_does(url: str) -> None:
     parts, found = urlsplit(url), parse(url)
     default = {"http": 80, "https": 443}.get(parts.scheme, 0)
 
@@ -32,7 +32,7 @@ def test_it_says_what_the_library_says(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://h:x", "https://h:-1", "https://h:65536", "http://h:0"])
-def test_a_port_that_is_none_is_an_error(url: str) -> None:
+def test_an_invalid_port_is_an_error(url: str) -> None:
     with pytest.raises(ValueError, match=r"[Pp]ort"):
         parse(url)
 

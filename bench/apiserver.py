@@ -60,11 +60,11 @@ def server_process(directory: str, *flags: str) -> Iterator[Server]:
             line = process.stdout.readline()
             if not line:
                 raise RuntimeError("the server ended before it was ready; see its output above")
-            told = json.loads(line)
-            address = urlsplit(told["base_url"])
+            settings = json.loads(line)
+            address = urlsplit(settings["base_url"])
             assert address.hostname is not None
             assert address.port is not None
-            yield Server(address.hostname, address.port, told["ca_pem"], told["token"])
+            yield Server(address.hostname, address.port, settings["ca_pem"], settings["token"])
         finally:
             process.stdin.close()
 

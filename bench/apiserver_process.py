@@ -30,12 +30,12 @@ async def serve(directory: Path, cells: Sequence[str]) -> None:
         ) as embedded,
         embedded.serve_https() as served,
     ):
-        told = {
+        settings = {
             "base_url": served.base_url,
             "ca_pem": served.ca_pem.decode(),
             "token": served.token,
         }
-        print(json.dumps(told), flush=True)
+        print(json.dumps(settings), flush=True)
         gc.freeze()
         await ended.wait()
 

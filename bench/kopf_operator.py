@@ -17,15 +17,18 @@ from bench.apiserver import GROUP, PLURAL, VERSION
 from bench.runtime_process import Finish
 
 
-async def run_kopf(told: dict[str, Any], *, lean: bool) -> dict[str, float]:
+async def run_kopf(settings: dict[str, Any], *, lean: bool) -> dict[str, float]:
     logging.disable(logging.INFO)
     registry = kopf.OperatorRegistry()
-    finish = Finish(told["objects"])
+    finish = Finish(settings["objects"])
 
     @kopf.on.login(registry=registry)
     def login(**_: Any) -> kopf.ConnectionInfo:
         return kopf.ConnectionInfo(
-            server=told["base_url"], ca_data=told["ca_base64"], scheme="Bearer", token=told["token"]
+            server=settings["base_url"],
+            ca_data=settings["ca_base64"],
+            scheme="Bearer",
+            token=settings["token"],
         )
 
     @kopf.on.startup(registry=registry)

@@ -88,7 +88,7 @@ async def _fill(server: Server) -> None:
 
 
 def _ask(role: str, server: Server, **more: Any) -> dict[str, float]:
-    told = {
+    settings = {
         "base_url": f"https://{server.host}:{server.port}",
         "ca_pem": server.ca_pem,
         "ca_base64": base64.b64encode(server.ca_pem.encode()).decode(),
@@ -97,7 +97,7 @@ def _ask(role: str, server: Server, **more: Any) -> dict[str, float]:
     }
     done = subprocess.run(
         [sys.executable, "-m", "bench.runtime_process", role],
-        input=json.dumps(told) + "\n",
+        input=json.dumps(settings) + "\n",
         stdout=subprocess.PIPE,
         text=True,
         timeout=LIMIT_SECONDS,

@@ -115,17 +115,17 @@ async def run_ready_controller(client: Client, objects: int) -> float:
     return finish.per_second()
 
 
-async def ours(told: dict[str, Any]) -> dict[str, float]:
-    client = client_of(told)
+async def ours(settings: dict[str, Any]) -> dict[str, float]:
+    client = client_of(settings)
     try:
-        return {"per_second": await run_ready_controller(client, told["objects"])}
+        return {"per_second": await run_ready_controller(client, settings["objects"])}
     finally:
         await client.close()
 
 
-async def cached(told: dict[str, Any]) -> dict[str, float]:
+async def cached(settings: dict[str, Any]) -> dict[str, float]:
     env = SystemEnvironment()
-    client = client_of(told)
+    client = client_of(settings)
     clusters = SingleFleet("clusters", "single", client, env)
     await client.list(GADGETS, limit=1)  # what the first request needs is not the cache's
     before = resident_bytes()
@@ -142,9 +142,9 @@ async def cached(told: dict[str, Any]) -> dict[str, float]:
     return {"bytes_per_object": (after - before) / held, "objects": held}
 
 
-async def idle(told: dict[str, Any]) -> dict[str, float]:
+async def idle(settings: dict[str, Any]) -> dict[str, float]:
     env = SystemEnvironment()
-    clients = {cell: client_of(told, CELL.path.format(cell)) for cell in told["cells"]}
+    clients = {cell: client_of(settings, CELL.path.format(cell)) for cell in settings["cells"]}
     clusters = StaticFleet("clusters", clients, env)
     manager = Manager("idle", env)
     watches = [Watch(clusters, kind, itself) for kind in IDLE_KINDS]
@@ -166,17 +166,17 @@ async def _nothing(request: Request) -> None:
     return None
 
 
-def client_of(told: dict[str, Any], prefix: str = "") -> ApiClient:
-    transport = HttpTransport(told["base_url"], ca_pem=told["ca_pem"].encode())
-    return ApiClient(transport, cluster="bench", prefix=prefix, token=told["token"])
+def client_of(settings: dict[str, Any], prefix: str = "") -> ApiClient:
+    transport = HttpTransport(settings["base_url"], ca_pem=settings["ca_pem"].encode())
+    return ApiClient(transport, cluster="bench", prefix=prefix, token=settings["token"])
 
 
-async def main(role: str, told: dict[str, Any]) -> dict[str, float]:
+async def main(role: str, settings: dict[str, Any]) -> dict[str, float]:
     if role.startswith("kopf"):
         from bench.kopf_operator import run_kopf
 
-        return await run_kopf(told, lean=role == "kopf-events")
-    return await {"ours": ours, "cached": cached, "idle": idle}[role](told)
+        return await run_kopf(settings, lean=role == "kopf-events")
+    return await {"ours": ours, "cached": cached, "idle": idle}[role](settings)
 
 
 if __name__ == "__main__":

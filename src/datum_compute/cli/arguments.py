@@ -70,7 +70,7 @@ class OneOf:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises usage errors as :class:`.CommandError`, and knows the arguments it was given."""
+    """Raises usage errors as ``CommandError``, and knows the arguments it was given."""
 
     def __init__(self, **options: Any) -> None:
         self.arguments: list[argparse.Action] = []

@@ -1,9 +1,9 @@
 """One kind of work: requests come in, reconciles run, and what they return decides.
 
-A change anywhere reaches the controller through its :mod:`intake <.intake>` as a request, a
-key with a cluster name. The :mod:`queue <.queue>` hands each key to one worker at a time.
+A change anywhere reaches the controller through its :mod:`intake <.watches.intake>` as a request, a
+key with a cluster name. The :mod:`queue <.workqueue.queue>` hands each key to one worker at a time.
 Before it runs, its cluster must be open and the caches must have seen what the key's last
-run wrote (:mod:`.own_writes`). What the run returns or raises is turned into "when again"
+run wrote (:mod:`.writes.own_writes`). What the run returns or raises is turned into "when again"
 in exactly one place, ``_conclude``, by the table in :mod:`.result`.
 """
 

@@ -1,6 +1,6 @@
 """What is asked of an API server, by whom, and what it refuses.
 
-A :class:`CallRecord` stands before the authorizer of an embedded server, where every request
+A :class:`RecordingAuthorizer` wraps the authorizer of an embedded server, where every request
 passes on its way, in process and over HTTPS alike. It notes each call once.
 """
 

@@ -1,10 +1,10 @@
 """A network between named processes and the planes they talk to, under the client protocol.
 
-A process's client of a plane gets its transport from :meth:`Network.transport`. What is sent
-there is carried by a courier of the network's own, not by the caller: a caller that gives up,
-or dies, does not call its request back. On its way a message is delayed, lost, doubled or
-cut off as the :mod:`weather <.weather>` and the partitions have it; a watch's messages come
-in order, late by the watch's lag, and stop or break at a cut.
+A process's client of a plane gets its transport from :meth:`SimulatedNetwork.transport`. The
+network's own task delivers each message, not the caller: a caller that gives up, or crashes,
+does not take its request back. A message is delayed, lost, duplicated or blocked by the
+:mod:`faults <.network_faults>` and the partitions; messages of a watch arrive in order, late by
+the watch's lag, and stop or break at a partition.
 
 A process that was killed has no effects any more: its transports refuse, its watches end.
 What it had sent before may still arrive. Started again, it gets new transports.

@@ -57,7 +57,7 @@ class OfferReader:
 
     async def offer(self, user: UserInfo, namespace: str, needs: Needs) -> Offer:
         """What ``needs`` asks for; the rest of the offer stays unread. Raises
-        :class:`Unknown` and :class:`NoProject`."""
+        :class:`OfferUnavailable` and :class:`NoProject`."""
         if not needs.cities and not needs.networks:
             return Offer(None)
         project = self._single or named_project(user)

@@ -1,4 +1,4 @@
 """Requests and responses on the wire: TLS, HTTP/1.1, and the limits a client must keep.
 
-Knows neither kinds nor planes: it hands :class:`HttpRequest` records to a handler.
+Knows neither kinds nor planes: it hands ``HttpRequest`` records to a handler.
 """

@@ -1,8 +1,8 @@
 """What a walk reports, and how it remembers where it is.
 
 Paths are only needed when something is wrong, so the walk carries as little as possible:
-each compiled node knows its :class:`Place`, a path with holes where lists and maps are
-entered, and the walk carries just the :data:`Location`, the indexes and keys that fill
+each compiled node knows its :class:`SchemaPath`, a path with holes where lists and maps are
+entered, and the walk carries just the :data:`PathKeys`, the indexes and keys that fill
 those holes.
 """
 

@@ -1,6 +1,6 @@
 """Cells that are cut off from the centre, to see that they live alone.
 
-Every call between a cell and hub, root or projects goes through a :class:`CutTransport`, in
+Every call between a cell and hub, root or projects goes through a :class:`PartitionedTransport`, in
 either direction: the cell's own calls to the centre, and the centre's into the cell. While
 the cell is disconnected they fail as an unreachable host would make them fail, and watches
 that were open break. What stays within the cell is not affected.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_kubeconfig(path: str, context: str, env: Environment) -> kubeconfig.Connection:
-    """:func:`.kubeconfig.load` for the user's own command line: exec credentials are allowed,
+    """``client.kubeconfig.load`` for the user's own command line: exec credentials are allowed,
     and a file in the form that tools write is read without the YAML library."""
     from datum_compute.cli.quick.plain_yaml import parse_plain_yaml
 

@@ -10,7 +10,7 @@ refuses the rest:
 - redirects and refusals are answers like any other, and nothing is decompressed, because
   nothing compressed is asked for.
 
-Whatever is not HTTP raises :class:`BadAnswer`, whatever the network does ``OSError``; after
+Whatever is not HTTP raises :class:`MalformedResponse`, whatever the network does ``OSError``; after
 either the connection is closed.
 """
 

@@ -1,8 +1,9 @@
 """Plain reads for the command line, without an event loop.
 
 A command that shows one object spends most of its time importing; this reader needs only
-the standard library, and little of that. It offers the reading part of :mod:`.protocol` on
-the same paths with the same errors, one connection, and objects as plain JSON values.
+the standard library, and little of that. It offers the reading part of
+:mod:`datum_compute.client.protocol` on the same paths with the same errors, one connection, and
+objects as plain JSON values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Walking a document nobody has vouched for, and collecting what is wrong with it.
 
-A :class:`Place` is a value with its path. Reading below a place that is absent or of another
+A :class:`FieldValue` is a value with its path. Reading below a place that is absent or of another
 type gives an absent place, so rules need not ask at every step. Each fault is kept with an
 *identity*: the path with list items known by their names instead of their positions, and
 with the value it speaks of. Two versions of an object have the same fault when identity,

@@ -43,7 +43,7 @@ class SimulatedProvider:
         self._logs = InstanceLogs(env)
 
     def controllers(self) -> list[Controller]:
-        """See :class:`.RunnableProvider`."""
+        """See ``RunnableProvider``."""
         reads = []
         if self._networking:
             claims = {CLAIMS_BY_CONTEXT: context_key_of}

@@ -6,7 +6,7 @@ runs, the client of each cluster notes what it wrote; before the same key runs a
 caches must have seen those writes. When they take too long, the object is read live and put
 into the cache.
 
-The same notes tell a controller its own writes from those of others (:class:`Echoes`), so
+The same notes tell a controller its own writes from those of others (:class:`OwnWriteFilter`), so
 that a watch can be told to leave out what the controller has just done itself.
 
 The running reconcile is known through a context variable: whoever writes inside it,

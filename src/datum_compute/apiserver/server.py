@@ -1,4 +1,4 @@
-"""The API server as one object: planes, users, requests, and the work it does by itself."""
+"""The API server as one object: planes, users, requests, and background work."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.env import Environment
 
 COMPACTION_SECONDS = 10.0
-"""How often old history is given up. A guess: often enough that each time is short."""
+"""How often history is compacted. A guess: often enough that each time is short."""
 
 
 class ApiServer:
     """Many planes on one store.
 
-    :meth:`handle` answers requests from the moment of construction; :meth:`run` does what
-    no request waits for, and must run for deletions to spread and history to shrink.
+    :meth:`handle` serves requests from construction on; :meth:`run` must run for garbage to be
+    collected and history to be compacted.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ApiServer:
         crds_for: CrdsFor,
         authorizer: Authorizer | None = None,
         local: Handler | None = None,
-        admission: Admission | Sequence[Admission] | None = None,
+        admissions: Sequence[Admission] = (),
         metrics: Callable[[], str] | None = None,
         logs: LogSubresource | None = None,
     ) -> None:
@@ -45,7 +45,6 @@ class ApiServer:
         self._planes = PlaneRegistry(env, store, crds_for)
         self._collector = GarbageCollector(store, self._planes)
         self._expiry = EventExpiry(env, store, self._planes)
-        admissions = (admission,) if isinstance(admission, Admission) else admission or ()
         self._handler = RequestHandler(
             env, store, self._planes, authorizer or Roles(), local, admissions, metrics, logs
         )
@@ -60,12 +59,11 @@ class ApiServer:
         self._planes.ensure(name)
 
     def add_user(self, name: str, groups: Sequence[str], token: str) -> None:
-        """Let the bearer of this token in. Replaces a user of this name. Durable on return."""
+        """Authenticate this token as the user, instead of any token before. Durable on return."""
         self._store.add_user(name, groups, access.token_hash(token))
 
     def end_watches(self) -> None:
-        """Close every open watch, and every followed log, in good order, as a server does that
-        is going down."""
+        """End every open watch and followed log cleanly, as before a shutdown."""
         for plane in self._planes.all():
             plane.store.end_watches()
 

@@ -14,6 +14,7 @@ import msgspec
 
 from datum_compute.api import conditions
 from datum_compute.api.meta import Object
+from datum_compute.api.planes import ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
@@ -39,7 +40,7 @@ class ProjectFleet(Fleet):
         self._client_for = client_for
 
     async def discover(self, tasks: TaskGroup) -> None:
-        root = Cluster("root", self._root_client, self.env, tasks)
+        root = Cluster(ROOT.name, self._root_client, self.env, tasks)
         projects = root.cache(resourcemanager.PROJECTS)
         await projects.wait_synced()
         changes = ChangedNames()

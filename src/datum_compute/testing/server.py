@@ -100,7 +100,7 @@ async def embedded_server(
     cells: Sequence[str] = CELLS,
     projects: Sequence[str] = (PROJECT,),
     authorizer: access.Authorizer | None = None,
-    admission: Admission | Sequence[Admission] | None = None,
+    admissions: Sequence[Admission] = (),
     logs: LogSubresource | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
@@ -110,7 +110,7 @@ async def embedded_server(
     env = env or SimulatedEnvironment()
     store = LogStore(env, str(path) if path is not None else ":memory:")
     server = ApiServer(
-        env, store, crds_for=crds_for, authorizer=authorizer, admission=admission, logs=logs
+        env, store, crds_for=crds_for, authorizer=authorizer, admissions=admissions, logs=logs
     )
     embedded = EmbeddedServer(server, store, env)
     for plane in (ROOT.plane(), HUB.plane(), *map(CELL.plane, cells)):

@@ -14,7 +14,7 @@ PREFIX = "/clusters/dfw"
 
 
 class Connection:
-    """One connection, spoken to in plain HTTP/1.1."""
+    """One connection, without an HTTP client."""
 
     def __init__(
         self, address: ServerAddress, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -22,7 +22,7 @@ class Connection:
         self._address = address
         self.reader, self.writer = streams
 
-    def ask(self, method: str, path: str, body: bytes = b"", *headers: str) -> None:
+    def send(self, method: str, path: str, body: bytes = b"", *headers: str) -> None:
         lines = [
             f"{method} {PREFIX}{path} HTTP/1.1",
             "Host: localhost",
@@ -36,7 +36,7 @@ class Connection:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
         return int(head.split(" ", 2)[1]), head
 
-    async def answer(self) -> tuple[int, bytes]:
+    async def response(self) -> tuple[int, bytes]:
         code, head = await self.head()
         length = int(head.partition("content-length: ")[2].split("\r\n")[0])
         return code, await self.reader.readexactly(length)

@@ -1,4 +1,4 @@
-"""An API server in a process of its own, for a test to kill: ``killable DIRECTORY TOKEN``.
+"""An API server in a separate process, for a test to kill: ``killable DIRECTORY TOKEN``.
 
 It prints its port when it serves, and serves until it is killed.
 """

@@ -84,7 +84,7 @@ class Caller:
         request = HttpRequest(method, self._prefix + path, tuple((query or {}).items()), sent, raw)
         return await self.embedded.server.handle(request)
 
-    async def ask(
+    async def call(
         self, method: str, path: str, body: Any = None, **rest: Any
     ) -> tuple[int, dict[str, Any]]:
         response = await self.send(method, path, body, **rest)
@@ -92,12 +92,12 @@ class Caller:
 
     async def create(self, name: str, spec: Any = None, **metadata: Any) -> dict[str, Any]:
         body = widget(name, spec, **metadata)
-        code, made = await self.ask("POST", WIDGETS_PATH, body)
+        code, made = await self.call("POST", WIDGETS_PATH, body)
         assert code == 201, made
         return made
 
     async def get(self, name: str) -> dict[str, Any]:
-        code, found = await self.ask("GET", f"{WIDGETS_PATH}/{name}")
+        code, found = await self.call("GET", f"{WIDGETS_PATH}/{name}")
         assert code == 200, found
         return found
 
@@ -109,10 +109,10 @@ class Caller:
     ) -> tuple[int, dict[str, Any]]:
         path = f"{WIDGETS_PATH}/{name}/{subresource}".rstrip("/")
         headers = {"content-type": "application/merge-patch+json"}
-        return await self.ask("PATCH", path, body, headers=headers, query=query)
+        return await self.call("PATCH", path, body, headers=headers, query=query)
 
     async def delete(self, name: str, **options: Any) -> tuple[int, dict[str, Any]]:
-        return await self.ask("DELETE", f"{WIDGETS_PATH}/{name}", options or None)
+        return await self.call("DELETE", f"{WIDGETS_PATH}/{name}", options or None)
 
 
 def widget(name: str, spec: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def owned_by(owner: Mapping[str, Any], *, blocks: bool = False) -> list[dict[str
 
 @asynccontextmanager
 async def widget_server(env: Environment | None = None, path: Any = None) -> AsyncIterator[Caller]:
-    """A server whose every plane serves widgets; the caller speaks to cell ``dfw``."""
+    """A server whose every plane serves widgets; the caller calls cell ``dfw``."""
     async with embedded_server(
         env, path, crds_for=lambda _: [WIDGET_CRD], cells=("dfw",), projects=()
     ) as embedded:

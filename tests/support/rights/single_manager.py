@@ -137,7 +137,7 @@ async def single_cluster(authorizer: Authorizer) -> AsyncIterator[SingleClusterM
             crds_for=lambda _: crds.all_crds(),
             cells=(),
             authorizer=authorizer,
-            admission=_admission(reviewer),
+            admissions=[_admission(reviewer)],
         ) as embedded,
         SimulatedNetwork(env) as network,
     ):

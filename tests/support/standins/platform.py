@@ -124,7 +124,7 @@ async def standin_platform(*, judged: bool = False) -> AsyncIterator[StandinPlat
     env = SimulatedEnvironment()
     served: list[EmbeddedServer] = []
     judge = build_claim_admission(lambda: served[0].client("root", "reviewer"))
-    async with embedded_server(env, admission=judge if judged else None) as embedded:
+    async with embedded_server(env, admissions=[judge] if judged else ()) as embedded:
         served.append(embedded)
         yield StandinPlatform(embedded, env)
 

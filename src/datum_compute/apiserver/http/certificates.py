@@ -1,7 +1,7 @@
 """The certificates of a local server: its own authority, and one for loopback.
 
 Made once and kept beside the state, readable by the owner only. A server certificate that
-is about to expire is made anew; the authority stays, so clients that trust it go on.
+is about to expire is replaced; the authority stays, so clients still trust it.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class LocalPlatform:
                 local=verbs.handle,
                 metrics=self._metrics,
                 logs=self._lines.as_logs(),
-                admission=(
+                admissions=(
                     admission.build_admission(self._workload_reviewer),
                     admission.build_claim_admission(self._claim_reviewer),
                 ),

@@ -75,7 +75,7 @@ async def test_reviews_say_in_which_project_a_user_acts() -> None:
         return {"response": {"uid": review["request"]["uid"], "allowed": True}}
 
     kinds = frozenset({CONFIG_MAPS.group_resource})
-    async with embedded_server(admission=Admission("test", kinds, review, review)) as embedded:
+    async with embedded_server(admissions=[Admission("test", kinds, review, review)]) as embedded:
         note = build(CONFIG_MAPS, "note", "default")
         await embedded.client("project/demo").create(CONFIG_MAPS, note, "default")
 

@@ -56,7 +56,7 @@ def test_the_preferred_version_is_the_most_stable_and_newest() -> None:
     assert document["preferredVersion"] == {"groupVersion": "an.example/v10", "version": "v10"}
 
 
-@pytest.mark.parametrize("name", ["", "nobody.example"])
+@pytest.mark.parametrize("name", ["", "unknown.example"])
 def test_an_unserved_group_has_no_document(name: str) -> None:
     assert discovery.group(SERVED, name) is None
 
@@ -84,7 +84,7 @@ def test_a_resource_and_its_subresources_are_described() -> None:
     )
 
 
-def test_the_core_group_lives_at_its_own_path() -> None:
+def test_the_core_group_has_its_own_path() -> None:
     document = discovery.resource_list(SERVED, "", "v1")
 
     assert document is not None
@@ -100,7 +100,7 @@ def test_an_unserved_version_has_no_document() -> None:
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
-def test_the_aggregated_form_says_the_same_in_one_document(version: str) -> None:
+def test_the_aggregated_form_has_the_same_content(version: str) -> None:
     document = discovery.aggregated(SERVED, core=False, version=version)
 
     assert document["kind"] == "APIGroupDiscoveryList"

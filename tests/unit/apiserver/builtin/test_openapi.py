@@ -114,7 +114,7 @@ def test_a_cluster_scoped_kind_has_paths_without_a_namespace() -> None:
 
 
 @pytest.mark.parametrize("group_version", ["v1", WIDGET_GV, "apiextensions.k8s.io/v1"])
-def test_every_operation_says_which_kind_it_is_about(group_version: str) -> None:
+def test_every_operation_names_its_kind(group_version: str) -> None:
     ids = []
     for path, method, operation in operations(document(group_version)):
         kind = operation["x-kubernetes-group-version-kind"]

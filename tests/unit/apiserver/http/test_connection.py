@@ -90,7 +90,7 @@ async def test_a_trailer_is_no_header() -> None:
     assert seen[0].body == b"hi"
 
 
-async def test_a_body_that_waits_for_leave_gets_it() -> None:
+async def test_expect_100_continue_is_answered() -> None:
     wire, connection = connect(_hello)
     head = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     connection.data_received(head)

@@ -1,6 +1,6 @@
 """Clients that misbehave on the wire: the server frees what they held and serves the others.
 
-Each test ends with a neighbour who is answered.
+Each test ends with a request of another client, which is served.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.realtime
 
 PREFIX = "/clusters/dfw"
 SHORT = 0.2
-"""Seconds of patience where a test runs it out."""
+"""The client timeout of tests that wait for it."""
 
 
 class Front:
-    """A served server, and ways to reach it that no good client uses."""
+    """A served server, and ways to reach it that no sound client uses."""
 
     def __init__(self, caller: Caller, address: ServerAddress) -> None:
         self.caller = caller
@@ -59,20 +59,20 @@ class Front:
         finally:
             writer.transport.abort()
 
-    async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Send these bytes on a connection of their own; the code and body of the answer."""
+    async def exchange(self, request: bytes) -> tuple[int, bytes]:
+        """Send these bytes on a new connection; the code and body of the response."""
         async with self.wire() as (reader, writer):
             writer.write(request)
-            return await answer(reader)
+            return await response(reader)
 
     async def assert_serves(self) -> None:
         async with asyncio.timeout(10):
-            code, body = await self.ask(self.head("GET", WIDGETS_PATH))
+            code, body = await self.exchange(self.head("GET", WIDGETS_PATH))
         assert code == 200
         assert json.loads(body)["kind"] == "WidgetList"
 
 
-async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     async with asyncio.timeout(10):
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.partition("content-length: ")[2].split("\r\n")[0])
@@ -80,23 +80,25 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 async def ended(reader: asyncio.StreamReader) -> bool:
-    """Whether the server closes the connection, after whatever it still says."""
+    """Whether the server closes the connection, after whatever it still sends."""
     try:
         async with asyncio.timeout(10):
             await reader.read()
     except TimeoutError:
         return False
     except ConnectionError:
-        pass  # closed in anger
+        pass  # reset
     return True
 
 
 @asynccontextmanager
-async def front(directory: Path, patience: float = 60.0) -> AsyncIterator[Front]:
+async def front(directory: Path, client_timeout: float = 60.0) -> AsyncIterator[Front]:
     env = SystemEnvironment()
     async with (
         widget_server(env) as caller,
-        serve(caller.embedded.server, env, directory=directory, client_timeout=patience) as port,
+        serve(
+            caller.embedded.server, env, directory=directory, client_timeout=client_timeout
+        ) as port,
     ):
         ca_pem = (directory / "ca.crt").read_bytes()
         address = ServerAddress(f"https://127.0.0.1:{port}", ca_pem, caller.embedded.token())
@@ -105,7 +107,7 @@ async def front(directory: Path, patience: float = 60.0) -> AsyncIterator[Front]
 
 async def until_no_watch(server: Front) -> None:
     async with asyncio.timeout(10):
-        while server.watches:  # noqa: ASYNC110 - the server notices when the socket tells it
+        while server.watches:  # noqa: ASYNC110 - the server notices with the socket
             await asyncio.sleep(0.01)
 
 
@@ -130,7 +132,7 @@ async def test_a_client_that_falls_silent_loses_its_connection(tmp_path: Path, s
 async def test_a_second_request_has_no_longer_than_the_first(tmp_path: Path) -> None:
     async with front(tmp_path, SHORT) as server, server.wire() as (reader, writer):
         writer.write(server.head("GET", WIDGETS_PATH))
-        code, _ = await answer(reader)
+        code, _ = await response(reader)
         writer.write(b"GET ")
 
         assert code == 200
@@ -142,7 +144,7 @@ async def test_a_silent_watch_outlives_the_idle_timeout(tmp_path: Path) -> None:
         writer.write(server.head("GET", f"{WIDGETS_PATH}?watch=true"))
         await reader.readuntil(b"\r\n\r\n")
         async with server.wire() as (silent, _):
-            assert await ended(silent)  # so the patience is over
+            assert await ended(silent)  # so the timeout has passed
 
         await server.caller.create("one")
 
@@ -177,11 +179,11 @@ async def test_half_a_yaml_document_is_none(tmp_path: Path) -> None:
             await server.assert_serves()
 
         await server.assert_serves()
-        code, _ = await server.ask(server.head("GET", f"{path}/one"))
+        code, _ = await server.exchange(server.head("GET", f"{path}/one"))
         assert code == 404
 
 
-async def test_an_endless_request_head_is_cut_off(tmp_path: Path) -> None:
+async def test_an_endless_request_head_is_refused(tmp_path: Path) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         start = b"GET /version HTTP/1.1\r\nHost: x\r\n"
         fillers = (b"X-Filler: " + b"x" * 1000 + b"\r\n") * (MAX_HEAD // 1000)
@@ -194,7 +196,7 @@ async def test_an_endless_request_head_is_cut_off(tmp_path: Path) -> None:
         await server.assert_serves()
 
 
-async def test_a_header_without_end_is_cut_off(tmp_path: Path) -> None:
+async def test_an_endless_header_is_refused(tmp_path: Path) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         writer.write(b"GET /version HTTP/1.1\r\nX-Filler: " + b"x" * 2 * MAX_HEAD)
 
@@ -206,16 +208,16 @@ async def test_a_head_just_within_the_limit_is_read(tmp_path: Path) -> None:
     async with front(tmp_path) as server:
         fillers = [f"X-Filler-{number}: {'x' * 1000}" for number in range(500)]
 
-        code, _ = await server.ask(server.head("GET", WIDGETS_PATH, *fillers))
+        code, _ = await server.exchange(server.head("GET", WIDGETS_PATH, *fillers))
 
         assert code == 200
 
 
 NOT_HTTP = {
-    "words": b"hello, is anybody there\r\n\r\n",
+    "text": b"hello, is this thing on\r\n\r\n",
     "bytes": bytes(range(256)) * 4,
     "preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "version nobody has": b"GET /version HTTP/9.9\r\n\r\n",
+    "unknown version": b"GET /version HTTP/9.9\r\n\r\n",
     "line break in the path": b"GET /ver\nsion HTTP/1.1\r\n\r\n",
     "letters beyond ASCII": b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
     "two lengths": b"POST /api HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
@@ -254,9 +256,9 @@ ODD_TARGETS = {
 
 
 @pytest.mark.parametrize("target", ODD_TARGETS.values(), ids=ODD_TARGETS)
-async def test_an_odd_target_is_answered(tmp_path: Path, target: str) -> None:
+async def test_an_odd_target_gets_a_response(tmp_path: Path, target: str) -> None:
     async with front(tmp_path) as server:
-        code, body = await server.ask(server.head("GET", f"{WIDGETS_PATH}{target}"))
+        code, body = await server.exchange(server.head("GET", f"{WIDGETS_PATH}{target}"))
 
         assert code == 404
         assert b"Traceback" not in body
@@ -268,27 +270,27 @@ async def test_the_body_of_a_get_is_ignored(tmp_path: Path) -> None:
         for size in (10, 100_000):
             head = server.head("GET", WIDGETS_PATH, f"Content-Length: {size}")
             writer.write(head + b"x" * size)
-            assert (await answer(reader))[0] == 200
+            assert (await response(reader))[0] == 200
 
 
-async def test_an_answer_to_head_has_no_body(tmp_path: Path) -> None:
+async def test_a_response_to_head_has_no_body(tmp_path: Path) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         writer.write(server.head("HEAD", WIDGETS_PATH))
         head = await reader.readuntil(b"\r\n\r\n")
         writer.write(server.head("GET", WIDGETS_PATH))
 
         assert head.startswith(b"HTTP/1.1 405 ")
-        assert (await answer(reader))[0] == 200
+        assert (await response(reader))[0] == 200
 
 
-async def test_requests_sent_ahead_are_answered_in_order(tmp_path: Path) -> None:
+async def test_pipelined_requests_are_served_in_order(tmp_path: Path) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         bodies = [json.dumps(widget(f"w{number}")).encode() for number in range(50)]
         for body in bodies:
             head = server.head("POST", WIDGETS_PATH, f"Content-Length: {len(body)}")
             writer.write(head + body)
 
-        made = [json.loads((await answer(reader))[1])["metadata"]["name"] for _ in bodies]
+        made = [json.loads((await response(reader))[1])["metadata"]["name"] for _ in bodies]
 
         assert made == [f"w{number}" for number in range(50)]
 
@@ -299,7 +301,7 @@ async def test_an_endless_body_is_refused_before_its_end(tmp_path: Path) -> None
         for _ in range(49):
             writer.write(b"10000\r\n" + b" " * 65536 + b"\r\n")
 
-        code, _ = await answer(reader)
+        code, _ = await response(reader)
 
         assert code == 413
         assert await ended(reader)
@@ -333,7 +335,7 @@ async def test_a_connection_without_tls_disturbs_no_other(tmp_path: Path, sent: 
 async def test_a_broken_record_ends_only_its_own_connection(tmp_path: Path) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         writer.write(server.head("GET", WIDGETS_PATH))
-        await answer(reader)
+        await response(reader)
         raw = writer.get_extra_info("socket")
         descriptor = socket.socket(fileno=raw.fileno())
         try:
@@ -345,7 +347,7 @@ async def test_a_broken_record_ends_only_its_own_connection(tmp_path: Path) -> N
         await server.assert_serves()
 
 
-async def test_a_reader_that_stops_reading_a_watch_is_let_go(tmp_path: Path) -> None:
+async def test_a_client_that_stops_reading_a_watch_is_disconnected(tmp_path: Path) -> None:
     async with front(tmp_path, SHORT) as server:
         # A small window, so that little has to be sent before it is full.
         raw = socket.socket()
@@ -368,12 +370,12 @@ async def test_a_reader_that_stops_reading_a_watch_is_let_go(tmp_path: Path) -> 
 
         await until_no_watch(server)
         async with asyncio.timeout(10):
-            code, _ = await server.ask(server.head("GET", f"{WIDGETS_PATH}/w0"))
+            code, _ = await server.exchange(server.head("GET", f"{WIDGETS_PATH}/w0"))
         assert code == 200
         transport.abort()
 
 
-async def test_many_watches_that_break_off_leave_nothing(tmp_path: Path) -> None:
+async def test_many_reset_watches_leave_nothing_behind(tmp_path: Path) -> None:
     async with front(tmp_path) as server:
         async with AsyncExitStack() as stack:
             for _ in range(200):
@@ -381,7 +383,7 @@ async def test_many_watches_that_break_off_leave_nothing(tmp_path: Path) -> None
                 writer.write(server.head("GET", f"{WIDGETS_PATH}?watch=true"))
                 await reader.readuntil(b"\r\n\r\n")
                 raw = writer.get_extra_info("socket")
-                # Closed without a goodbye: the other side gets a reset.
+                # Closed abruptly: the server gets a reset.
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             opened = server.watches
             await server.caller.create("one")

@@ -39,10 +39,10 @@ async def served() -> AsyncIterator[tuple[Caller, ServerAddress]]:
 
 async def test_objects_go_in_and_out_over_tls() -> None:
     async with served() as (caller, address), connected(address) as connection:
-        connection.ask("POST", WIDGETS_PATH, json.dumps(widget("one", {"size": 5})).encode())
-        code, made = await connection.answer()
-        connection.ask("GET", f"{WIDGETS_PATH}/one")
-        _, found = await connection.answer()
+        connection.send("POST", WIDGETS_PATH, json.dumps(widget("one", {"size": 5})).encode())
+        code, made = await connection.response()
+        connection.send("GET", f"{WIDGETS_PATH}/one")
+        _, found = await connection.response()
 
         assert code == 201
         assert found == made
@@ -51,7 +51,7 @@ async def test_objects_go_in_and_out_over_tls() -> None:
 
 async def test_the_head_of_a_watch_comes_before_its_first_event() -> None:
     async with served() as (caller, address), connected(address) as connection:
-        connection.ask("GET", f"{WIDGETS_PATH}?watch=true&labelSelector=a%3Db")
+        connection.send("GET", f"{WIDGETS_PATH}?watch=true&labelSelector=a%3Db")
         code, head = await connection.head()
         await caller.create("two")
         await caller.create("one", labels={"a": "b"})
@@ -63,34 +63,34 @@ async def test_the_head_of_a_watch_comes_before_its_first_event() -> None:
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "one")
 
 
-async def test_a_client_that_goes_away_frees_its_watch() -> None:
+async def test_a_client_that_disconnects_frees_its_watch() -> None:
     async with served() as (caller, address):
         table = caller.embedded.store.planes["cell/dfw"].table("widgets.example.com")
         async with connected(address) as connection:
-            connection.ask("GET", f"{WIDGETS_PATH}?watch=true")
+            connection.send("GET", f"{WIDGETS_PATH}?watch=true")
             await connection.head()
             opened = len(table.sinks)
 
         async with asyncio.timeout(10):
-            while table.sinks:  # noqa: ASYNC110 - the server notices when the socket tells it
+            while table.sinks:  # noqa: ASYNC110 - the server notices with the socket
                 await asyncio.sleep(0.01)
         assert opened == 1
 
 
-async def test_a_body_beyond_the_limit_is_refused_on_the_way_in() -> None:
+async def test_a_body_beyond_the_limit_is_refused_while_it_arrives() -> None:
     async with served() as (_, address), connected(address) as connection:
-        connection.ask("POST", WIDGETS_PATH, b" " * (3 * 2**20 + 1))
+        connection.send("POST", WIDGETS_PATH, b" " * (3 * 2**20 + 1))
 
-        code, _ = await connection.answer()
+        code, _ = await connection.response()
 
         assert code == 413
 
 
-async def test_going_down_ends_open_watches_in_good_order() -> None:
+async def test_shutting_down_ends_open_watches_cleanly() -> None:
     async with widget_server(SystemEnvironment()) as caller:
         async with caller.embedded.serve_https() as address:
             connection = await _open(address)
-            connection.ask("GET", f"{WIDGETS_PATH}?watch=true")
+            connection.send("GET", f"{WIDGETS_PATH}?watch=true")
             await connection.head()
 
         assert await connection.reader.readline() == b"0\r\n"
@@ -103,7 +103,7 @@ async def _open(address: ServerAddress) -> Connection:
     return Connection(address, await asyncio.open_connection(url.hostname, url.port, ssl=context))
 
 
-async def test_a_port_that_is_taken_leads_to_the_next(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_skipped(tmp_path: Path) -> None:
     env = SystemEnvironment()
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
@@ -146,9 +146,9 @@ def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path
     assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
 
 
-async def test_a_request_to_upgrade_is_answered_plainly_and_closes_the_connection() -> None:
+async def test_an_upgrade_request_is_served_plainly_and_closes_the_connection() -> None:
     async with served() as (_, address), connected(address) as connection:
-        connection.ask("GET", WIDGETS_PATH, b"", "Connection: upgrade", "Upgrade: websocket")
+        connection.send("GET", WIDGETS_PATH, b"", "Connection: upgrade", "Upgrade: websocket")
 
         code, head = await connection.head()
         rest = await connection.reader.read()

@@ -58,7 +58,7 @@ async def _first(changes: Any) -> Any:
             return
 
 
-async def test_a_server_that_restarts_keeps_them_for_another_hour(tmp_path: Path) -> None:
+async def test_a_restarted_server_keeps_events_for_another_hour(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with embedded_server(path=path) as embedded:
         await embedded.client("project/demo").create(core.EVENTS, an_event("once"), "default")

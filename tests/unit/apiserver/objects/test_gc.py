@@ -27,7 +27,7 @@ async def test_dependents_follow_their_owner_in_the_background() -> None:
         assert not await caller.exists("grandchild")
 
 
-async def test_a_dependent_stays_while_one_owner_lives_and_forgets_the_other() -> None:
+async def test_a_dependent_stays_while_one_owner_exists_and_loses_the_other_reference() -> None:
     async with widget_server() as caller:
         one, two = await caller.create("one"), await caller.create("two")
         both = owned_by(one) + owned_by(two)
@@ -43,7 +43,7 @@ async def test_a_dependent_stays_while_one_owner_lives_and_forgets_the_other() -
         assert not await caller.exists("child")
 
 
-async def test_an_owner_that_never_was_is_as_good_as_gone() -> None:
+async def test_an_owner_that_never_existed_counts_as_deleted() -> None:
     async with widget_server() as caller:
         ghost = {
             "apiVersion": "example.com/v1",
@@ -72,12 +72,12 @@ async def test_an_owner_is_known_by_its_uid_and_not_its_name() -> None:
 
 async def test_an_owner_in_another_namespace_counts_as_absent() -> None:
     async with widget_server() as caller:
-        await caller.ask("POST", NAMESPACES, {"metadata": {"name": "other"}})
+        await caller.call("POST", NAMESPACES, {"metadata": {"name": "other"}})
         owner = await caller.create("owner")
         elsewhere = WIDGETS_PATH.replace("default", "other")
         child = {**owner, "metadata": {"name": "child", "ownerReferences": owned_by(owner)}}
 
-        await caller.ask("POST", elsewhere, child)
+        await caller.call("POST", elsewhere, child)
         await _settle()
 
         assert (await caller.send("GET", f"{elsewhere}/child")).status == 404
@@ -150,42 +150,42 @@ async def test_orphans_lose_the_reference_and_stay() -> None:
 
 
 async def _namespace_with_content(caller: Caller) -> str:
-    await caller.ask("POST", NAMESPACES, {"metadata": {"name": "room"}})
+    await caller.call("POST", NAMESPACES, {"metadata": {"name": "room"}})
     path = WIDGETS_PATH.replace("default", "room")
     for number in range(250):
         body = {"metadata": {"name": f"w{number}"}, "kind": "Widget"}
-        await caller.ask("POST", path, {**body, "apiVersion": "example.com/v1"})
-    await caller.ask("POST", f"{NAMESPACES}/room/configmaps", {"metadata": {"name": "settings"}})
+        await caller.call("POST", path, {**body, "apiVersion": "example.com/v1"})
+    await caller.call("POST", f"{NAMESPACES}/room/configmaps", {"metadata": {"name": "settings"}})
     return path
 
 
-async def test_a_namespace_goes_after_its_content() -> None:
+async def test_a_namespace_is_removed_after_its_content() -> None:
     async with widget_server() as caller:
         path = await _namespace_with_content(caller)
 
-        _, terminating = await caller.ask("DELETE", f"{NAMESPACES}/room")
+        _, terminating = await caller.call("DELETE", f"{NAMESPACES}/room")
         await _settle()
 
         assert terminating["status"]["phase"] == "Terminating"
         assert terminating["metadata"]["deletionTimestamp"]
         assert (await caller.send("GET", f"{NAMESPACES}/room")).status == 404
-        _, left = await caller.ask("GET", path)
+        _, left = await caller.call("GET", path)
         assert left["items"] == []
 
 
-async def test_a_namespace_waits_for_content_that_is_held_and_takes_no_more() -> None:
+async def test_a_namespace_waits_for_content_with_finalizers_and_accepts_no_more() -> None:
     async with widget_server() as caller:
-        await caller.ask("POST", NAMESPACES, {"metadata": {"name": "room"}})
+        await caller.call("POST", NAMESPACES, {"metadata": {"name": "room"}})
         path = f"{NAMESPACES}/room/configmaps"
         body = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
-        await caller.ask("POST", path, body)
+        await caller.call("POST", path, body)
 
-        await caller.ask("DELETE", f"{NAMESPACES}/room")
+        await caller.call("DELETE", f"{NAMESPACES}/room")
         await _settle()
-        code, refused = await caller.ask("POST", path, {"metadata": {"name": "late"}})
-        again, _ = await caller.ask("DELETE", f"{NAMESPACES}/room")
+        code, refused = await caller.call("POST", path, {"metadata": {"name": "late"}})
+        again, _ = await caller.call("DELETE", f"{NAMESPACES}/room")
         waiting = (await caller.send("GET", f"{NAMESPACES}/room")).status
-        await caller.ask(
+        await caller.call(
             "PATCH",
             f"{path}/held",
             {"metadata": {"finalizers": None}},
@@ -199,20 +199,20 @@ async def test_a_namespace_waits_for_content_that_is_held_and_takes_no_more() ->
         assert (await caller.send("GET", f"{NAMESPACES}/room")).status == 404
 
 
-async def test_the_default_namespace_stays() -> None:
+async def test_the_default_namespace_cannot_be_deleted() -> None:
     async with widget_server() as caller:
-        code, refused = await caller.ask("DELETE", f"{NAMESPACES}/default")
+        code, refused = await caller.call("DELETE", f"{NAMESPACES}/default")
 
         assert (code, refused["reason"]) == (403, "Forbidden")
 
 
-async def test_a_restart_takes_up_what_was_interrupted(tmp_path: Path) -> None:
+async def test_a_restart_resumes_interrupted_collection(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with widget_server(path=path) as caller:
         owner = await caller.create("owner")
         await caller.create("child", ownerReferences=owned_by(owner))
-        await caller.ask("POST", NAMESPACES, {"metadata": {"name": "room"}})
-        await caller.ask("DELETE", f"{NAMESPACES}/room")
+        await caller.call("POST", NAMESPACES, {"metadata": {"name": "room"}})
+        await caller.call("DELETE", f"{NAMESPACES}/room")
         await caller.delete("owner")
         plane = caller.embedded.store.planes["cell/dfw"]
         # Nothing has looked yet, so this is what the next start finds.

@@ -55,8 +55,8 @@ async def test_a_write_on_one_plane_leaves_the_revision_of_another() -> None:
         assert (await hub.list(CONFIG_MAPS)).resource_version == before
 
 
-@pytest.mark.parametrize("plane", ["cell/nowhere", "project/nobody"])
-async def test_a_plane_that_is_not_there_is_no_path(plane: str) -> None:
+@pytest.mark.parametrize("plane", ["cell/nowhere", "project/unknown"])
+async def test_an_unknown_plane_is_a_404(plane: str) -> None:
     async with widget_server() as caller:
         lost = Caller(caller.embedded, plane)
 
@@ -65,7 +65,7 @@ async def test_a_plane_that_is_not_there_is_no_path(plane: str) -> None:
         assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-async def test_a_kind_is_served_when_its_definition_is_answered() -> None:
+async def test_a_kind_is_served_once_its_definition_is_created() -> None:
     async with widget_server() as caller:
         client = caller.client
 
@@ -163,7 +163,7 @@ async def test_a_project_has_a_plane_for_as_long_as_it_exists() -> None:
         assert int(again.resource_version) > revision
 
 
-async def test_planes_and_projects_are_there_again_after_a_restart(tmp_path: Path) -> None:
+async def test_planes_and_projects_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with embedded_server(path=path, cells=("dfw",)) as embedded:
         client = embedded.client("project/demo")

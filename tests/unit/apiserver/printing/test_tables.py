@@ -63,7 +63,7 @@ def test_a_path_outside_the_subset_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "printed"),
     [
         (-5, "<invalid>"),
         (-1, "0s"),
@@ -90,8 +90,8 @@ def test_a_path_outside_the_subset_is_refused(path: str) -> None:
         (8 * 365 * 86400, "8y"),
     ],
 )
-def test_ages_grow_coarser(seconds: int, shown: str) -> None:
-    assert human_duration(timedelta(seconds=seconds)) == shown
+def test_ages_grow_coarser(seconds: int, printed: str) -> None:
+    assert human_duration(timedelta(seconds=seconds)) == printed
 
 
 def widget_kind(*columns: dict[str, Any]) -> ServedKind:
@@ -139,7 +139,7 @@ def builtin(name: str) -> ServedKind:
         ("date", ".metadata.name", "<invalid>"),
     ],
 )
-def test_a_cell_is_of_the_type_its_column_declares(column_type: str, path: str, cell: Any) -> None:
+def test_a_value_has_the_type_its_column_declares(column_type: str, path: str, cell: Any) -> None:
     kind = widget_kind({"name": "Cell", "type": column_type, "jsonPath": path})
 
     assert cells(kind, WIDGET) == ["w", cell]
@@ -147,7 +147,7 @@ def test_a_cell_is_of_the_type_its_column_declares(column_type: str, path: str, 
 
 def test_a_table_has_rows_columns_and_the_page_it_is() -> None:
     column = {"name": "Where", "type": "string", "jsonPath": ".spec.cities", "priority": 1}
-    shown = tables.table(
+    printed = tables.table(
         widget_kind(column),
         [WIDGET],
         now=NOW,
@@ -156,18 +156,18 @@ def test_a_table_has_rows_columns_and_the_page_it_is() -> None:
         remaining=3,
     )
 
-    assert (shown["kind"], shown["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    assert shown["metadata"] == {
+    assert (printed["kind"], printed["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert printed["metadata"] == {
         "resourceVersion": "42",
         "continue": "next",
         "remainingItemCount": 3,
     }
-    assert [(c["name"], c["format"], c["priority"]) for c in shown["columnDefinitions"]] == [
+    assert [(c["name"], c["format"], c["priority"]) for c in printed["columnDefinitions"]] == [
         ("Name", "name", 0),
         ("Where", "", 1),
     ]
-    assert all(set(c) == DEFINITION for c in shown["columnDefinitions"])
-    assert len(shown["rows"]) == 1
+    assert all(set(c) == DEFINITION for c in printed["columnDefinitions"])
+    assert len(printed["rows"]) == 1
 
 
 DEFINITION = {"name", "type", "format", "description", "priority"}
@@ -181,27 +181,29 @@ PARTIAL = {
 @pytest.mark.parametrize(
     ("include", "expected"), [("None", None), ("Metadata", PARTIAL), ("Object", WIDGET)]
 )
-def test_a_row_carries_as_much_of_its_object_as_asked(
+def test_a_row_carries_as_much_of_its_object_as_requested(
     include: tables.IncludeObject, expected: Any
 ) -> None:
-    shown = tables.table(
+    printed = tables.table(
         widget_kind(), [WIDGET], now=NOW, include_object=include, resource_version="1"
     )
 
-    assert shown["rows"][0]["object"] == expected
+    assert printed["rows"][0]["object"] == expected
 
 
 def test_later_events_of_a_watch_leave_the_columns_out() -> None:
-    shown = tables.table(widget_kind(), [WIDGET], now=NOW, resource_version="1", with_columns=False)
+    printed = tables.table(
+        widget_kind(), [WIDGET], now=NOW, resource_version="1", with_columns=False
+    )
 
-    assert shown["columnDefinitions"] == []
-    assert shown["rows"][0]["cells"] == ["w", "47s"]
+    assert printed["columnDefinitions"] == []
+    assert printed["rows"][0]["cells"] == ["w", "47s"]
 
 
 def test_metadata_alone_is_listed_as_such() -> None:
-    shown = tables.partial_metadata_list([WIDGET], resource_version="7")
+    printed = tables.partial_metadata_list([WIDGET], resource_version="7")
 
-    assert shown == {
+    assert printed == {
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {"resourceVersion": "7"},
@@ -240,12 +242,12 @@ def test_built_in_kinds_show_what_kubectl_users_expect(
     assert cells(builtin(kind), {"metadata": WIDGET["metadata"], **obj}) == expected
 
 
-def test_events_show_when_what_and_about_whom() -> None:
+def test_the_columns_of_events() -> None:
     kind = builtin("Event")
 
-    shown = dict(zip([c.name for c in kind.columns], cells(kind, EVENT), strict=True))
+    printed = dict(zip([c.name for c in kind.columns], cells(kind, EVENT), strict=True))
 
-    assert shown == {
+    assert printed == {
         "Last Seen": "10s",
         "Type": "Warning",
         "Reason": "Failed",

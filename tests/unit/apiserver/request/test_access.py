@@ -1,4 +1,4 @@
-"""Who gets in, what paths exist, and what the server says about itself."""
+"""Authentication, authorization, unknown paths, version, discovery and OpenAPI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 async def test_an_unknown_token_is_unauthorized() -> None:
     async with widget_server() as caller:
-        code, refused = await caller.ask(
+        code, refused = await caller.call(
             "GET", WIDGETS_PATH, headers={"authorization": "Bearer stolen"}
         )
 
@@ -45,9 +45,9 @@ async def test_impersonation_headers_are_refused(header: str) -> None:
     async with widget_server() as caller:
         caller.embedded.server.add_user("robot", ["system:masters"], "first")
         own = {"authorization": "Bearer first"}
-        assert (await caller.ask("GET", WIDGETS_PATH, headers=own))[0] == 200
+        assert (await caller.call("GET", WIDGETS_PATH, headers=own))[0] == 200
 
-        code, refused = await caller.ask("GET", WIDGETS_PATH, headers={**own, header: "bob"})
+        code, refused = await caller.call("GET", WIDGETS_PATH, headers={**own, header: "bob"})
 
         assert (code, refused["reason"]) == (403, "Forbidden")
         assert refused["message"] == (
@@ -55,14 +55,14 @@ async def test_impersonation_headers_are_refused(header: str) -> None:
         )
 
 
-async def test_a_user_without_rights_is_told_what_is_missing() -> None:
+async def test_a_forbidden_response_names_the_missing_right() -> None:
     async with widget_server() as caller:
         caller.embedded.token("bob", ["developers"])
         bob = Caller(caller.embedded, "cell/dfw", "bob")
 
-        code, one = await bob.ask("GET", f"{WIDGETS_PATH}/one")
-        _, cluster_wide = await bob.ask("GET", "/apis/example.com/v1/widgets")
-        _, path = await bob.ask("GET", "/metrics")
+        code, one = await bob.call("GET", f"{WIDGETS_PATH}/one")
+        _, cluster_wide = await bob.call("GET", "/apis/example.com/v1/widgets")
+        _, path = await bob.call("GET", "/metrics")
 
         assert (code, one["reason"]) == (403, "Forbidden")
         assert one["message"] == (
@@ -103,7 +103,7 @@ async def test_anonymous_callers_may_only_read_health_and_version() -> None:
         "/apis/example.com/v1/namespaces/default/widgets/one/status/more",
     ],
 )
-async def test_a_path_that_leads_nowhere_answers_in_plain_text(path: str) -> None:
+async def test_an_unknown_path_is_a_404_in_plain_text(path: str) -> None:
     async with widget_server() as caller:
         answer = await caller.send("GET", path)
 
@@ -111,7 +111,7 @@ async def test_a_path_that_leads_nowhere_answers_in_plain_text(path: str) -> Non
         assert answer.headers["content-type"].startswith("text/plain")
 
 
-async def test_a_target_that_is_no_path_leads_nowhere() -> None:
+async def test_a_target_that_is_no_path_is_a_404() -> None:
     async with widget_server() as caller:
         headers = {"authorization": f"Bearer {caller.embedded.token()}"}
         for path in ("", "*"):
@@ -122,15 +122,15 @@ async def test_a_target_that_is_no_path_leads_nowhere() -> None:
 
 async def test_a_method_that_does_not_fit_is_not_allowed() -> None:
     async with widget_server() as caller:
-        on_object = await caller.ask("POST", f"{WIDGETS_PATH}/one", {})
-        on_collection = await caller.ask("PUT", WIDGETS_PATH, {})
+        on_object = await caller.call("POST", f"{WIDGETS_PATH}/one", {})
+        on_collection = await caller.call("PUT", WIDGETS_PATH, {})
 
         assert on_object[0] == on_collection[0] == 405
 
 
 async def test_the_version_chooses_a_kubectl_that_fits() -> None:
     async with widget_server() as caller:
-        _, version = await caller.ask("GET", "/version")
+        _, version = await caller.call("GET", "/version")
 
         assert (version["major"], version["minor"]) == ("1", "32")
         assert version["gitVersion"].startswith("v1.32.")
@@ -138,8 +138,8 @@ async def test_the_version_chooses_a_kubectl_that_fits() -> None:
 
 async def test_discovery_shows_a_kind_in_both_forms() -> None:
     async with widget_server() as caller:
-        _, groups = await caller.ask("GET", "/apis")
-        _, resources = await caller.ask("GET", "/apis/example.com/v1")
+        _, groups = await caller.call("GET", "/apis")
+        _, resources = await caller.call("GET", "/apis/example.com/v1")
         aggregated = await caller.send("GET", "/apis", headers={"accept": AGGREGATED})
         unchanged = await caller.send(
             "GET",
@@ -156,7 +156,7 @@ async def test_discovery_shows_a_kind_in_both_forms() -> None:
 
 async def test_openapi_leads_from_the_index_to_the_document_of_the_same_plane() -> None:
     async with widget_server() as caller:
-        _, index = await caller.ask("GET", "/openapi/v3")
+        _, index = await caller.call("GET", "/openapi/v3")
         link = index["paths"]["apis/example.com/v1"]["serverRelativeURL"]
         path, _, tag = link.partition("?hash=")
         prefix = "/clusters/dfw"
@@ -175,11 +175,11 @@ async def test_a_user_may_review_its_own_identity_and_rights() -> None:
         review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "widgets"}}}
         may_i = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-        code, who = await bob.ask(
+        code, who = await bob.call(
             "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {"spec": {}}
         )
-        _, admin = await caller.ask("POST", may_i, review)
-        _, refused = await bob.ask("POST", may_i, review)
+        _, admin = await caller.call("POST", may_i, review)
+        _, refused = await bob.call("POST", may_i, review)
 
         assert code == 201
         assert who["status"]["userInfo"] == {

@@ -1,4 +1,4 @@
-"""Somebody is asked before some kinds are stored, and the world may move meanwhile."""
+"""Writes of some kinds are reviewed before they are stored, and objects may change meanwhile."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def patch(*operations: dict[str, Any]) -> dict[str, Any]:
     return allowed(patchType="JSONPatch", patch=encoded)
 
 
-class Examiner:
-    """Remembers what it was asked, and answers as told."""
+class Reviewer:
+    """Records the reviews, and responds as the test sets it."""
 
     def __init__(self) -> None:
         self.mutating: list[dict[str, Any]] = []
@@ -57,10 +57,10 @@ class Examiner:
         return await self._answer(review, self.validating, self.on_validate)
 
     async def _answer(
-        self, review: dict[str, Any], asked: list[dict[str, Any]], answer: Answer | None
+        self, review: dict[str, Any], reviewed: list[dict[str, Any]], answer: Answer | None
     ) -> dict[str, Any]:
         request = copy.deepcopy(review["request"])
-        asked.append(request)
+        reviewed.append(request)
         response = await answer(request) if answer else allowed()
         return {**review, "response": {"uid": request["uid"], **response}}
 
@@ -73,12 +73,12 @@ def always(response: dict[str, Any]) -> Answer:
 
 
 @asynccontextmanager
-async def examined() -> AsyncIterator[tuple[EmbeddedServer, Examiner]]:
-    examiner = Examiner()
+async def reviewed_server() -> AsyncIterator[tuple[EmbeddedServer, Reviewer]]:
+    reviewer = Reviewer()
     resources = frozenset({compute.WORKLOADS.group_resource, "configmaps"})
-    admission = Admission("examiner", resources, examiner.mutate, examiner.validate)
-    async with embedded_server(admission=admission) as embedded:
-        yield embedded, examiner
+    admission = Admission("reviewer", resources, reviewer.mutate, reviewer.validate)
+    async with embedded_server(admissions=[admission]) as embedded:
+        yield embedded, reviewer
 
 
 async def send(
@@ -96,11 +96,11 @@ async def create(embedded: EmbeddedServer, **changes: Any) -> Any:
     return await client.create(compute.WORKLOADS, with_changes(CONTAINER, changes), "default")
 
 
-async def test_what_is_about_to_be_stored_is_shown_first() -> None:
-    async with examined() as (embedded, examiner):
+async def test_a_write_is_reviewed_before_it_is_stored() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         made = await create(embedded)
 
-        (mutating,), (validating,) = examiner.mutating, examiner.validating
+        (mutating,), (validating,) = reviewer.mutating, reviewer.validating
         for request in (mutating, validating):
             assert request["operation"] == "CREATE"
             assert request["resource"]["resource"] == "workloads"
@@ -115,51 +115,51 @@ async def test_what_is_about_to_be_stored_is_shown_first() -> None:
         assert made.metadata.generation == 1
 
 
-async def test_a_patch_is_honoured_and_what_is_judged_is_what_is_stored() -> None:
-    async with examined() as (embedded, examiner):
+async def test_a_patch_is_applied_and_what_is_validated_is_what_is_stored() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         operation = {"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}
-        examiner.on_mutate = always(patch(operation))
+        reviewer.on_mutate = always(patch(operation))
 
         made = await create(embedded)
 
         assert made.metadata.labels == {"seen": "yes"}
-        assert examiner.validating[0]["object"]["metadata"]["labels"] == {"seen": "yes"}
+        assert reviewer.validating[0]["object"]["metadata"]["labels"] == {"seen": "yes"}
 
 
-async def test_an_update_shows_what_is_stored_and_what_is_to_be() -> None:
-    async with examined() as (embedded, examiner):
+async def test_an_update_is_reviewed_with_the_old_and_the_new_object() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
         await client.patch(
             compute.WORKLOADS, "api", merge({"metadata": {"labels": {"a": "b"}}}), "default"
         )
 
-        request = examiner.validating[-1]
+        request = reviewer.validating[-1]
         assert request["operation"] == "UPDATE"
         assert "labels" not in request["oldObject"]["metadata"]
         assert request["object"]["metadata"]["labels"] == {"a": "b"}
 
 
 async def test_a_denial_is_returned_with_its_causes_and_nothing_is_stored() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
         cause = {"field": "spec.x", "reason": "FieldValueInvalid", "message": "no"}
-        examiner.on_validate = always(refused(causes=[cause]))
+        reviewer.on_validate = always(refused(causes=[cause]))
 
         with pytest.raises(errors.Invalid) as refusal:
             await create(embedded)
 
-        assert 'admission webhook "examiner" denied the request: not today' in str(refusal.value)
+        assert 'admission webhook "reviewer" denied the request: not today' in str(refusal.value)
         assert refusal.value.causes == (errors.StatusCause("spec.x", "FieldValueInvalid", "no"),)
         listed = await embedded.client("project/demo").list(compute.WORKLOADS, "default")
         assert listed.items == []
 
 
-async def test_warnings_become_headers_with_every_answer() -> None:
-    async with examined() as (embedded, examiner):
-        examiner.on_validate = always(allowed(warnings=['mind "this"', "and that"]))
+async def test_warnings_become_headers_of_every_response() -> None:
+    async with reviewed_server() as (embedded, reviewer):
+        reviewer.on_validate = always(allowed(warnings=['mind "this"', "and that"]))
         body = with_changes(CONTAINER, {"spec.shape": "round"})
         taken = await send(embedded, "POST", PATH, body)
-        examiner.on_validate = always({**refused(), "warnings": ["mind this"]})
+        reviewer.on_validate = always({**refused(), "warnings": ["mind this"]})
         denied = await send(embedded, "POST", PATH, with_changes(body, {"metadata.name": "b"}))
 
         assert (taken.status, denied.status) == (201, 422)
@@ -169,28 +169,28 @@ async def test_warnings_become_headers_with_every_answer() -> None:
         assert denied.headers["warning"] == '299 - "mind this"'
 
 
-async def test_a_dry_run_is_asked_about_and_stores_nothing() -> None:
-    async with examined() as (embedded, examiner):
+async def test_a_dry_run_is_reviewed_and_stores_nothing() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         answer = await send(embedded, "POST", PATH, CONTAINER, ("dryRun", "All"))
 
         assert answer.status == 201
-        assert examiner.validating[0]["dryRun"] is True
+        assert reviewer.validating[0]["dryRun"] is True
         assert (await send(embedded, "GET", f"{PATH}/api", None)).status == 404
 
 
-async def test_a_generated_name_is_the_one_that_was_judged() -> None:
-    async with examined() as (embedded, examiner):
+async def test_a_generated_name_is_the_one_that_was_reviewed() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         made = await create(embedded, metadata={"generateName": "api-"})
 
         assert made.name.startswith("api-")
-        assert examiner.validating[0]["object"]["metadata"]["name"] == made.name
+        assert reviewer.validating[0]["object"]["metadata"]["name"] == made.name
 
 
 async def test_status_writes_noops_deletes_and_other_kinds_are_not_reviewed() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
-        asked = len(examiner.validating)
+        before = len(reviewer.validating)
 
         status = {"status": {"replicas": 1}}
         await client.patch(compute.WORKLOADS, "api", merge(status), "default", subresource="status")
@@ -200,40 +200,40 @@ async def test_status_writes_noops_deletes_and_other_kinds_are_not_reviewed() ->
         await cell.create(core.CONFIG_MAPS, {"metadata": {"name": "a"}}, "default")
         await client.delete(compute.WORKLOADS, "api", "default")
 
-        assert len(examiner.validating) == asked
+        assert len(reviewer.validating) == before
 
 
 async def test_the_schema_is_checked_before_admission() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
         with pytest.raises(errors.Invalid):
             await create(embedded, **{"SCALE.minReplicas": 5000})
 
-        assert examiner.mutating == []
+        assert reviewer.mutating == []
 
 
 async def test_a_patch_is_recomputed_after_a_concurrent_write() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
 
         async def interfere(request: dict[str, Any]) -> dict[str, Any]:
             if request["object"]["metadata"].get("labels") == {"a": "b"}:
-                examiner.on_validate = None
+                reviewer.on_validate = None
                 other = merge({"metadata": {"annotations": {"c": "d"}}})
                 await client.patch(compute.WORKLOADS, "api", other, "default")
             return allowed()
 
-        examiner.on_validate = interfere
+        reviewer.on_validate = interfere
         wanted = merge({"metadata": {"labels": {"a": "b"}}})
         made = await client.patch(compute.WORKLOADS, "api", wanted, "default")
 
         assert (made.metadata.labels, made.metadata.annotations) == ({"a": "b"}, {"c": "d"})
-        judged = examiner.validating[-1]["object"]["metadata"]
+        judged = reviewer.validating[-1]["object"]["metadata"]
         assert (judged["labels"], judged["annotations"]) == ({"a": "b"}, {"c": "d"})
 
 
 async def test_a_patch_that_is_never_the_latest_is_a_conflict() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
         writes = iter(range(100))
@@ -244,7 +244,7 @@ async def test_a_patch_that_is_never_the_latest_is_a_conflict() -> None:
                 await client.patch(compute.WORKLOADS, "api", other, "default", subresource="status")
             return allowed()
 
-        examiner.on_validate = interfere
+        reviewer.on_validate = interfere
         wanted = merge({"metadata": {"labels": {"a": "b"}}})
         with pytest.raises(errors.Conflict):
             await client.patch(compute.WORKLOADS, "api", wanted, "default")
@@ -253,20 +253,20 @@ async def test_a_patch_that_is_never_the_latest_is_a_conflict() -> None:
         assert stored.metadata.labels == {}
 
 
-async def test_an_update_of_what_has_moved_is_a_conflict() -> None:
-    async with examined() as (embedded, examiner):
+async def test_an_update_of_what_has_changed_is_a_conflict() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
         read = json.loads((await send(embedded, "GET", f"{PATH}/api", None)).body)
 
         async def interfere(_: dict[str, Any]) -> dict[str, Any]:
-            examiner.on_validate = None
+            reviewer.on_validate = None
             await client.patch(
                 compute.WORKLOADS, "api", merge({"metadata": {"labels": {"c": "d"}}}), "default"
             )
             return allowed()
 
-        examiner.on_validate = interfere
+        reviewer.on_validate = interfere
         answer = await send(
             embedded, "PUT", f"{PATH}/api", with_changes(read, {"metadata.labels": {"a": "b"}})
         )
@@ -276,8 +276,8 @@ async def test_an_update_of_what_has_moved_is_a_conflict() -> None:
         assert stored.metadata.labels == {"c": "d"}
 
 
-async def test_what_is_deleted_meanwhile_is_not_brought_back() -> None:
-    async with examined() as (embedded, examiner):
+async def test_what_is_deleted_meanwhile_is_not_created_again() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
 
@@ -285,7 +285,7 @@ async def test_what_is_deleted_meanwhile_is_not_brought_back() -> None:
             await client.delete(compute.WORKLOADS, "api", "default")
             return allowed()
 
-        examiner.on_validate = interfere
+        reviewer.on_validate = interfere
         with pytest.raises(errors.NotFound):
             await client.patch(
                 compute.WORKLOADS, "api", merge({"metadata": {"labels": {"a": "b"}}}), "default"
@@ -295,23 +295,23 @@ async def test_what_is_deleted_meanwhile_is_not_brought_back() -> None:
 
 
 async def test_two_creates_of_one_name_make_one() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
         both = asyncio.Event()
 
         async def together(_: dict[str, Any]) -> dict[str, Any]:
-            if len(examiner.validating) == 2:
+            if len(reviewer.validating) == 2:
                 both.set()
             await both.wait()
             return allowed()
 
-        examiner.on_validate = together
+        reviewer.on_validate = together
         outcomes = await asyncio.gather(create(embedded), create(embedded), return_exceptions=True)
 
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadyExists", "Object"]
 
 
-async def test_nothing_is_put_into_a_namespace_that_is_being_removed() -> None:
-    async with examined() as (embedded, examiner):
+async def test_nothing_is_created_in_a_namespace_that_is_being_deleted() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         client = embedded.client("project/demo")
         await client.create(core.NAMESPACES, {"metadata": {"name": "brief"}})
 
@@ -319,14 +319,14 @@ async def test_nothing_is_put_into_a_namespace_that_is_being_removed() -> None:
             await client.delete(core.NAMESPACES, "brief")
             return allowed()
 
-        examiner.on_validate = interfere
+        reviewer.on_validate = interfere
         workload = with_changes(CONTAINER, {"metadata.namespace": "brief"})
         with pytest.raises((errors.Forbidden, errors.NotFound)):
             await client.create(compute.WORKLOADS, workload, "brief")
 
 
-async def test_nothing_is_put_into_a_plane_that_is_gone() -> None:
-    async with examined() as (embedded, examiner):
+async def test_nothing_is_created_in_a_deleted_plane() -> None:
+    async with reviewed_server() as (embedded, reviewer):
         await embedded.create_project("brief")
 
         async def interfere(_: dict[str, Any]) -> dict[str, Any]:
@@ -334,7 +334,7 @@ async def test_nothing_is_put_into_a_plane_that_is_gone() -> None:
             await embedded.create_project("brief")
             return allowed()
 
-        examiner.on_validate = interfere
+        reviewer.on_validate = interfere
         client = embedded.client("project/brief")
         with pytest.raises(errors.NotServed):
             await client.create(compute.WORKLOADS, CONTAINER, "default")
@@ -343,22 +343,22 @@ async def test_nothing_is_put_into_a_plane_that_is_gone() -> None:
 
 
 async def test_a_failed_admission_call_denies() -> None:
-    async with examined() as (embedded, examiner):
+    async with reviewed_server() as (embedded, reviewer):
 
         async def fail(_: dict[str, Any]) -> dict[str, Any]:
             raise ConnectionError("gone")
 
-        examiner.on_validate = fail
-        with pytest.raises(errors.ServerError, match='failed calling webhook "examiner": gone'):
+        reviewer.on_validate = fail
+        with pytest.raises(errors.ServerError, match='failed calling webhook "reviewer": gone'):
             await create(embedded)
 
-        examiner.on_validate = None
-        examiner.on_mutate = always(patch({"op": "remove", "path": "/nowhere"}))
+        reviewer.on_validate = None
+        reviewer.on_mutate = always(patch({"op": "remove", "path": "/nowhere"}))
         with pytest.raises(errors.ServerError, match="its patch does not fit"):
             await create(embedded)
 
 
-# Reviews about others, which admissions ask for.
+# Reviews about other users, which admissions create.
 
 
 async def test_a_user_may_review_the_rights_of_others() -> None:
@@ -366,15 +366,15 @@ async def test_a_user_may_review_the_rights_of_others() -> None:
         client = embedded.client("project/demo")
         may = {"verb": "use", "group": "networking.datumapis.com", "resource": "networks"}
 
-        async def ask(**subject: Any) -> bool:
+        async def review(**subject: Any) -> bool:
             spec = {**subject, "resourceAttributes": may}
             answer = await client.create(core.SUBJECT_ACCESS_REVIEWS, {"spec": spec})
             return answer.view(core.SubjectAccessReview).status.allowed
 
-        assert await ask(user="ana", groups=["system:masters"])
-        assert not await ask(user="ana", groups=["developers"])
+        assert await review(user="ana", groups=["system:masters"])
+        assert not await review(user="ana", groups=["developers"])
         with pytest.raises(errors.Invalid, match="at least one of user or groups"):
-            await ask()
+            await review()
 
 
 async def test_reviewing_others_needs_a_right() -> None:

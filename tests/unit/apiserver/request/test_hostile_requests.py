@@ -1,4 +1,4 @@
-"""Requests made to break the server: each is refused in good form, and nothing is kept of it."""
+"""Hostile requests: each is refused with a Status, and nothing of it is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def within(body: dict[str, Any], value: bytes) -> bytes:
 
 
 async def names(caller: Caller, path: str) -> list[str]:
-    _, found = await caller.ask("GET", path)
+    _, found = await caller.call("GET", path)
     return [item["metadata"]["name"] for item in found["items"]]
 
 
@@ -60,7 +60,7 @@ async def test_a_body_that_is_no_object_is_refused(path: str, body: bytes) -> No
     async with widget_server() as caller:
         before = await names(caller, path)
 
-        code, answer = await caller.ask("POST", path, body)
+        code, answer = await caller.call("POST", path, body)
 
         assert (code, answer["kind"], answer["reason"]) == (400, "Status", "BadRequest")
         assert await names(caller, path) == before
@@ -74,7 +74,7 @@ async def test_a_patch_that_is_none_is_refused(form: str, body: bytes) -> None:
         headers = {"content-type": f"application/{form}+json"}
         expected = 200 if (form, body) == ("json-patch", b"[]") else 400
 
-        code, _ = await caller.ask("PATCH", f"{WIDGETS_PATH}/one", body, headers=headers)
+        code, _ = await caller.call("PATCH", f"{WIDGETS_PATH}/one", body, headers=headers)
 
         assert code == expected
         assert await caller.get("one") == before
@@ -98,7 +98,7 @@ NO_YAML = {
 @pytest.mark.parametrize("body", NO_YAML.values(), ids=NO_YAML)
 async def test_yaml_that_cannot_be_an_object_is_refused(body: bytes) -> None:
     async with widget_server() as caller:
-        code, answer = await caller.ask("POST", CONFIG_MAPS, body, headers=YAML)
+        code, answer = await caller.call("POST", CONFIG_MAPS, body, headers=YAML)
 
         assert (code, answer["reason"]) == (400, "BadRequest")
         assert await names(caller, CONFIG_MAPS) == []
@@ -109,8 +109,8 @@ async def test_yaml_may_be_large_but_not_so_large_that_others_wait() -> None:
         small = b"metadata: {name: small}\ndata: {a: " + b"x" * 200_000 + b"}"
         large = b"metadata: {name: large}\ndata: {a: " + b"x" * 300_000 + b"}"
 
-        taken, _ = await caller.ask("POST", CONFIG_MAPS, small, headers=YAML)
-        refused, answer = await caller.ask("POST", CONFIG_MAPS, large, headers=YAML)
+        taken, _ = await caller.call("POST", CONFIG_MAPS, small, headers=YAML)
+        refused, answer = await caller.call("POST", CONFIG_MAPS, large, headers=YAML)
 
         assert (taken, refused) == (201, 413)
         assert answer["message"] == "Request entity too large: limit is 262144"
@@ -121,7 +121,7 @@ async def test_a_field_given_twice_counts_as_given_last() -> None:
     async with widget_server() as caller:
         body = b'{"metadata":{"name":"first","name":"last"},"data":{"a":"1"},"data":{"b":"2"}}'
 
-        _, made = await caller.ask("POST", CONFIG_MAPS, body)
+        _, made = await caller.call("POST", CONFIG_MAPS, body)
 
         assert made["metadata"]["name"] == "last"
         assert made["data"] == {"b": "2"}
@@ -131,9 +131,9 @@ async def test_what_json_allows_comes_back_as_it_was() -> None:
     async with widget_server() as caller:
         data = {"nul": "a\0b", "pair": "\U0001f600", "line": "\u2028", "empty": "", "": "nameless"}
 
-        await caller.ask("POST", CONFIG_MAPS, config_map("one", data=data))
+        await caller.call("POST", CONFIG_MAPS, config_map("one", data=data))
 
-        _, found = await caller.ask("GET", f"{CONFIG_MAPS}/one")
+        _, found = await caller.call("GET", f"{CONFIG_MAPS}/one")
         assert found["data"] == data
 
 
@@ -161,7 +161,7 @@ async def test_malformed_metadata_is_refused(kind: str, metadata: Any) -> None:
         path = WIDGETS_PATH if kind == "Widget" else CONFIG_MAPS
         body = {**(widget("") if kind == "Widget" else config_map("")), "metadata": metadata}
 
-        code, answer = await caller.ask("POST", path, body)
+        code, answer = await caller.call("POST", path, body)
 
         assert (code, answer["reason"]) == (400, "BadRequest")
         assert await names(caller, path) == []
@@ -173,7 +173,7 @@ BAD_NAMES = ["x" * 254, "x" * 1_000_000, "Upper", "a b", "a\0", "..", ".", "a/b"
 @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: name[:6])
 async def test_a_name_that_no_path_could_hold_is_refused(name: str) -> None:
     async with widget_server() as caller:
-        code, answer = await caller.ask("POST", WIDGETS_PATH, widget(name))
+        code, answer = await caller.call("POST", WIDGETS_PATH, widget(name))
 
         assert (code, answer["reason"]) == (422, "Invalid")
         assert answer["details"]["causes"][0]["field"] == "metadata.name"
@@ -184,7 +184,7 @@ BAD_QUERIES: dict[str, Mapping[str, str]] = {
     "endless limit": {"limit": "9" * 5000},
     "endless revision": {"resourceVersion": "9" * 5000},
     "negative limit": {"limit": "-1"},
-    "limit in words": {"limit": "ten"},
+    "limit as text": {"limit": "ten"},
     "limit in other digits": {"limit": "\u0665"},
     "time beyond all floats": {"watch": "true", "timeoutSeconds": "1" + "0" * 400},
     "endless time": {"watch": "true", "timeoutSeconds": "9" * 5000},
@@ -204,7 +204,7 @@ BAD_QUERIES: dict[str, Mapping[str, str]] = {
 @pytest.mark.parametrize("query", BAD_QUERIES.values(), ids=BAD_QUERIES)
 async def test_a_query_that_makes_no_sense_is_refused(query: Mapping[str, str]) -> None:
     async with widget_server() as caller:
-        code, answer = await caller.ask("GET", WIDGETS_PATH, query=query)
+        code, answer = await caller.call("GET", WIDGETS_PATH, query=query)
 
         assert (code, answer["reason"]) == (400, "BadRequest")
         assert await names(caller, WIDGETS_PATH) == []
@@ -212,32 +212,34 @@ async def test_a_query_that_makes_no_sense_is_refused(query: Mapping[str, str]) 
 
 async def test_copies_that_double_an_object_again_and_again_are_refused() -> None:
     async with widget_server() as caller:
-        await caller.ask("POST", CONFIG_MAPS, config_map("one", list=["x"]))
+        await caller.call("POST", CONFIG_MAPS, config_map("one", list=["x"]))
         double = {"op": "copy", "from": "/list", "path": "/list/-"}
 
-        few, grown = await caller.ask(
+        few, grown = await caller.call(
             "PATCH", f"{CONFIG_MAPS}/one", [double] * 3, headers=JSON_PATCH
         )
-        many, answer = await caller.ask(
+        many, answer = await caller.call(
             "PATCH", f"{CONFIG_MAPS}/one", [double] * 60, headers=JSON_PATCH
         )
 
         assert few == 200
         assert (many, answer["reason"]) == (422, "Invalid")
-        assert (await caller.ask("GET", f"{CONFIG_MAPS}/one"))[1] == grown
+        assert (await caller.call("GET", f"{CONFIG_MAPS}/one"))[1] == grown
 
 
 async def test_patches_cannot_bury_a_value_deeper_than_a_body_may() -> None:
     async with widget_server() as caller:
-        await caller.ask("POST", CONFIG_MAPS, config_map("one", field={}))
+        await caller.call("POST", CONFIG_MAPS, config_map("one", field={}))
         bury = {"op": "add", "path": "/field", "value": json.loads("[" * 150 + "]" * 150)}
         deeper = {"op": "add", "path": "/field" + "/0" * 149 + "/-", "value": bury["value"]}
 
-        _, buried = await caller.ask("PATCH", f"{CONFIG_MAPS}/one", [bury], headers=JSON_PATCH)
-        code, answer = await caller.ask("PATCH", f"{CONFIG_MAPS}/one", [deeper], headers=JSON_PATCH)
+        _, buried = await caller.call("PATCH", f"{CONFIG_MAPS}/one", [bury], headers=JSON_PATCH)
+        code, answer = await caller.call(
+            "PATCH", f"{CONFIG_MAPS}/one", [deeper], headers=JSON_PATCH
+        )
 
         assert (code, answer["reason"]) == (400, "BadRequest")
-        assert (await caller.ask("GET", f"{CONFIG_MAPS}/one"))[1] == buried
+        assert (await caller.call("GET", f"{CONFIG_MAPS}/one"))[1] == buried
 
 
 UNKNOWN_PATHS = [
@@ -252,7 +254,7 @@ UNKNOWN_PATHS = [
 
 @pytest.mark.parametrize("path", UNKNOWN_PATHS, ids=lambda path: path[:40])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-async def test_a_path_that_leads_nowhere_is_not_found(method: str, path: str) -> None:
+async def test_an_unknown_path_is_not_found(method: str, path: str) -> None:
     async with widget_server() as caller:
         await caller.create("one")
 
@@ -272,7 +274,7 @@ async def test_an_object_of_an_odd_name_is_not_found(method: str, name: str) -> 
         await caller.create("one")
         headers = {"content-type": "application/merge-patch+json"} if method == "PATCH" else {}
 
-        code, answer = await caller.ask(method, f"{WIDGETS_PATH}/{name}", b"{}", headers=headers)
+        code, answer = await caller.call(method, f"{WIDGETS_PATH}/{name}", b"{}", headers=headers)
 
         assert (code, answer["reason"]) == (404, "NotFound")
         assert await caller.exists("one")
@@ -286,6 +288,6 @@ async def test_an_unknown_method_is_not_allowed(method: str, path: str) -> None:
     async with widget_server() as caller:
         await caller.create("one")
 
-        code, answer = await caller.ask(method, path)
+        code, answer = await caller.call(method, path)
 
         assert (code, answer["reason"]) == (405, "MethodNotAllowed")

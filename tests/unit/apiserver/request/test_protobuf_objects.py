@@ -23,8 +23,8 @@ AS_KUBECTL_SENT_IT = bytes.fromhex(
 
 
 def envelope(kind: str, message: bytes, version: str = "v1") -> bytes:
-    said = field(1, field(1, version) + field(2, kind))
-    return protobuf.MAGIC + said + field(2, message) + field(3, "") + field(4, "")
+    type_meta = field(1, field(1, version) + field(2, kind))
+    return protobuf.MAGIC + type_meta + field(2, message) + field(3, "") + field(4, "")
 
 
 def metadata(name: str, *more: bytes) -> bytes:
@@ -97,31 +97,31 @@ def test_an_object_is_what_it_is_in_json(
 
 async def test_the_server_stores_them() -> None:
     async with widget_server() as caller:
-        made = await caller.ask("POST", "/api/v1/namespaces", AS_KUBECTL_SENT_IT, headers=FORM)
+        made = await caller.call("POST", "/api/v1/namespaces", AS_KUBECTL_SENT_IT, headers=FORM)
         assert made[0] == 201, made
         path = "/api/v1/namespaces/team-a/configmaps"
         body = envelope("ConfigMap", metadata("settings") + entry(2, "a", "b"))
-        code, found = await caller.ask("POST", path, body, headers=FORM)
+        code, found = await caller.call("POST", path, body, headers=FORM)
 
         assert code == 201, found
-        code, found = await caller.ask("GET", f"{path}/settings")
+        code, found = await caller.call("GET", f"{path}/settings")
         assert (code, found["data"]) == (200, {"a": "b"})
 
 
-async def test_a_kind_that_is_not_read_in_this_form_is_told_which_are() -> None:
+async def test_a_kind_without_protobuf_gets_the_accepted_media_types() -> None:
     async with widget_server() as caller:
         body = envelope("Widget", metadata("w"), "example.com/v1")
-        code, said = await caller.ask(
+        code, status = await caller.call(
             "POST", "/apis/example.com/v1/namespaces/default/widgets", body, headers=FORM
         )
 
-        assert (code, said["reason"]) == (415, "UnsupportedMediaType")
-        assert "application/json" in said["message"]
+        assert (code, status["reason"]) == (415, "UnsupportedMediaType")
+        assert "application/json" in status["message"]
 
 
 @given(st.binary(max_size=40), st.integers(0, 60))
 @settings(deadline=None)
-def test_nonsense_never_fails_otherwise(noise: bytes, cut: int) -> None:
+def test_arbitrary_bytes_never_fail_otherwise(noise: bytes, cut: int) -> None:
     whole = envelope("ConfigMap", metadata("x") + entry(2, "a", "b") + noise)
     code = 200
     try:

@@ -29,12 +29,12 @@ def about(verb: str, resource: str, **more: str) -> bytes:
 
 
 def test_a_review_is_what_it_is_in_json() -> None:
-    asked = about("use", "networks", namespace="default", group="example.com", name="blue")
+    spec = about("use", "networks", namespace="default", group="example.com", name="blue")
     whom = field(3, "ana") + field(4, "developers") + field(4, "people") + field(6, "u-1")
     metadata = field(1, field(1, "ignored"))
 
     found = protobuf_bodies.decode_review(
-        "subjectaccessreviews", envelope(metadata + field(2, asked + whom) + field(3, b"\x08\x01"))
+        "subjectaccessreviews", envelope(metadata + field(2, spec + whom) + field(3, b"\x08\x01"))
     )
 
     attributes = {
@@ -54,7 +54,7 @@ def test_a_review_is_what_it_is_in_json() -> None:
     }
 
 
-async def test_the_server_answers_them() -> None:
+async def test_the_server_responds_to_them() -> None:
     async with widget_server() as caller:
         caller.embedded.token("bob", ["developers"])
         bob = Caller(caller.embedded, "cell/dfw", "bob")
@@ -76,7 +76,7 @@ async def test_the_server_answers_them() -> None:
 
 
 async def _ask(caller: Caller, path: str, body: bytes) -> Any:
-    code, answer = await caller.ask("POST", path, body, headers=FORM)
+    code, answer = await caller.call("POST", path, body, headers=FORM)
     assert code == 201, answer
     return answer
 
@@ -93,7 +93,7 @@ def test_what_is_no_review_is_a_bad_request(body: bytes) -> None:
 
 @given(st.binary(max_size=40), st.integers(0, 60))
 @settings(deadline=None)
-def test_nonsense_never_fails_otherwise(noise: bytes, cut: int) -> None:
+def test_arbitrary_bytes_never_fail_otherwise(noise: bytes, cut: int) -> None:
     whole = envelope(field(2, about("list", "widgets", group="example.com")) + noise)
     code = 200
     try:

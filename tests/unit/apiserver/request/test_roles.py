@@ -1,4 +1,4 @@
-"""Rights by role: on one plane or on a type of planes, asked for and reviewed alike."""
+"""Rights by role: on one plane or on a type of plane; requests and reviews agree."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_right_holds_on_the_planes_it_was_given_for() -> None:
         assert not roles.allows(ROBOT, _asks("get", project, "instances", group))
 
 
-def test_a_right_is_one_users() -> None:
+def test_a_right_belongs_to_one_user() -> None:
     roles = _roles()
     other = RequestUser("other", ("system:authenticated", "robot"))
 
@@ -91,7 +91,7 @@ def test_a_later_grant_takes_the_place_of_the_earlier() -> None:
 
 
 @pytest.mark.parametrize("path", ["/apis", "/api/v1", "/apis/compute.datumapis.com/v1alpha"])
-async def test_users_see_what_is_served_and_strangers_do_not(path: str) -> None:
+async def test_only_authenticated_users_may_read_discovery(path: str) -> None:
     async with _robot("cell/dfw") as robot:
         served = await robot.send("GET", path)
         anonymous = await robot.embedded.server.handle(HttpRequest("GET", f"/clusters/dfw{path}"))
@@ -102,9 +102,9 @@ async def test_users_see_what_is_served_and_strangers_do_not(path: str) -> None:
 
 async def test_a_forbidden_request_names_the_missing_right() -> None:
     async with _robot("cell/dfw") as robot:
-        listed = await robot.ask("GET", INSTANCES)
-        code, refused = await robot.ask("DELETE", f"{INSTANCES}/web-0")
-        _, status = await robot.ask("GET", f"{INSTANCES}/web-0/status")
+        listed = await robot.call("GET", INSTANCES)
+        code, refused = await robot.call("DELETE", f"{INSTANCES}/web-0")
+        _, status = await robot.call("GET", f"{INSTANCES}/web-0/status")
 
     assert listed[0] == 200
     assert (code, refused["reason"], refused["code"]) == (403, "Forbidden", 403)
@@ -127,33 +127,33 @@ def _question(verb: str, resource: str) -> dict[str, Any]:
     return {"spec": {"resourceAttributes": about}}
 
 
-async def test_reviews_say_what_requests_meet() -> None:
+async def test_reviews_agree_with_requests() -> None:
     async with _robot("cell/dfw") as robot:
         path = f"{REVIEWS}/selfsubjectaccessreviews"
-        _, may = await robot.ask("POST", path, _question("list", "instances"))
-        _, may_not = await robot.ask("POST", path, _question("delete", "instances"))
-        code, _ = await robot.ask(
+        _, may = await robot.call("POST", path, _question("list", "instances"))
+        _, may_not = await robot.call("POST", path, _question("delete", "instances"))
+        code, _ = await robot.call(
             "POST", f"{REVIEWS}/subjectaccessreviews", _question("list", "instances")
         )
         admin = Caller(robot.embedded, "cell/dfw")
         about = _question("list", "instances")
         about["spec"]["user"] = "robot"
-        _, they = await admin.ask("POST", f"{REVIEWS}/subjectaccessreviews", about)
+        _, they = await admin.call("POST", f"{REVIEWS}/subjectaccessreviews", about)
 
     assert may["status"]["allowed"] is True
     assert may_not["status"]["allowed"] is False
-    assert code == 403, "to ask about others is a right of its own"
+    assert code == 403, "a review of others needs a grant"
     assert they["status"]["allowed"] is True
 
 
 async def test_all_rights_of_a_user_are_listed() -> None:
     async with _robot("cell/dfw") as robot:
         path = f"{REVIEWS}/selfsubjectrulesreviews"
-        code, answer = await robot.ask("POST", path, {"spec": {"namespace": "default"}})
-        _, admin = await Caller(robot.embedded, "cell/dfw").ask(
+        code, answer = await robot.call("POST", path, {"spec": {"namespace": "default"}})
+        _, admin = await Caller(robot.embedded, "cell/dfw").call(
             "POST", path, {"spec": {"namespace": "default"}}
         )
-        refused, _ = await robot.ask("POST", path, {"spec": {}})
+        refused, _ = await robot.call("POST", path, {"spec": {}})
 
     rules = answer["status"]["resourceRules"]
     group = ["compute.datumapis.com"]

@@ -237,7 +237,7 @@ def test_composites_name_what_is_not_met(
     assert faults(field, value) == expected
 
 
-def test_all_faults_are_reported_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     item = {
         "type": "object",
         "required": ["image"],
@@ -253,7 +253,7 @@ def test_all_faults_are_reported_at_once() -> None:
     ]
 
 
-def test_an_embedded_resource_says_what_it_is() -> None:
+def test_an_embedded_resource_must_have_a_type() -> None:
     field = {
         "type": "object",
         "x-kubernetes-embedded-resource": True,

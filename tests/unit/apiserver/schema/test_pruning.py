@@ -170,7 +170,7 @@ def test_defaults_are_not_shared_between_objects() -> None:
     assert second == {"list": []}
 
 
-def test_composites_judge_and_never_change() -> None:
+def test_composites_validate_and_never_change() -> None:
     parts = [{"properties": {"a": {"minimum": 1}}}]
     given = {"spec": {"a": 1, "b": 2}}
 

@@ -1,4 +1,4 @@
-"""A server killed in the middle of writes has kept every write it said yes to."""
+"""A server killed in the middle of writes has kept every write it acknowledged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Connection:
         tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
         self._http = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=tls)
 
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, object]]:
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, object]]:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         self._http.request(method, path, json.dumps(body) if body else None, headers)
         response = self._http.getresponse()
@@ -60,7 +60,7 @@ class Connection:
 
 
 class Acknowledged:
-    """What the server said yes to: names and revisions, by several writers."""
+    """The acknowledged writes: names and revisions, by several writers."""
 
     def __init__(self) -> None:
         self.revisions: dict[str, int] = {}
@@ -82,13 +82,13 @@ def write(directory: Path, port: int, prefix: str, acknowledged: Acknowledged) -
     try:
         for number in range(100_000):
             name = f"{prefix}-{number}"
-            code, made = connection.ask("POST", PATH, widget(name, {"size": number}))
+            code, made = connection.call("POST", PATH, widget(name, {"size": number}))
             assert code == 201
             metadata = made["metadata"]
             assert isinstance(metadata, dict)
             acknowledged.add(name, int(metadata["resourceVersion"]))
     except (OSError, http.client.HTTPException, ValueError):
-        pass  # killed, perhaps in the middle of an answer
+        pass  # killed, perhaps in the middle of a response
     finally:
         connection.close()
 
@@ -97,7 +97,7 @@ def found(directory: Path, port: int) -> tuple[dict[str, int], int]:
     """Every object's revision, and the server's own."""
     connection = Connection(directory, port)
     try:
-        code, page = connection.ask("GET", PATH)
+        code, page = connection.call("GET", PATH)
     finally:
         connection.close()
     assert code == 200

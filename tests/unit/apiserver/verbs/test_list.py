@@ -20,7 +20,7 @@ def names(listed: dict[str, Any]) -> list[str]:
 
 
 async def _list(caller: Caller, path: str = WIDGETS_PATH, **query: str) -> dict[str, Any]:
-    code, listed = await caller.ask("GET", path, query=query)
+    code, listed = await caller.call("GET", path, query=query)
     assert code == 200, listed
     return listed
 
@@ -38,10 +38,10 @@ async def test_a_list_is_in_order_and_names_its_kind() -> None:
 
 async def test_a_list_over_all_namespaces_goes_by_namespace_first() -> None:
     async with widget_server() as caller:
-        await caller.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "another"}})
+        await caller.call("POST", "/api/v1/namespaces", {"metadata": {"name": "another"}})
         await caller.create("a")
         other = WIDGETS_PATH.replace("default", "another")
-        await caller.ask("POST", other, {**(await caller.get("a")), "metadata": {"name": "z"}})
+        await caller.call("POST", other, {**(await caller.get("a")), "metadata": {"name": "z"}})
 
         assert names(await _list(caller, ALL)) == ["z", "a"]
         assert names(await _list(caller, other)) == ["z"]
@@ -71,7 +71,7 @@ async def test_selectors_choose(query: dict[str, str], expected: list[str]) -> N
 )
 async def test_a_selector_that_cannot_be_served_is_a_bad_request(query: dict[str, str]) -> None:
     async with widget_server() as caller:
-        code, refused = await caller.ask("GET", WIDGETS_PATH, query=query)
+        code, refused = await caller.call("GET", WIDGETS_PATH, query=query)
 
         assert (code, refused["reason"]) == (400, "BadRequest")
 
@@ -81,7 +81,7 @@ async def test_events_are_found_by_what_they_are_about() -> None:
     async with widget_server() as caller:
         for name in ("one", "two"):
             about = {"kind": "Widget", "name": name, "namespace": "default"}
-            await caller.ask("POST", path, {"metadata": {"name": name}, "involvedObject": about})
+            await caller.call("POST", path, {"metadata": {"name": name}, "involvedObject": about})
 
         selector = "involvedObject.kind=Widget,involvedObject.name=two"
         assert names(await _list(caller, path, fieldSelector=selector)) == ["two"]
@@ -107,7 +107,7 @@ async def test_pages_show_one_moment_whatever_happens_meanwhile() -> None:
         assert len(revisions) == 1
 
 
-async def test_a_page_of_a_moment_that_is_forgotten_is_gone() -> None:
+async def test_a_page_of_a_compacted_revision_is_gone() -> None:
     env = SimulatedEnvironment()
     async with widget_server(env) as caller:
         for number in range(3):
@@ -116,7 +116,7 @@ async def test_a_page_of_a_moment_that_is_forgotten_is_gone() -> None:
         await caller.create("later")
         await asyncio.sleep(HISTORY_SECONDS + 30)
 
-        code, gone = await caller.ask(
+        code, gone = await caller.call(
             "GET", WIDGETS_PATH, query={"continue": first["metadata"]["continue"], "limit": "1"}
         )
 
@@ -138,7 +138,7 @@ async def test_a_page_of_a_moment_that_is_forgotten_is_gone() -> None:
         ({"resourceVersion": "1", "resourceVersionMatch": "NotOlderThan"}, 200),
     ],
 )
-async def test_revisions_asked_for(query: dict[str, str], code: int) -> None:
+async def test_requested_revisions(query: dict[str, str], code: int) -> None:
     async with widget_server() as caller:
         await caller.create("one")
 
@@ -162,8 +162,8 @@ async def test_a_table_has_the_columns_of_the_definition() -> None:
     async with widget_server() as caller:
         await caller.create("one", {"size": 4})
 
-        _, table = await caller.ask("GET", WIDGETS_PATH, headers=TABLE)
-        _, single = await caller.ask("GET", f"{WIDGETS_PATH}/one", headers=TABLE)
+        _, table = await caller.call("GET", WIDGETS_PATH, headers=TABLE)
+        _, single = await caller.call("GET", f"{WIDGETS_PATH}/one", headers=TABLE)
 
         assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Size"]
         assert [row["cells"] for row in table["rows"]] == [["one", 4]]
@@ -171,12 +171,12 @@ async def test_a_table_has_the_columns_of_the_definition() -> None:
         assert [row["cells"] for row in single["rows"]] == [["one", 4]]
 
 
-async def test_metadata_alone_may_be_asked_for() -> None:
+async def test_metadata_alone_may_be_requested() -> None:
     form = {"accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
     async with widget_server() as caller:
         await caller.create("one")
 
-        _, listed = await caller.ask("GET", WIDGETS_PATH, headers=form)
+        _, listed = await caller.call("GET", WIDGETS_PATH, headers=form)
 
         assert listed["kind"] == "PartialObjectMetadataList"
         assert set(listed["items"][0]) == {"kind", "apiVersion", "metadata"}
@@ -193,7 +193,7 @@ async def test_metadata_alone_may_be_asked_for() -> None:
         ("*/*", 200),
     ],
 )
-async def test_a_form_we_do_not_have_is_not_acceptable(accept: str, code: int) -> None:
+async def test_an_unknown_form_is_not_acceptable(accept: str, code: int) -> None:
     async with widget_server() as caller:
         await caller.create("one")
 

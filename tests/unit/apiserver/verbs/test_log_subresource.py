@@ -1,4 +1,4 @@
-"""``…/log``: plain text from whoever has the lines, for those kinds and planes that have any."""
+"""``…/log``: plain text from a source, for the kinds and planes that have one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LINES = [(datetime(2026, 1, 1, 0, 0, second, 120, UTC), f"line {second}") for se
 
 
 class Source:
-    """Two lines, and then whatever it is told, until it is told to end."""
+    """Two lines, then those the test adds, until the test ends it."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
         self.refusal = ""
         self.more: asyncio.Queue[str] = asyncio.Queue()
         self.open = 0
@@ -47,7 +47,7 @@ class Source:
         if self.refusal:
             raise LogsUnavailable(self.refusal)
         name = obj["metadata"]["name"]
-        self.asked.append({"of": (plane, name), "tail": tail, "since": since, "follow": follow})
+        self.calls.append({"of": (plane, name), "tail": tail, "since": since, "follow": follow})
         return self._lines(follow)
 
     async def _lines(self, follow: bool) -> AsyncIterator[tuple[datetime, str]]:
@@ -84,7 +84,7 @@ async def refused(caller: Caller, path: str, **query: str) -> tuple[int, str]:
     return response.status, msgspec.json.decode(response.body)["message"]
 
 
-async def test_lines_are_plain_text_with_their_times_when_asked() -> None:
+async def test_lines_are_plain_text_with_timestamps_on_request() -> None:
     async with logging_server() as (caller, _):
         plain = await caller.send("GET", ONE)
         stamped = await caller.send("GET", ONE, query={"timestamps": "true"})
@@ -96,14 +96,14 @@ async def test_lines_are_plain_text_with_their_times_when_asked() -> None:
         )
 
 
-async def test_any_answer_will_do_for_who_accepts_only_text() -> None:
+async def test_accept_is_ignored_for_lines() -> None:
     async with logging_server() as (caller, _):
         for accept in ("text/plain", "application/json, */*", "application/vnd.example"):
             response = await caller.send("GET", ONE, headers={"accept": accept})
             assert response.status == 200, accept
 
 
-async def test_what_is_wanted_is_handed_on() -> None:
+async def test_the_options_reach_the_source() -> None:
     async with logging_server() as (caller, source):
         await caller.send("GET", ONE, query={"tailLines": "0", "sinceSeconds": "90"})
         await caller.send("GET", ONE, query={"follow": "false", "sinceSeconds": "9" * 18})
@@ -111,7 +111,7 @@ async def test_what_is_wanted_is_handed_on() -> None:
 
         now = START + timedelta(seconds=asyncio.get_running_loop().time())
         nothing = {"of": ("cell/dfw", "one"), "tail": None, "since": None, "follow": False}
-        assert source.asked == [
+        assert source.calls == [
             {**nothing, "tail": 0, "since": now - timedelta(seconds=90)},
             nothing,
             nothing,
@@ -135,12 +135,12 @@ async def test_a_parameter_that_makes_no_sense_is_named(key: str, value: str, al
             400,
             f'invalid value "{value}" for {key}: must be {allowed}',
         )
-        assert source.asked == []
+        assert source.calls == []
 
 
 async def test_an_object_that_is_not_there_has_no_lines() -> None:
     async with logging_server() as (caller, _):
-        code, status = await caller.ask("GET", f"{WIDGETS_PATH}/two/log")
+        code, status = await caller.call("GET", f"{WIDGETS_PATH}/two/log")
 
         assert (code, status["reason"]) == (404, "NotFound")
         assert status["message"] == 'widgets.example.com "two" not found'
@@ -172,7 +172,7 @@ async def test_other_planes_kinds_and_servers_have_none() -> None:
 
 async def test_discovery_names_no_such_subresource() -> None:
     async with logging_server() as (caller, _):
-        _, found = await caller.ask("GET", "/apis/example.com/v1")
+        _, found = await caller.call("GET", "/apis/example.com/v1")
 
         assert [each["name"] for each in found["resources"]] == ["widgets", "widgets/status"]
 
@@ -194,9 +194,9 @@ async def test_the_right_is_get_on_the_subresource() -> None:
 
 async def test_logs_of_an_unreachable_source_are_unavailable() -> None:
     async with logging_server() as (caller, source):
-        source.refusal = "the cell is away"
+        source.refusal = "the cell is unreachable"
 
-        assert await refused(caller, ONE) == (503, "the cell is away")
+        assert await refused(caller, ONE) == (503, "the cell is unreachable")
         assert (await caller.send("GET", ONE, query={"follow": "true"})).status == 503
 
 
@@ -252,7 +252,7 @@ async def test_a_followed_log_ends_with_the_server() -> None:
         assert source.open == 0
 
 
-async def test_a_reader_may_leave_between_two_lines() -> None:
+async def test_a_client_may_disconnect_between_two_lines() -> None:
     async with logging_server() as (caller, source):
         response = await followed(caller)
         assert response.stream is not None
@@ -265,7 +265,7 @@ async def test_a_reader_may_leave_between_two_lines() -> None:
         assert await all_of(response) == []
 
 
-async def test_a_reader_may_leave_while_it_waits_and_before_it_reads() -> None:
+async def test_a_client_may_disconnect_while_it_waits_and_before_it_reads() -> None:
     async with logging_server() as (caller, source):
         response = await followed(caller)
         reading = asyncio.create_task(all_of(response))
@@ -293,20 +293,20 @@ async def test_a_reader_that_is_cancelled_stays_cancelled() -> None:
 
 
 @pytest.mark.realtime
-async def test_over_tls_lines_come_as_they_are_said_and_who_leaves_is_noticed() -> None:
+async def test_over_tls_lines_are_streamed_and_a_disconnect_is_noticed() -> None:
     async with (
         logging_server(env=SystemEnvironment()) as (caller, source),
         caller.embedded.serve_https() as address,
     ):
         async with connected(address) as connection:
-            connection.ask("GET", f"{ONE}?follow=true")
+            connection.send("GET", f"{ONE}?follow=true")
             code, head = await connection.head()
             chunks = b"".join([await connection.chunk() for _ in FIRST])
             source.more.put_nowait("third")
             chunks += await connection.chunk()
 
         async with asyncio.timeout(10):
-            while source.open:  # noqa: ASYNC110 - the server notices when the socket tells it
+            while source.open:  # noqa: ASYNC110 - the server notices with the socket
                 await asyncio.sleep(0.01)
         assert code == 200
         assert "transfer-encoding: chunked" in head

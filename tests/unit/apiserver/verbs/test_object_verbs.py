@@ -30,7 +30,7 @@ async def test_a_new_object_gets_identity_defaults_and_the_status_of_its_schema(
 async def test_status_given_to_the_main_resource_is_dropped() -> None:
     async with widget_server() as caller:
         body = {**widget("one"), "status": {"ready": True}}
-        _, made = await caller.ask("POST", WIDGETS_PATH, body)
+        _, made = await caller.call("POST", WIDGETS_PATH, body)
 
         assert made["status"] == {"phase": "New"}
 
@@ -69,15 +69,17 @@ async def test_an_update_without_effect_keeps_the_revision() -> None:
         made = await caller.create("one", {"size": 3})
 
         _, same = await caller.patch("one", {"spec": {"size": 3}})
-        _, put = await caller.ask("PUT", f"{WIDGETS_PATH}/one", made)
+        _, put = await caller.call("PUT", f"{WIDGETS_PATH}/one", made)
 
         assert same == made
         assert put == made
 
 
-async def test_a_dry_run_answers_without_storing() -> None:
+async def test_a_dry_run_responds_without_storing() -> None:
     async with widget_server() as caller:
-        code, tried = await caller.ask("POST", WIDGETS_PATH, widget("one"), query={"dryRun": "All"})
+        code, tried = await caller.call(
+            "POST", WIDGETS_PATH, widget("one"), query={"dryRun": "All"}
+        )
 
         assert code == 201
         assert tried["metadata"]["uid"]
@@ -100,7 +102,7 @@ async def test_unknown_fields_are_dropped_with_a_warning_or_refused_when_strict(
     async with widget_server() as caller:
         body = widget("one", {"size": 1, "shape": "round"})
 
-        strict = await caller.ask("POST", WIDGETS_PATH, body, query={"fieldValidation": "Strict"})
+        strict = await caller.call("POST", WIDGETS_PATH, body, query={"fieldValidation": "Strict"})
         warned = await caller.send("POST", WIDGETS_PATH, body)
         ignored = await caller.send(
             "POST", WIDGETS_PATH, widget("two", {"x": 1}), query={"fieldValidation": "Ignore"}
@@ -136,7 +138,7 @@ async def test_a_schema_fault_names_its_field(
     change: dict[str, object], code: int, field: str
 ) -> None:
     async with widget_server() as caller:
-        found, body = await caller.ask("POST", WIDGETS_PATH, widget("one", change))
+        found, body = await caller.call("POST", WIDGETS_PATH, widget("one", change))
 
         assert found == code
         assert body["reason"] == "Invalid"
@@ -152,9 +154,9 @@ async def test_a_put_needs_the_current_revision_and_uid() -> None:
         blind = {**changed, "metadata": {"name": "one"}}
         other = {**changed, "metadata": {**changed["metadata"], "uid": "another"}}
 
-        stale = await caller.ask("PUT", path, made)
-        unconditional = await caller.ask("PUT", path, blind)
-        stranger = await caller.ask("PUT", path, other)
+        stale = await caller.call("PUT", path, made)
+        unconditional = await caller.call("PUT", path, blind)
+        stranger = await caller.call("PUT", path, other)
 
         assert (stale[0], stale[1]["reason"]) == (409, "Conflict")
         assert stale[1]["message"] == (
@@ -184,7 +186,7 @@ async def test_a_failed_test_in_a_json_patch_changes_nothing() -> None:
             {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
         ]
 
-        code, refused = await caller.ask(
+        code, refused = await caller.call(
             "PATCH", f"{WIDGETS_PATH}/one", operations, headers=JSON_PATCH
         )
 
@@ -196,7 +198,7 @@ async def test_custom_kinds_take_no_strategic_patch_and_nothing_takes_apply_yet(
     async with widget_server() as caller:
         await caller.create("one")
         for form in ("strategic-merge-patch+json", "apply-patch+yaml"):
-            code, refused = await caller.ask(
+            code, refused = await caller.call(
                 "PATCH",
                 f"{WIDGETS_PATH}/one",
                 {"spec": {}},
@@ -210,29 +212,29 @@ async def test_a_second_create_of_a_name_is_refused() -> None:
     async with widget_server() as caller:
         await caller.create("one")
 
-        code, refused = await caller.ask("POST", WIDGETS_PATH, widget("one"))
+        code, refused = await caller.call("POST", WIDGETS_PATH, widget("one"))
 
         assert (code, refused["reason"]) == (409, "AlreadyExists")
         assert refused["message"] == 'widgets.example.com "one" already exists'
         assert refused["details"] == {"name": "one", "group": "example.com", "kind": "widgets"}
 
 
-async def test_a_create_in_the_place_of_what_is_leaving_says_so() -> None:
+async def test_a_create_over_an_object_being_deleted_says_so() -> None:
     async with widget_server() as caller:
         body = widget("one")
         body["metadata"]["finalizers"] = ["example.com/hold"]
-        await caller.ask("POST", WIDGETS_PATH, body)
-        await caller.ask("DELETE", f"{WIDGETS_PATH}/one")
+        await caller.call("POST", WIDGETS_PATH, body)
+        await caller.call("DELETE", f"{WIDGETS_PATH}/one")
 
-        code, refused = await caller.ask("POST", WIDGETS_PATH, widget("one"))
+        code, refused = await caller.call("POST", WIDGETS_PATH, widget("one"))
 
         assert (code, refused["reason"]) == (409, "AlreadyExists")
-        says = 'object is being deleted: widgets.example.com "one" already exists'
-        assert refused["message"] == says
+        message = 'object is being deleted: widgets.example.com "one" already exists'
+        assert refused["message"] == message
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "code", "says"),
+    ("path", "body", "code", "message"),
     [
         (WIDGETS_PATH, widget("one", namespace="other"), 400, "namespace of the provided object"),
         (WIDGETS_PATH, widget("ONE"), 422, "lowercase RFC 1123 subdomain"),
@@ -253,13 +255,13 @@ async def test_a_create_in_the_place_of_what_is_leaving_says_so() -> None:
     ],
 )
 async def test_a_create_that_does_not_fit_is_refused_with_its_reason(
-    path: str, body: dict[str, object], code: int, says: str
+    path: str, body: dict[str, object], code: int, message: str
 ) -> None:
     async with widget_server() as caller:
-        found, refused = await caller.ask("POST", path, body)
+        found, refused = await caller.call("POST", path, body)
 
         assert found == code, refused
-        assert says in refused["message"]
+        assert message in refused["message"]
 
 
 async def test_a_generated_name_extends_its_base() -> None:
@@ -267,8 +269,8 @@ async def test_a_generated_name_extends_its_base() -> None:
         body = widget("", generateName="job-")
         del body["metadata"]["name"]
 
-        _, one = await caller.ask("POST", WIDGETS_PATH, body)
-        _, two = await caller.ask("POST", WIDGETS_PATH, body)
+        _, one = await caller.call("POST", WIDGETS_PATH, body)
+        _, two = await caller.call("POST", WIDGETS_PATH, body)
 
         assert one["metadata"]["name"].startswith("job-")
         assert len(one["metadata"]["name"]) == len("job-") + 5
@@ -279,7 +281,7 @@ async def test_a_body_may_be_yaml_and_a_json_body_may_go_unlabelled() -> None:
     async with widget_server() as caller:
         text = b"kind: Widget\napiVersion: example.com/v1\nmetadata: {name: one}\nspec: {size: 4}\n"
 
-        code, made = await caller.ask(
+        code, made = await caller.call(
             "POST", WIDGETS_PATH, text, headers={"content-type": "application/yaml"}
         )
         unlabelled = await caller.send("POST", WIDGETS_PATH, widget("two"))
@@ -307,21 +309,23 @@ async def test_a_body_may_be_yaml_and_a_json_body_may_go_unlabelled() -> None:
 )
 async def test_a_body_that_cannot_be_read_is_a_bad_request(form: str, body: bytes) -> None:
     async with widget_server() as caller:
-        code, refused = await caller.ask("POST", WIDGETS_PATH, body, headers={"content-type": form})
+        code, refused = await caller.call(
+            "POST", WIDGETS_PATH, body, headers={"content-type": form}
+        )
 
         assert (code, refused["reason"]) == (400, "BadRequest")
 
 
 async def test_a_body_beyond_the_limit_is_refused() -> None:
     async with widget_server() as caller:
-        code, refused = await caller.ask("POST", WIDGETS_PATH, b" " * (3 * 2**20 + 1))
+        code, refused = await caller.call("POST", WIDGETS_PATH, b" " * (3 * 2**20 + 1))
 
         assert (code, refused["reason"]) == (413, "RequestEntityTooLarge")
 
 
 async def test_built_ins_may_leave_their_type_to_the_path() -> None:
     async with widget_server() as caller:
-        code, made = await caller.ask(
+        code, made = await caller.call(
             "POST", CONFIG_MAPS, {"metadata": {"name": "one"}, "data": {"a": "b"}}
         )
 
@@ -333,9 +337,9 @@ async def test_built_ins_may_leave_their_type_to_the_path() -> None:
 async def test_a_strategic_patch_of_a_built_in_unites_finalizers() -> None:
     async with widget_server() as caller:
         body = {"metadata": {"name": "one", "finalizers": ["a.io/x"]}, "data": {"a": "b"}}
-        await caller.ask("POST", CONFIG_MAPS, body)
+        await caller.call("POST", CONFIG_MAPS, body)
 
-        _, found = await caller.ask(
+        _, found = await caller.call(
             "PATCH",
             f"{CONFIG_MAPS}/one",
             {
@@ -356,14 +360,14 @@ async def test_plain_text_in_a_secret_is_stored_encoded() -> None:
     async with widget_server() as caller:
         body = {"metadata": {"name": "one"}, "stringData": {"password": "hunter2"}}
 
-        _, made = await caller.ask("POST", SECRETS, body)
+        _, made = await caller.call("POST", SECRETS, body)
 
         assert base64.b64decode(made["data"]["password"]) == b"hunter2"
         assert made["type"] == "Opaque"
         assert "stringData" not in made
 
 
-async def test_deleting_answers_with_a_status_and_with_the_object_while_it_is_held() -> None:
+async def test_deleting_returns_a_status_or_the_object_while_it_has_finalizers() -> None:
     async with widget_server() as caller:
         free = await caller.create("free")
         await caller.create("held", finalizers=["example.com/hold"])
@@ -381,7 +385,7 @@ async def test_deleting_answers_with_a_status_and_with_the_object_while_it_is_he
         assert again == held
 
 
-async def test_an_object_goes_with_its_last_finalizer() -> None:
+async def test_an_object_is_removed_with_its_last_finalizer() -> None:
     async with widget_server() as caller:
         await caller.create("one", finalizers=["example.com/a", "example.com/b"])
         await caller.delete("one")
@@ -395,7 +399,7 @@ async def test_an_object_goes_with_its_last_finalizer() -> None:
         assert not await caller.exists("one")
 
 
-async def test_no_finalizer_may_join_while_deleting() -> None:
+async def test_no_finalizer_may_be_added_while_deleting() -> None:
     async with widget_server() as caller:
         await caller.create("one", finalizers=["example.com/a"])
         await caller.delete("one")
@@ -420,12 +424,12 @@ async def test_deletion_preconditions_are_kept() -> None:
         assert await caller.exists("one")
 
 
-async def test_a_collection_is_deleted_by_selector_and_answers_what_went() -> None:
+async def test_a_collection_is_deleted_by_selector_and_returned() -> None:
     async with widget_server() as caller:
         await caller.create("one", labels={"a": "b"})
         await caller.create("two")
 
-        code, gone = await caller.ask("DELETE", WIDGETS_PATH, query={"labelSelector": "a=b"})
+        code, gone = await caller.call("DELETE", WIDGETS_PATH, query={"labelSelector": "a=b"})
 
         assert code == 200
         assert [item["metadata"]["name"] for item in gone["items"]] == ["one"]
@@ -439,7 +443,7 @@ async def test_writes_to_one_object_in_one_tick_build_on_each_other() -> None:
 
         answers = await asyncio.gather(
             *(
-                caller.ask(
+                caller.call(
                     "PATCH",
                     f"{WIDGETS_PATH}/one",
                     [{"op": "add", "path": "/spec/tags/-", "value": str(n)}],

@@ -12,18 +12,18 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.ex
 
 
 async def redefine(caller: Caller, **spec_properties: Any) -> None:
-    """Give the fields of a widget's spec anew."""
+    """Replace the fields of a widget's spec."""
     versions = copy.deepcopy(WIDGET_CRD["spec"]["versions"])
     schema = versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     schema["properties"] = spec_properties
     headers = {"content-type": "application/merge-patch+json"}
-    code, answer = await caller.ask(
+    code, answer = await caller.call(
         "PATCH", DEFINITION, {"spec": {"versions": versions}}, headers=headers
     )
     assert code == 200, answer
 
 
-def test_a_value_that_passed_is_not_walked_and_any_other_is() -> None:
+def test_a_validated_value_is_not_walked_and_any_other_is() -> None:
     part = {"type": "object", "properties": {"n": {"type": "integer"}}}
     schema = compiled({"type": "object", "properties": {"spec": part, "status": part}})
     old: dict[str, Any] = {"spec": {"n": "not judged"}, "status": {"n": 1}}
@@ -37,7 +37,7 @@ def test_a_value_that_passed_is_not_walked_and_any_other_is() -> None:
     assert [str(error.path) for error in moved.errors] == ["status.n"]
 
 
-async def test_a_change_of_one_part_is_judged_after_changes_of_the_other() -> None:
+async def test_a_change_of_one_part_is_validated_after_changes_of_the_other() -> None:
     async with widget_server() as caller:
         await caller.create("one", {"size": 2, "tags": ["a"]})
         await caller.patch("one", {"status": {"ready": True}}, "status")

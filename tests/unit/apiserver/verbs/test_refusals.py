@@ -20,7 +20,9 @@ async def test_a_finalizer_is_a_qualified_name(finalizer: str) -> None:
     async with widget_server() as caller:
         await caller.create("there")
 
-        made, answer = await caller.ask("POST", WIDGETS_PATH, widget("one", finalizers=[finalizer]))
+        made, answer = await caller.call(
+            "POST", WIDGETS_PATH, widget("one", finalizers=[finalizer])
+        )
         patched, _ = await caller.patch("there", {"metadata": {"finalizers": [finalizer]}})
 
         assert (made, patched) == (422, 422)
@@ -28,11 +30,11 @@ async def test_a_finalizer_is_a_qualified_name(finalizer: str) -> None:
         assert "finalizers" not in (await caller.get("there"))["metadata"]
 
 
-async def test_a_finalizer_of_a_built_in_kind_names_whose_it_is() -> None:
+async def test_a_finalizer_of_a_built_in_kind_names_its_domain() -> None:
     async with widget_server() as caller:
         body = {"metadata": {"name": "one", "finalizers": ["hold"]}}
 
-        code, answer = await caller.ask("POST", CONFIG_MAPS, body)
+        code, answer = await caller.call("POST", CONFIG_MAPS, body)
 
         assert code == 422
         assert causes(answer) == {("metadata.finalizers[0]", "FieldValueInvalid")}
@@ -45,7 +47,7 @@ async def test_an_update_names_its_object(path: str, named: str | None) -> None:
         before = await caller.create("one")
         body = {**before, "metadata": {**before["metadata"], "name": named}}
 
-        code, answer = await caller.ask("PUT", f"{WIDGETS_PATH}/{path}", body)
+        code, answer = await caller.call("PUT", f"{WIDGETS_PATH}/{path}", body)
 
         expected = (
             f"the name of the object (other) does not match the name on the URL ({path})"
@@ -56,7 +58,7 @@ async def test_an_update_names_its_object(path: str, named: str | None) -> None:
         assert (code, answer["message"]) == (400, expected)
 
 
-async def test_a_patch_may_not_take_the_metadata_away() -> None:
+async def test_a_patch_may_not_remove_the_metadata() -> None:
     async with widget_server() as caller:
         before = await caller.create("one")
 
@@ -68,7 +70,7 @@ async def test_a_patch_may_not_take_the_metadata_away() -> None:
 
 async def test_an_owner_is_named_in_full() -> None:
     async with widget_server() as caller:
-        code, answer = await caller.ask("POST", WIDGETS_PATH, widget("one", ownerReferences=[{}]))
+        code, answer = await caller.call("POST", WIDGETS_PATH, widget("one", ownerReferences=[{}]))
 
         assert code == 422
         assert causes(answer) == {
@@ -89,21 +91,21 @@ async def test_another_kind_is_refused_but_not_on_the_status() -> None:
         assert (on_status, found["kind"]) == (200, "Widget")
 
 
-async def test_a_revision_matters_only_to_a_create_that_is_meant() -> None:
+async def test_a_dry_run_ignores_the_revision_that_a_create_refuses() -> None:
     async with widget_server() as caller:
         body = widget("one", resourceVersion="1")
 
-        meant, _ = await caller.ask("POST", WIDGETS_PATH, body)
-        pretended, shown = await caller.ask("POST", WIDGETS_PATH, body, query={"dryRun": "All"})
+        code, _ = await caller.call("POST", WIDGETS_PATH, body)
+        dry_run, stored = await caller.call("POST", WIDGETS_PATH, body, query={"dryRun": "All"})
 
-        assert (meant, pretended) == (400, 201)
-        assert "resourceVersion" not in shown["metadata"]
+        assert (code, dry_run) == (400, 201)
+        assert "resourceVersion" not in stored["metadata"]
         assert not await caller.exists("one")
 
 
-async def test_a_list_option_is_refused_for_all_its_faults() -> None:
+async def test_all_errors_of_a_list_option_are_reported() -> None:
     async with widget_server() as caller:
-        code, answer = await caller.ask("GET", WIDGETS_PATH, query={"resourceVersionMatch": "odd"})
+        code, answer = await caller.call("GET", WIDGETS_PATH, query={"resourceVersionMatch": "odd"})
 
         assert code == 422
         assert causes(answer) == {

@@ -31,14 +31,14 @@ def definition() -> dict[str, Any]:
 async def scaled() -> AsyncIterator[Caller]:
     async with widget_server() as caller:
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        assert (await caller.ask("POST", crds, definition()))[0] == 201
+        assert (await caller.call("POST", crds, definition()))[0] == 201
         body = {
             "apiVersion": "scaled.example.com/v1",
             "kind": "Widget",
             "metadata": {"name": "one"},
             "spec": {"size": 2, "color": "red"},
         }
-        assert (await caller.ask("POST", GROUP, body))[0] == 201
+        assert (await caller.call("POST", GROUP, body))[0] == 201
         yield caller
 
 
@@ -51,10 +51,10 @@ def scale(replicas: Any, **metadata: Any) -> dict[str, Any]:
     }
 
 
-async def test_a_scale_tells_both_numbers_and_whose_they_are() -> None:
+async def test_a_scale_has_both_replica_counts_and_the_objects_metadata() -> None:
     async with scaled() as caller:
-        _, whole = await caller.ask("GET", f"{GROUP}/one")
-        code, found = await caller.ask("GET", ONE)
+        _, whole = await caller.call("GET", f"{GROUP}/one")
+        code, found = await caller.call("GET", ONE)
 
         assert code == 200
         assert (found["apiVersion"], found["kind"]) == ("autoscaling/v1", "Scale")
@@ -63,21 +63,21 @@ async def test_a_scale_tells_both_numbers_and_whose_they_are() -> None:
         assert (found["spec"], found["status"]) == ({"replicas": 2}, {"replicas": 0})
 
 
-async def test_writing_a_scale_changes_the_number_and_nothing_else() -> None:
+async def test_writing_a_scale_changes_the_replicas_and_nothing_else() -> None:
     async with scaled() as caller:
-        _, before = await caller.ask("GET", f"{GROUP}/one")
-        code, told = await caller.ask("PUT", ONE, scale(5))
-        _, after = await caller.ask("GET", f"{GROUP}/one")
+        _, before = await caller.call("GET", f"{GROUP}/one")
+        code, written = await caller.call("PUT", ONE, scale(5))
+        _, after = await caller.call("GET", f"{GROUP}/one")
 
-        assert (code, told["spec"]) == (200, {"replicas": 5})
-        assert told["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+        assert (code, written["spec"]) == (200, {"replicas": 5})
+        assert written["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
         assert after["spec"] == {"size": 5, "color": "red"}
         assert after["status"] == before["status"]
         assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "says"),
+    ("body", "code", "message"),
     [
         (scale(-1), 422, ".spec.size: Invalid value: -1"),
         (scale("many"), 400, "spec.replicas"),
@@ -87,26 +87,26 @@ async def test_writing_a_scale_changes_the_number_and_nothing_else() -> None:
         ({"kind": "Widget"}, 400, "expected Scale of autoscaling/v1"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_and_changes_nothing(
-    body: dict[str, Any], code: int, says: str
+async def test_an_invalid_scale_is_refused_and_changes_nothing(
+    body: dict[str, Any], code: int, message: str
 ) -> None:
     async with scaled() as caller:
-        _, before = await caller.ask("GET", f"{GROUP}/one")
-        found, answer = await caller.ask("PUT", ONE, body)
+        _, before = await caller.call("GET", f"{GROUP}/one")
+        found, answer = await caller.call("PUT", ONE, body)
 
-        assert (found, says in answer["message"]) == (code, True), answer
-        assert (await caller.ask("GET", f"{GROUP}/one"))[1] == before
+        assert (found, message in answer["message"]) == (code, True), answer
+        assert (await caller.call("GET", f"{GROUP}/one"))[1] == before
 
 
 async def test_a_dry_run_of_a_scale_changes_nothing() -> None:
     async with scaled() as caller:
-        _, told = await caller.ask("PUT", ONE, scale(7), query={"dryRun": "All"})
-        assert told["spec"] == {"replicas": 7}
-        _, whole = await caller.ask("GET", f"{GROUP}/one")
+        _, written = await caller.call("PUT", ONE, scale(7), query={"dryRun": "All"})
+        assert written["spec"] == {"replicas": 7}
+        _, whole = await caller.call("GET", f"{GROUP}/one")
         assert whole["spec"]["size"] == 2
 
 
 async def test_a_kind_that_declares_no_scale_has_none() -> None:
     async with widget_server() as caller:
         await caller.create("one")
-        assert (await caller.ask("GET", f"{WIDGETS_PATH}/one/scale"))[0] == 404
+        assert (await caller.call("GET", f"{WIDGETS_PATH}/one/scale"))[0] == 404

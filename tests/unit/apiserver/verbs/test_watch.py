@@ -87,7 +87,7 @@ def revision(obj: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("since", ["", "0"])
-async def test_without_a_revision_what_is_there_comes_first(since: str) -> None:
+async def test_without_a_revision_the_current_state_comes_first(since: str) -> None:
     async with widget_server() as caller:
         await caller.create("b")
         await caller.create("a")
@@ -108,8 +108,8 @@ async def test_a_revision_replays_everything_after_it_in_order() -> None:
         async with watching(caller, resourceVersion=revision(first)) as lines:
             events = [await lines.next() for _ in range(3)]
 
-            told = [(e["type"], e["object"]["spec"]["size"]) for e in events if e]
-            assert told == [("MODIFIED", 2), ("MODIFIED", 3), ("DELETED", 3)]
+            received = [(e["type"], e["object"]["spec"]["size"]) for e in events if e]
+            assert received == [("MODIFIED", 2), ("MODIFIED", 3), ("DELETED", 3)]
             revisions = [int(revision(e["object"])) for e in events if e]
             assert revisions == sorted(set(revisions))
             assert await lines.is_silent()
@@ -123,9 +123,9 @@ async def test_each_event_comes_once_whether_opened_before_or_within_a_batch() -
         async with watching(caller) as lines:
             await creating
             await caller.create("z")
-            told = await lines.take(7)
+            received = await lines.take(7)
 
-            assert sorted(name for _, name in told) == ["a", "n0", "n1", "n2", "n3", "n4", "z"]
+            assert sorted(name for _, name in received) == ["a", "n0", "n1", "n2", "n3", "n4", "z"]
             assert await lines.is_silent()
 
 
@@ -233,10 +233,10 @@ async def test_an_open_watch_and_a_replay_select_alike(selector: str) -> None:
                     await caller.patch(name, {"metadata": {"labels": values}})
             async with watching(caller, resourceVersion=start, labelSelector=selector) as replay:
                 replayed = await replay.rest()
-            told = await lines.rest()
+            received = await lines.rest()
 
-    assert told == replayed
-    assert len(told) > 5
+    assert received == replayed
+    assert len(received) > 5
 
 
 async def test_an_update_without_effect_is_no_event() -> None:
@@ -299,7 +299,7 @@ async def test_a_streamed_list_ends_its_first_part_with_a_marked_bookmark() -> N
         assert refused.status == 422
 
 
-async def test_a_slow_reader_is_expired_and_must_list_again() -> None:
+async def test_a_slow_client_gets_410_and_must_list_again() -> None:
     async with widget_server() as caller, watching(caller) as lines:
         large = "x" * 2**20
         for number in range(BUFFER_BYTES // 2**20 + 1):
@@ -312,7 +312,7 @@ async def test_a_slow_reader_is_expired_and_must_list_again() -> None:
         assert await lines.next() is None
 
 
-async def test_a_closed_watch_is_forgotten() -> None:
+async def test_a_closed_watch_is_freed() -> None:
     async with widget_server() as caller:
         table = caller.embedded.store.planes["cell/dfw"].table("widgets.example.com")
         async with watching(caller):
@@ -340,7 +340,7 @@ async def test_watches_end_with_the_kind_they_watch() -> None:
     async with widget_server() as caller, watching(caller) as lines:
         name = WIDGET_CRD["metadata"]["name"]
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
-        await caller.ask("DELETE", path)
+        await caller.call("DELETE", path)
 
         assert await lines.next() is None
 
@@ -349,6 +349,6 @@ async def test_a_single_object_path_ignores_watch() -> None:
     async with widget_server() as caller:
         made = await caller.create("a")
 
-        _, found = await caller.ask("GET", f"{WIDGETS_PATH}/a", query={"watch": "true"})
+        _, found = await caller.call("GET", f"{WIDGETS_PATH}/a", query={"watch": "true"})
 
         assert found == made

@@ -27,8 +27,9 @@ OTHERS = {
     "workloads": ("get", "workloads"),
     "cities": ("get", "locationbindings"),
     "quota": ("get", "allowancebuckets", "--namespace", "milo-system"),
+    "rollout history bench": ("get", "configmaps"),
 }
-"""Our other lists, and what kubectl is asked for the same objects with."""
+"""Our other reads, and what kubectl is asked for the same objects with."""
 
 
 class Taken(NamedTuple):
@@ -61,7 +62,7 @@ def _listings() -> tuple[Taken, Taken, dict[str, float]]:
         ours, theirs = in_turn(local, ("instances",), ("get", "instances"))
         others = {}
         for name, words in OTHERS.items():
-            mine, kubectls = in_turn(local, (name,), words)
+            mine, kubectls = in_turn(local, name.split(), words)
             others[name] = mine.wall / kubectls.wall
     return ours, theirs, others
 

@@ -37,7 +37,6 @@ def help_formatter(width: int) -> partial[argparse.RawDescriptionHelpFormatter]:
 
 
 DEFAULT_TIMEOUT = "10m"
-_DURATION = re.compile(r"^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$")
 
 LEADING_FLAGS = frozenset(
     {
@@ -250,7 +249,7 @@ def add_target_flags(parser: Parser) -> None:
 
 def parse_duration(text: str) -> float:
     """``45s``, ``10m``, ``1h30m``."""
-    found = _DURATION.match(text)
+    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
     if not text or not found:
         raise argparse.ArgumentTypeError(f'"{text}" is not a duration such as 45s, 10m or 1h30m')
     hours, minutes, rest = (int(part or 0) for part in found.groups())

@@ -45,6 +45,8 @@ RUN_FROM_THE_ZIP = (
             "arguments",
             "context",
             "errors",
+            "explain/__init__",
+            "explain/suggestions",
             "main",
             "plugin",
             "quick/__init__",

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from scripts.build_plugin import MAIN, RUN_FROM_THE_ZIP
 from tests.support.client.socket_server import RequestHead, ServedConnection, serve_script
 
 HEAVY = frozenset(
@@ -116,6 +117,23 @@ async def test_a_plain_read_loads_nothing_heavy(argv: list[str]) -> None:
 @pytest.mark.parametrize("argv", [["--help"], ["instances", "--help"], ["--version"]])
 def test_help_loads_next_to_nothing(argv: list[str]) -> None:
     assert loaded_by(argv) & (HELP if argv == ["--help"] else HEAVY) == set()
+
+
+def test_the_plugin_file_holds_the_modules_that_help_loads() -> None:
+    """They are loaded from the zip, which holds no others in that form."""
+    program = (
+        "import sys; sys.argv = ['datumctl-compute', '--help']\n"
+        "from datum_compute.cli.quick.start import run; from datum_compute.cli import main\n"
+        "try:\n    main.run()\nexcept SystemExit:\n    pass\n"
+        "print('\\n', *(m.__file__ for n, m in sys.modules.items() if n.startswith('datum_')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+
+    files = done.stdout.splitlines()[-1].split()
+    loaded = {f"datum_compute{each.rpartition('datum_compute')[2]}" for each in files}
+    assert loaded == {*RUN_FROM_THE_ZIP} - {MAIN}
 
 
 def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:

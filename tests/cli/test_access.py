@@ -262,7 +262,7 @@ def test_a_project_that_does_not_exist_is_named_with_those_that_do(line: str) ->
 
         assert (said.code, said.out) == (5, "")
         assert said.err == (
-            'Error: project "dmeo" not found; there are demo\n'
+            'Error: project "dmeo" not found; available: demo\n'
             "Try:  datumctl-compute workloads --project demo\n"
         )
 
@@ -282,4 +282,4 @@ def test_a_project_is_not_called_missing_by_one_who_may_not_see_projects() -> No
         streams = Streams(io.StringIO(), io.StringIO(), err)
 
         assert main(["workloads"], here.env, streams, reach=Reached(here)) == 13
-        assert "compute is not served there, or there is no such project" in err.getvalue()
+        assert "the server does not serve compute, or the project does not exist" in err.getvalue()

@@ -243,7 +243,7 @@ def test_the_twenty_first_revision_drops_the_first() -> None:
         assert sorted(stored["data"], key=int) == [str(rev) for rev in range(2, 22)]
         gone = here.run("rollout undo api --to-revision 1 --yes")
         assert gone.code == 5
-        assert 'revision #1 of "api" not found; there are #2, #3' in gone.err
+        assert 'revision #1 of "api" not found; recorded: #2, #3' in gone.err
 
 
 def entry(number: int, text: str) -> Entry:
@@ -355,7 +355,7 @@ def test_a_history_that_cannot_be_written_fails_nothing_and_is_made_up_for() -> 
         said = keeps_none.run("deploy api --image=a/api:2 --message why --token anas")
 
         assert said.code == 0, said.err
-        assert "Warning: the change is made, but the history does not tell of it yet" in said.err
+        assert "Warning: the change is made, but it is not in the history yet" in said.err
         assert len(history_of(here)) == 1
         assert here.run("scale api --min 2").code == 0
         told = [(each["changes"], each["actor"]) for each in history_of(here)]

@@ -96,7 +96,7 @@ def test_a_platform_without_logs_says_so() -> None:
         said = here.run("logs api")
 
         assert said.code == 13
-        assert "this platform offers no logs yet" in said.err
+        assert "this platform does not serve logs" in said.err
 
 
 def test_instances_that_print_nothing_are_not_an_error() -> None:
@@ -110,7 +110,7 @@ def test_instances_that_print_nothing_are_not_an_error() -> None:
 
         assert (none.code, none.out, none.err) == (0, "", "No instances in project demo.\n")
         assert (fresh.code, fresh.out, fresh.err) == (0, "", "No lines yet.\n")
-        assert (chosen.code, chosen.out, chosen.err) == (0, "", "No such lines.\n")
+        assert (chosen.code, chosen.out, chosen.err) == (0, "", "No matching lines.\n")
 
 
 def test_a_city_that_is_cut_off_does_not_hide_the_others() -> None:
@@ -121,12 +121,12 @@ def test_a_city_that_is_cut_off_does_not_hide_the_others() -> None:
         both = here.run("logs api")
         alone = here.run("logs --city DFW")
 
-        why = "cell dfw is disconnected, so what its instances print is not known here"
+        why = "cell dfw is disconnected, so the logs of its instances are out of reach"
         assert both.code == 0
         assert both.err == f"{DFW}: {why}\n"
         assert both.out == f"{LHR} | simulated: started a:1 (no container runs)\n"
         assert alone.code == 1
-        assert f"no lines can be read: {why}" in alone.err
+        assert f"logs are unavailable: {why}" in alone.err
 
 
 def test_lines_of_a_disconnected_city_are_shown_once_after_reconnect() -> None:

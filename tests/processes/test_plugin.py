@@ -90,7 +90,7 @@ def test_manifest_is_answered_without_unpacking(installed: Installed, arguments:
         assert json.loads(installed.answer(*arguments)) == {
             "name": "compute",
             "version": __version__,
-            "description": "Run images in many cities, and see how they are",
+            "description": "Run workloads in many cities",
             "api_version": 1,
             "min_api_version": 1,
         }

@@ -171,7 +171,7 @@ def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(desk: Desk) -
     assert desk.types("local", "down").returncode == 0
     rest = waiting.stderr.read()
     assert waiting.wait(60) == 1
-    assert 'went away while "big" was watched' in rest
+    assert 'lost contact with the platform while waiting for "big"' in rest
     assert "Traceback" not in rest
     waiting.stderr.close()
 

@@ -124,7 +124,7 @@ def _check_project(context: Context) -> None:
         return
     named = ", ".join(known[:MAX_NAMED]) + (", …" if len(known) > MAX_NAMED else "")
     raise CommandError(
-        f'project "{project}" not found; there are {named or "none"}',
+        f'project "{project}" not found; available: {named or "none"}',
         _suggestion(project, known),
         exit_code=Exit.NOT_FOUND,
         code="NotFound",
@@ -237,7 +237,7 @@ def access_error(context: Context, access: Access) -> CommandError:
         AccessState.DENIED: f'access to compute was denied for project "{project}"{said}',
         AccessState.REVOKED: f'access to compute was revoked for project "{project}"{said}',
         AccessState.SUSPENDED: (
-            f'project "{project}" is suspended, and with it its access to compute'
+            f'project "{project}" is suspended, so it has no access to compute'
         ),
         AccessState.NOT_OFFERED: f'compute is not offered to project "{project}" on this platform',
     }

@@ -123,7 +123,9 @@ class Parser(argparse.ArgumentParser):
             raise errors.usage(f"{where}{error.message}", self._help()) from None
         self._refuse_unknown_flags(left)
         if left:
-            raise errors.usage(f"not understood: {' '.join(left)}", self._help())
+            raise errors.usage(
+                f"unexpected argument{'s' if len(left) > 1 else ''}: {' '.join(left)}", self._help()
+            )
         return found, left
 
     def _refuse_unknown_flags(self, words: Sequence[str]) -> None:
@@ -142,7 +144,7 @@ class Parser(argparse.ArgumentParser):
         known = list(self.subparsers)
         if word is not None and word not in known:
             raise errors.usage(
-                f'unknown {self.subcommands.dest} "{word}"; there are {", ".join(known)}',
+                f'unknown {self.subcommands.dest} "{word}"; expected one of {", ".join(known)}',
                 Command((*self.prog.split()[1:], _nearest(word, known) or "--help")),
             )
 
@@ -239,11 +241,11 @@ def add_target_flags(parser: Parser) -> None:
         return
     add = partial(parser.add_target_flag, parser.add_argument_group("where"))
     add("--project", help="the project (default: the platform's own)")
-    add("--server", help="address of the API, e.g. https://127.0.0.1:7443")
+    add("--server", help="API server address, e.g. https://127.0.0.1:7443")
     add("--token", help="bearer token for --server")
-    add("--kubeconfig", metavar="FILE", help="take server and credential from it")
+    add("--kubeconfig", metavar="FILE", help="kubeconfig with the server and credential")
     add("--context", help="context of --kubeconfig (default: its current one)")
-    add("--certificate-authority", metavar="FILE", help="CA of --server")
+    add("--certificate-authority", metavar="FILE", help="CA certificate of --server")
     add("--data-dir", metavar="DIR", help="state directory of a local platform")
 
 
@@ -257,7 +259,7 @@ def parse_duration(text: str) -> float:
 
 
 def add_write_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     add_wait_flags(parser)
 
 

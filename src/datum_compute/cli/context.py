@@ -181,7 +181,7 @@ class Context:
         if getattr(self.args, "yes", False):
             return
         if not self.streams.interactive:
-            raise usage(f"there is no terminal to ask on: {question}", AddFlag(flag))
+            raise usage(f"cannot ask without a terminal: {question}", AddFlag(flag))
         print(f"{question} [y/N] ", end="", file=self.streams.stderr, flush=True)
         if self.streams.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")

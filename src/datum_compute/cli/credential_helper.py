@@ -63,7 +63,7 @@ class HelperCredential:
             )
         except subprocess.CalledProcessError as error:
             said = (error.stderr or "").strip().splitlines()
-            why = said[-1] if said else f"it ended with {error.returncode}"
+            why = said[-1] if said else f"it exited with {error.returncode}"
             raise _no_token(why) from error
         except OSError as error:
             raise _no_token(f"{self._command[0]}: {error.strerror}") from error
@@ -71,11 +71,11 @@ class HelperCredential:
             raise _no_token(str(error)) from error
         token = done.stdout.strip()
         if not token or not is_token(token):
-            raise _no_token(f"{self._command[0]} gave none")
+            raise _no_token(f"{self._command[0]} printed no token")
         return token
 
 
 def _no_token(why: str) -> CommandError:
     return CommandError(
-        f"asking for a token: {why}", OtherProgram(("datumctl", "login")), code="CredentialFailed"
+        f"cannot get a token: {why}", OtherProgram(("datumctl", "login")), code="CredentialFailed"
     )

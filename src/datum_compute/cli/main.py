@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "deploy": "Create or update a workload and wait until it runs",
-    "status": "Show one workload: health, cities, and why it is not right",
-    "why": "Say what keeps a workload or an instance from being right, and who can act",
+    "status": "Show one workload: health, cities, and what is wrong",
+    "why": "Explain what is wrong with a workload or instance, and who can act",
     "workloads": "List workloads, or describe one",
     "instances": "List instances, or describe one",
-    "logs": "Show what instances print",
-    "rollout": "Follow a rollout, see what was changed, and go back",
-    "restart": "Replace every instance by a new one, one by one in each city",
+    "logs": "Show the logs of instances",
+    "rollout": "Follow a rollout, show its history, or roll it back",
+    "restart": "Replace every instance, one by one in each city",
     "scale": "Change how many instances run in each city",
     "destroy": "Delete a workload and everything it runs",
-    "quota": "Show how much the project may use, and how much it does",
+    "quota": "Show the project's quota and how much is used",
     "cities": "List the cities the project can use",
     "instance-types": "List the sizes an instance can have",
-    "access": "Show whether the project may use compute, or ask for it",
-    "local": "Start, stop and look at a local platform",
-    "completion": "Print a script that completes commands in a shell",
+    "access": "Show whether the project may use compute, or request access",
+    "local": "Start, stop and inspect a local platform",
+    "completion": "Print a shell completion script",
     "version": "Print the version",
 }
 """What each verb does; its module says how, under the same name with _ for -."""
@@ -70,7 +70,7 @@ def build_parser(command: str | None, width: int = WIDTH) -> Parser:
     takes longer than they are worth. Help is ``width`` columns wide."""
     parser = Parser(
         prog=errors.PROGRAM,
-        description="Run images in many cities, and see how they are.",
+        description="Run workloads in many cities.",
         epilog="Start here:  datumctl-compute local up --detach",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=18, width=width),
     )
@@ -137,8 +137,8 @@ def _as_command_error(failure: Exception) -> CommandError:
         where = f"{failure.filename}: " if failure.filename else ""
         return CommandError(f"{where}{failure.strerror or failure}", code="System")
     return CommandError(
-        f"this is a fault of the program: {type(failure).__name__}: {failure}",
-        Remark(f"set {TRACEBACK}=1 to see where, and report it"),
+        f"internal error: {type(failure).__name__}: {failure}",
+        Remark(f"set {TRACEBACK}=1 for a stack trace, and report it"),
         code="Internal",
     )
 

@@ -25,7 +25,7 @@ def workload_name(text: str) -> str:
     """For an argument parser: the name, or why it cannot be one."""
     if not is_name(text):
         raise argparse.ArgumentTypeError(
-            f'"{text}" is not a name: use lower-case letters, digits and "-", '
+            f'"{text}" is not a valid name: use lower-case letters, digits and "-", '
             "beginning and ending with a letter or a digit"
         )
     return text

@@ -20,7 +20,7 @@ def manifest() -> str:
         {
             "name": "compute",
             "version": __version__,
-            "description": "Run images in many cities, and see how they are",
+            "description": "Run workloads in many cities",
             "api_version": API_VERSION,
             "min_api_version": API_VERSION,
         }

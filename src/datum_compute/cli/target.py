@@ -74,7 +74,7 @@ def find_target(env: Environment, args: Namespace) -> ProjectTarget:
     if args.project is not None and not names.is_project(args.project):
         raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
     if args.token and not args.token.isprintable():
-        raise usage("--token: it holds characters that cannot be part of a token")
+        raise usage("--token: contains characters that cannot be part of a token")
     if args.kubeconfig:
         found = _from_kubeconfig(env, args)
     elif args.server:
@@ -148,9 +148,9 @@ def _from_plugin(env: Environment, args: Namespace) -> ProjectTarget:
     project = args.project or env.variable("DATUM_PROJECT") or ""
     if not project:
         raise usage(
-            "no project is chosen",
+            "no project is selected",
             AddFlag("--project", "NAME"),
-            Remark("choose a project with datumctl"),
+            Remark("select a project with datumctl"),
         )
     from datum_compute.cli.credential_helper import (
         HelperCredential,  # a local platform needs no helper
@@ -184,7 +184,7 @@ def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
         raise usage(str(error), AddFlag("--data-dir", "DIR")) from error
     if running is None or token is None:
         raise CommandError(
-            "there is nothing to talk to: no local platform is running and no server was named",
+            "no local platform is running and no server was given",
             command("local", "up", "--detach"),
             Remark("run it through datumctl"),
             code="NoTarget",

@@ -120,5 +120,5 @@ def test_a_city_that_cannot_be_restarted_is_refused() -> None:
         said = here.run("restart api --city LHR")
 
         assert said.code == 2
-        assert 'workload "api" is in DFW' in said.err
+        assert 'workload "api" runs in DFW' in said.err
         assert here.run("restart nosuch").code == 5

@@ -71,8 +71,8 @@ def test_the_actions_named_for_a_command_are_those_it_has(command: str) -> None:
         ),
         ("--vers", 'unknown flag "--vers"; did you mean --version?', "datumctl-compute --help"),
         ("status a --zzz", 'unknown flag "--zzz"', "datumctl-compute status --help"),
-        ("status a b", "not understood: b", "datumctl-compute status --help"),
-        ("status a -z", "not understood: -z", "datumctl-compute status --help"),
+        ("status a b", "unexpected argument: b", "datumctl-compute status --help"),
+        ("status a -z", "unexpected argument: -z", "datumctl-compute status --help"),
     ],
 )
 def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str, hint: str) -> None:

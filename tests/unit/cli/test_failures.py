@@ -62,8 +62,8 @@ WEB = ("default", "web", "", "demo")
             ClientCall("get", WORKLOADS, *WEB),
             404,
             b"<!DOCTYPE HTML>\n<html>",
-            "compute is not served there, or there is no such project: "
-            'reading workload "web": the answer is a web page, so this is not the API',
+            "the server does not serve compute, or the project does not exist: "
+            'reading workload "web": the answer is a web page, not an API response',
         ),
     ],
 )
@@ -83,10 +83,13 @@ def test_each_verb_has_a_phrase(verb: str) -> None:
 @pytest.mark.parametrize(
     ("cause", "text"),
     [
-        (ConnectionRefusedError(111, "refused"), "nothing listens at https://127.0.0.1:1"),
-        (ssl.SSLCertVerificationError(1, "no"), "a certificate that is not trusted here"),
+        (ConnectionRefusedError(111, "refused"), "https://127.0.0.1:1 refused the connection"),
+        (
+            ssl.SSLCertVerificationError(1, "no"),
+            "the certificate of https://127.0.0.1:1 is not trusted",
+        ),
         (ssl.SSLEOFError(8, "EOF"), "https://127.0.0.1:1 does not speak TLS"),
-        (socket.gaierror(-2, "no such name"), "the name is unknown"),
+        (socket.gaierror(-2, "no such name"), "cannot be resolved"),
         (OSError("broken"), "https://127.0.0.1:1: Server disconnected"),
     ],
 )

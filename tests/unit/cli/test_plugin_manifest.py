@@ -30,7 +30,7 @@ def test_manifest_is_answered_before_anything_is_parsed(argv: list[str]) -> None
     assert json.loads(out.getvalue()) == {
         "name": "compute",
         "version": __version__,
-        "description": "Run images in many cities, and see how they are",
+        "description": "Run workloads in many cities",
         "api_version": 1,
         "min_api_version": 1,
     }

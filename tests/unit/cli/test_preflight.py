@@ -35,5 +35,5 @@ def test_a_warning_names_what_is_short_in_units_people_read() -> None:
     left = {"instances": 10, "vcpus": 1500, "memory": 4096}
 
     assert quota_lines(workload(resources=LIMITS), None, left) == [
-        "Warning: quota: this needs 2 more vCPUs, with 1.5 left; the rest will wait."
+        "Warning: this needs 2 more vCPUs, but the quota has 1.5 left; the rest will wait."
     ]

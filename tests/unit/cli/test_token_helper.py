@@ -124,9 +124,9 @@ def test_the_session_is_named_and_the_environment_handed_on(helper: Helper) -> N
     ("line", "why"),
     [
         ("echo 'log in first' >&2; exit 1", "log in first"),
-        ("exit 3", "it ended with 3"),
-        ("echo", "gave none"),
-        ("printf 'two\\nlines'", "gave none"),
+        ("exit 3", "it exited with 3"),
+        ("echo", "printed no token"),
+        ("printf 'two\\nlines'", "printed no token"),
     ],
 )
 def test_a_helper_without_a_token_is_reported_with_what_to_do(
@@ -144,7 +144,7 @@ def test_a_helper_without_a_token_is_reported_with_what_to_do(
 def test_a_missing_helper_is_reported(tmp_path: Path) -> None:
     missing = SimulatedEnvironment(variables={"DATUM_CREDENTIALS_HELPER": str(tmp_path / "no")})
 
-    with pytest.raises(CommandError, match="asking for a token: "):
+    with pytest.raises(CommandError, match="cannot get a token: "):
         HelperCredential(missing).fetch_blocking()
     with pytest.raises(CommandError, match="DATUM_CREDENTIALS_HELPER is not set"):
         HelperCredential(SimulatedEnvironment())

@@ -54,7 +54,7 @@ class ProviderLogs:
             uid = metadata.get("annotations", {}).get(compute.ANNOTATION_INSTANCE_UID, "")
             if self._cuts.is_cut(cell):
                 raise LogsUnavailable(
-                    f"cell {cell} is disconnected, so what its instances print is not known here"
+                    f"cell {cell} is disconnected, so the logs of its instances are out of reach"
                 )
         provider = self._providers.get(cell)
         if provider is None:

@@ -37,10 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     asking = add_action(
         actions,
         "request",
-        "Ask for compute to be enabled for the project",
+        "Request access to compute for the project",
         ("access request", 'access request --message "for the shop" --wait'),
     )
-    asking.add_argument("--message", metavar="TEXT", help="what whoever decides should know")
+    asking.add_argument("--message", metavar="TEXT", help="message for the approver")
     asking.add_argument("--wait", action="store_true", help="wait until it is active")
     asking.add_argument(
         "--timeout",
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help=f"how long to wait (default {DEFAULT_TIMEOUT})",
     )
-    asking.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    asking.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     for action in (status, asking):
         add_output_flags(action)
 
@@ -86,11 +86,11 @@ def _show(context: Context, access: Access) -> None:
 def _request(context: Context) -> int:
     args = context.args
     if args.message and len(args.message) > LONGEST_MESSAGE:
-        raise usage(f"--message: {LONGEST_MESSAGE} letters are the most")
+        raise usage(f"--message: at most {LONGEST_MESSAGE} characters")
     session = context.open_session()
     before = read_access(context)
     if before.state is AccessState.UNGOVERNED:
-        context.say("This platform enables compute for everybody.")
+        context.say("This platform needs no access requests.")
         return 0
     if before.state not in (AccessState.NOT_REQUESTED, AccessState.PENDING, AccessState.ACTIVE):
         raise access_error(context, before)

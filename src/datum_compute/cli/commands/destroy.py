@@ -43,7 +43,7 @@ def run(context: Context) -> int:
         session.written.append(name)
         if context.args.wait:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
-            context.say(f'Workload "{name}" is gone.')
+            context.say(f'Workload "{name}" is destroyed.')
         show_results(context, [result(workload, "destroyed" if context.args.wait else "deleting")])
         return 0
 
@@ -52,7 +52,7 @@ def run(context: Context) -> int:
 
 def _say_what_goes(context: Context, workload: dict[str, Any]) -> None:
     instances = len(queries.instances_of(context, context.args.name))
-    context.say(f"This will remove from project {context.target.project}:\n")
+    context.say(f"This will delete from project {context.target.project}:\n")
     for placement in workload["spec"]["placements"]:
         context.say(f"  placement {placement['name']}   {', '.join(placement['cityCodes'])}")
     context.say(f"  {count(instances, 'instance')}\n")

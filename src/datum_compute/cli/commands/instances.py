@@ -35,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "List instances",
         ("instances", "instances --workload hello --city DFW", "instances -o json"),
     )
-    listing.add_argument("--workload", help="only those of this workload")
-    listing.add_argument("--city", help="only those in this city")
+    listing.add_argument("--workload", help="only instances of this workload")
+    listing.add_argument("--city", help="only instances in this city")
     listing.add_argument("-l", "--selector", default="", help="label selector")
     add_watch_flag(listing)
     describing = add_action(

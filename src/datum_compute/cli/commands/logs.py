@@ -42,14 +42,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="WORKLOAD|INSTANCE",
         nargs="?",
         type=workload_name,
-        help="whose (default: every instance of the project)",
+        help="workload or instance (default: every instance)",
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
-    parser.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines of each")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow new lines")
     parser.add_argument(
-        "--since", type=parse_duration, metavar="T", help="only lines of the last 45s, 10m, 1h30m"
+        "--tail", type=_lines, metavar="N", help="only the last N lines of each instance"
     )
-    parser.add_argument("--city", help="only of instances in this city")
+    parser.add_argument(
+        "--since",
+        type=parse_duration,
+        metavar="T",
+        help="only lines newer than this, e.g. 45s, 10m, 1h30m",
+    )
+    parser.add_argument("--city", help="only instances in this city")
 
 
 def _lines(text: str) -> int:
@@ -63,7 +68,7 @@ def run(context: Context) -> int:
         _show(context)
     except errors.Unavailable as error:
         raise CommandError(
-            f"no lines can be read: {error.detail}",
+            f"logs are unavailable: {error.detail}",
             command("local", "status"),
             code="Unreachable",
             retryable=True,
@@ -178,7 +183,7 @@ class _Tail:
         if not instances:
             return f"No instances in project {self._context.target.project}."
         asked = self._context.args.since is not None or self._context.args.tail is not None
-        return "No such lines." if asked else "No lines yet."
+        return "No matching lines." if asked else "No lines yet."
 
     def _read(self, name: str, since: float | None, tail: int | None) -> list[str]:
         from urllib.parse import urlencode
@@ -195,7 +200,7 @@ class _Tail:
             if _is_gone(self._context, name):
                 return []
             raise CommandError(
-                "this platform offers no logs yet",
+                "this platform does not serve logs",
                 command("instances", "describe", name),
                 exit_code=Exit.UNAVAILABLE,
                 code="NoLogs",

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrained",
         action="store_true",
-        help=f"only what is used to {CONSTRAINED:.0%}% or more, or was refused",
+        help=f"only resources used at {CONSTRAINED:.0%}% or more, or refused",
     )
     add_output_flags(parser)
 

@@ -33,8 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min", type=int, required=True, dest="minimum", metavar="N", help="instances per city"
     )
-    parser.add_argument("--placement", help="only this placement (default: every one)")
-    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
+    parser.add_argument("--placement", help="only this placement (default: all)")
+    parser.add_argument(
+        "--message", metavar="TEXT", help="reason for the change, kept in the history"
+    )
     add_write_flags(parser)
     add_output_flags(parser)
 
@@ -117,13 +119,13 @@ async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Ch
 
 def _scaled(context: Context, workload: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """The spec with the new minimum, and which there were."""
-    name, wanted = context.args.name, context.args.placement
+    wanted = context.args.placement
     spec = copy.deepcopy(workload["spec"])
     placements = spec["placements"]
     chosen = [p for p in placements if wanted in (None, p["name"])]
     if not chosen:
         known = ", ".join(p["name"] for p in placements)
-        raise usage(f'--placement "{wanted}": workload "{name}" has {known}')
+        raise usage(f'--placement "{wanted}": expected one of {known}')
     old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
     for placement in chosen:
         placement["scaleSettings"]["minReplicas"] = context.args.minimum

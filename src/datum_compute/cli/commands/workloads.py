@@ -31,7 +31,7 @@ HEALTHS = ("Available", "Degraded", "Unavailable", "Unknown")
 def _health(text: str) -> str:
     found = next((each for each in HEALTHS if each.lower() == text.lower()), None)
     if found is None:
-        raise argparse.ArgumentTypeError(f'"{text}" is none of {", ".join(HEALTHS)}')
+        raise argparse.ArgumentTypeError(f'"{text}" is not one of {", ".join(HEALTHS)}')
     return found
 
 
@@ -44,9 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("workloads", "workloads --health degraded", "workloads --city DFW -o wide"),
     )
     listing.add_argument(
-        "--health", type=_health, metavar="HEALTH", help="only these: " + ", ".join(HEALTHS).lower()
+        "--health",
+        type=_health,
+        metavar="HEALTH",
+        help="only this health: " + ", ".join(HEALTHS).lower(),
     )
-    listing.add_argument("--city", help="only those placed in this city")
+    listing.add_argument("--city", help="only workloads placed in this city")
     listing.add_argument("-l", "--selector", default="", help="label selector")
     add_watch_flag(listing)
     describing = add_action(

@@ -29,7 +29,7 @@ def to_command_error(failure: client.ClientError) -> CommandError:
         return CommandError(text, exit_code=Exit.NOT_FOUND, code="NotFound")
     if isinstance(failure, client.NotServed):
         return CommandError(
-            f"compute is not served there, or there is no such project: {text}",
+            f"the server does not serve compute, or the project does not exist: {text}",
             Remark("check --project and --server"),
             exit_code=Exit.UNAVAILABLE,
             code="NotServed",
@@ -47,7 +47,7 @@ def unknown_fields_error(failure: client.Invalid, unknown: Sequence[str]) -> Com
     """For a refused body with fields that this program does not know either."""
     message = f"{_doing(failure)}{unknown[0]}"
     if len(unknown) > 1:
-        message = "\n  ".join([f"{_doing(failure)}there are unknown fields:", *unknown])
+        message = "\n  ".join([f"{_doing(failure)}unknown fields:", *unknown])
     return CommandError(message, exit_code=Exit.USAGE, code="UnknownField")
 
 
@@ -55,12 +55,12 @@ _LOCAL_STATUS = command("local", "status")
 _CHECK_SERVER = Remark("check --server")
 _FAULTS: dict[Fault, tuple[str, Suggestion]] = {
     Fault.CERTIFICATE_UNTRUSTED: (
-        "{} shows a certificate that is not trusted here",
+        "the certificate of {} is not trusted",
         AddFlag("--certificate-authority", "FILE"),
     ),
     Fault.NOT_TLS: ("{} does not speak TLS", _CHECK_SERVER),
-    Fault.REFUSED: ("nothing listens at {}", _LOCAL_STATUS),
-    Fault.NAME_UNKNOWN: ("{} has no address: the name is unknown", _CHECK_SERVER),
+    Fault.REFUSED: ("{} refused the connection", _LOCAL_STATUS),
+    Fault.NAME_UNKNOWN: ("the host of {} cannot be resolved", _CHECK_SERVER),
 }
 """What to say of a server, and what to try. Of other faults the detail says most."""
 
@@ -119,5 +119,5 @@ def describe_error(failure: client.ClientError) -> str:
     """A failure without the API's names for things."""
     text = failure.detail
     if isinstance(failure, client.StatusError) and failure.is_web_page:
-        text = "the answer is a web page, so this is not the API"
+        text = "the answer is a web page, not an API response"
     return _doing(failure) + _one_line(text)

@@ -73,16 +73,16 @@ class PlacementHealth(NamedTuple):
         blocker, explanation = self.blocking_reason, self.explanation
         if blocker is None or explanation is None:
             return []
-        since = f" since {precise_duration(self.seconds)}" if self.seconds is not None else ""
+        lasting = f" for {precise_duration(self.seconds)}" if self.seconds is not None else ""
         if self.stale:
-            first = f"The cell does not answer{since}."
+            first = f"No answer from the cell{lasting}."
             told = (
-                "Its instances keep running; what you change now reaches it when it is back."
+                "Its instances keep running; changes reach it when it is back."
                 if self.row.replicas
-                else "What you change now reaches it when it is back."
+                else "Changes reach it when it is back."
             )
         else:
-            first, told = f"{self.cause}{since}", states.clean_message(blocker.message)
+            first, told = f"{self.cause}{lasting}", states.clean_message(blocker.message)
         return [first, *([told] if told else []), actor_advice(explanation, self.seconds or 0)]
 
     def view(self) -> dict[str, Any]:

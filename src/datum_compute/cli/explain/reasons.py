@@ -41,7 +41,7 @@ class Explanation(NamedTuple):
     def advice_after(self, seconds: float) -> str:
         """What the actor does about it once it has lasted this long."""
         if self.actor_after(seconds) is Actor.PLATFORM and not self.reason.needs_action:
-            return "It lasts longer than usual, so the platform team should look."
+            return "It takes longer than usual: contact the platform team."
         return self.text.advice
 
     def next_command(self, workload: str) -> Command | None:
@@ -70,20 +70,20 @@ _CITIES = command("cities")
 
 TEXTS = {
     reasons.REASON_PENDING: ReasonText(
-        "waiting to be looked at",
-        "Nobody needs to act: the controllers have not looked at it yet.",
+        "waiting for a controller",
+        "No action needed: no controller has handled it yet.",
         _WATCH,
     ),
     reasons.REASON_PENDING_PROGRAMMING: ReasonText(
-        "waiting to be started", "Nobody needs to act: the cell is about to start it.", _WATCH
+        "waiting to be started", "No action needed: the cell is about to start it.", _WATCH
     ),
     reasons.REASON_PROGRAMMING_IN_PROGRESS: ReasonText(
-        "starting", "Nobody needs to act: the cell is starting it.", _WATCH
+        "starting", "No action needed: the cell is starting it.", _WATCH
     ),
     reasons.REASON_PROGRAMMED: ReasonText("started"),
     reasons.REASON_PENDING_QUOTA: ReasonText(
         "waiting for quota",
-        "Free some quota, or ask for more: the project has none left for it.",
+        "Free some quota or request more: the project has none left.",
         _QUOTA,
     ),
     reasons.REASON_IMAGE_UNAVAILABLE: ReasonText(
@@ -93,147 +93,147 @@ TEXTS = {
     ),
     reasons.REASON_INSTANCE_CRASHING: ReasonText(
         "crashing",
-        "Look at what it prints, and deploy one that stays up: the process keeps ending.",
+        "Check its logs and deploy a fix: the process keeps exiting.",
         command("logs", WORKLOAD),
     ),
     reasons.REASON_CONFIGURATION_ERROR: ReasonText(
         "configuration error",
-        "Change what the message names: it cannot be had as it is.",
+        "Fix what the message names.",
         command("workloads", "describe", WORKLOAD),
     ),
     reasons.REASON_AVAILABLE: ReasonText("available"),
-    reasons.REASON_ASLEEP: ReasonText("asleep until it is called"),
+    reasons.REASON_ASLEEP: ReasonText("asleep until the next request"),
     reasons.REASON_STOPPED: ReasonText(
-        "stopped", "Nobody needs to act: it is not running at the moment.", _WATCH
+        "stopped", "No action needed: it is not running at the moment.", _WATCH
     ),
-    reasons.REASON_STARTING: ReasonText("starting", "Nobody needs to act: it is starting.", _WATCH),
-    reasons.REASON_STOPPING: ReasonText("stopping", "Nobody needs to act: it is stopping.", _WATCH),
+    reasons.REASON_STARTING: ReasonText("starting", "No action needed: it is starting.", _WATCH),
+    reasons.REASON_STOPPING: ReasonText("stopping", "No action needed: it is stopping.", _WATCH),
     reasons.REASON_PROVISIONING: ReasonText(
-        "being provisioned", "Nobody needs to act: the cell is preparing it.", _WATCH
+        "being provisioned", "No action needed: the cell is preparing it.", _WATCH
     ),
     reasons.REASON_FAILED: ReasonText(
         "failed",
-        "The cell could not run it: the platform team has to look, or deploy it anew.",
+        "The cell could not run it: contact the platform team, or deploy it again.",
         _WHY,
     ),
     reasons.REASON_SCHEDULING_GATES_PRESENT: ReasonText(
         "waiting for network and quota",
-        "Nobody needs to act: it starts when its network and its quota are there.",
+        "No action needed: it starts once its network and quota are ready.",
         _WATCH,
     ),
     reasons.REASON_NETWORK_FAILED_TO_CREATE: ReasonText(
         "network could not be created",
-        "The network could not be made in that city: the platform team has to look.",
+        "The network could not be created in that city: contact the platform team.",
         _WHY,
     ),
     reasons.REASON_PENDING_EVALUATION: ReasonText(
-        "quota evaluation", "Nobody needs to act: quota is being asked for.", _WATCH
+        "quota evaluation", "No action needed: quota is being requested.", _WATCH
     ),
     reasons.REASON_QUOTA_NO_BUDGET: ReasonText(
         "no quota budget yet",
-        "Nobody needs to act yet: the project's budget is being set up.",
+        "No action needed yet: the project's budget is being set up.",
         _QUOTA,
     ),
     reasons.REASON_QUOTA_AVAILABLE: ReasonText("quota granted"),
     reasons.REASON_QUOTA_DISABLED: ReasonText("quota not enforced"),
     reasons.REASON_QUOTA_EXCEEDED: ReasonText(
         "quota exceeded",
-        "Free some quota by scaling something down or destroying it, or ask for more.",
+        "Free some quota by scaling down or destroying something, or request more.",
         _QUOTA,
     ),
     reasons.REASON_VALIDATION_FAILED: ReasonText(
         "quota validation failed",
-        "The quota service refuses the request as such: the platform team has to look.",
+        "The quota service rejected the request as invalid: contact the platform team.",
         _QUOTA,
     ),
     reasons.REASON_QUOTA_BACKEND_UNAVAILABLE: ReasonText(
         "quota service unavailable",
-        "The quota service does not answer; it is asked again and again.",
+        "The quota service does not respond; requests are retried.",
         _WHY,
     ),
     reasons.REASON_QUOTA_PROJECT_NOT_FOUND: ReasonText(
         "quota service does not know the project",
-        "The quota service does not know this project: the platform team has to look.",
+        "The quota service does not know this project: contact the platform team.",
         _WHY,
     ),
     reasons.REASON_QUOTA_NAMESPACE_NOT_FOUND: ReasonText(
         "quota service does not know the namespace",
-        "The quota service does not know this namespace: the platform team has to look.",
+        "The quota service does not know this namespace: contact the platform team.",
         _WHY,
     ),
     reasons.REASON_QUOTA_MISCONFIGURED: ReasonText(
         "quota misconfigured",
-        "The cell may not ask for quota as it does: the platform team has to look.",
+        "The cell is not allowed to request quota: contact the platform team.",
         _WHY,
     ),
     reasons.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE: ReasonText(
         "project of the cell's namespace unknown",
-        "The cell cannot tell whose quota to use: the platform team has to look.",
+        "The cell cannot tell whose quota to use: contact the platform team.",
         _WHY,
     ),
     reasons.REASON_STABLE_INSTANCE_FOUND: ReasonText("an instance is available"),
     reasons.REASON_NO_MATCHING_LOCATION: ReasonText(
         "city not served",
-        "Choose another city: no location of this one is open to the project.",
+        "Choose another city: this one has no location available to the project.",
         _CITIES,
     ),
     reasons.REASON_PROVISIONING_NETWORK: ReasonText(
         "network being provisioned",
-        "Nobody needs to act: the network is being made ready in that city.",
+        "No action needed: the network is being set up in that city.",
         _WATCH,
     ),
     reasons.REASON_PROVISIONING_INSTANCES: ReasonText(
         "instances being provisioned",
-        "Nobody needs to act: instances are being started one by one.",
+        "No action needed: instances are being started one by one.",
         _WATCH,
     ),
     reasons.REASON_NO_CELL_FOR_CITY: ReasonText(
         "no cell serves the city",
-        "No cell of the platform serves that city: choose another city, or ask the platform team.",
+        "No cell serves that city: choose another one, or contact the platform team.",
         _CITIES,
     ),
     reasons.REASON_AMBIGUOUS_CELL: ReasonText(
         "more than one cell serves the city",
-        "More than one cell took the city: the platform team has to settle which.",
+        "More than one cell serves the city: contact the platform team.",
         _STATUS,
     ),
     reasons.REASON_REPLICAS_AVAILABLE: ReasonText("all instances available"),
     reasons.REASON_CELL_DISCONNECTED: ReasonText(
-        "cell cut off from the centre",
-        "Nobody needs to act yet: updates go on when the cell is in touch again.",
+        "cell disconnected",
+        "No action needed yet: updates resume when the cell reconnects.",
         _STATUS,
     ),
     reasons.REASON_CELL_READY: ReasonText("cell reachable"),
     reasons.REASON_CELL_UNREACHABLE: ReasonText(
-        "cell does not answer", "Nobody needs to act yet; the platform team is concerned.", _STATUS
+        "no answer from the cell", "No action needed: this is up to the platform team.", _STATUS
     ),
     reasons.REASON_SCHEDULED: ReasonText("placed in a cell"),
     reasons.REASON_AVAILABLE_PLACEMENT_FOUND: ReasonText("available"),
     reasons.REASON_AVAILABLE_DEPLOYMENT_FOUND: ReasonText("available"),
     reasons.REASON_NO_AVAILABLE_PLACEMENTS: ReasonText(
         "no placement available yet",
-        "Nobody needs to act: no city has an available instance yet.",
+        "No action needed: no city has an available instance yet.",
         _WHY,
     ),
     reasons.REASON_NO_AVAILABLE_DEPLOYMENTS: ReasonText(
-        "no city available yet", "Nobody needs to act: no city has an available instance yet.", _WHY
+        "no city available yet", "No action needed: no city has an available instance yet.", _WHY
     ),
     reasons.REASON_NETWORK_NOT_FOUND: ReasonText(
         "network not found",
-        "Name a network that exists in the project: this one does not.",
+        "Use a network that exists in the project.",
         command("deploy", WORKLOAD, "--network=default"),
     ),
     reasons.REASON_PREVIOUS_DEPLOYMENT_TERMINATING: ReasonText(
-        "the one before is still being removed",
-        "Nobody needs to act: it starts when what had its name is gone.",
+        "previous deployment still being removed",
+        "No action needed: it starts once the previous one is removed.",
         _WATCH,
     ),
     reasons.REASON_SCALED: ReasonText("scaled"),
-    reasons.REASON_RECREATED: ReasonText("replaced by one of the newest template"),
+    reasons.REASON_RECREATED: ReasonText("replaced by one of the current template"),
     reasons.REASON_TERMINATING: ReasonText("being removed"),
     reasons.REASON_QUOTA_CLAIM_ORPHANED: ReasonText(
-        "a quota claim was left behind",
-        "Some quota may stay in use that nothing needs: the platform team can release it.",
+        "orphaned quota claim",
+        "Some quota may remain in use although nothing needs it: contact the platform team.",
         _QUOTA,
     ),
 }

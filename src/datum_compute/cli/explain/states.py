@@ -242,9 +242,7 @@ def health_detail(workload: Json, cause: str = "") -> str:
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
     reason = str(condition(workload, "Available").get("reason", ""))
-    return (
-        f"Unavailable — {cause or (explain(reason).summary if reason else 'no reason was given')}"
-    )
+    return f"Unavailable — {cause or (explain(reason).summary if reason else 'no reason given')}"
 
 
 class HasReason(Protocol):

@@ -35,7 +35,7 @@ def _describe(path: str, name: str, schema: Schema) -> str:
     nearest = difflib.get_close_matches(name, known, n=1)
     if nearest:
         return f"{path}: unknown field; did you mean {nearest[0]}?"
-    allowed = f"; there are {', '.join(known)}" if known else ""
+    allowed = f"; known here: {', '.join(known)}" if known else ""
     return f"{path}: unknown field{allowed}"
 
 

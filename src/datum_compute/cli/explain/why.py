@@ -33,7 +33,7 @@ EVENTS_SHOWN = 5
 ACTORS = {
     Actor.USER: "you",
     Actor.PLATFORM: "the platform",
-    Actor.WAIT: "nobody: it is in progress",
+    Actor.WAIT: "no action needed: in progress",
 }
 
 
@@ -72,9 +72,9 @@ class RootCause:
         usual = lookup(self.reason).usual_seconds
         head = f"{self.type}={self.status}" if self.type else self.reason
         if self.seconds is not None:
-            head += f" since {precise_duration(self.seconds)}"
+            head += f" for {precise_duration(self.seconds)}"
         if usual is not None:
-            head += f", usually lasts under {duration(usual)}"
+            head += f", usually under {duration(usual)}"
         return [head, *([self.message] if self.message else [])]
 
 
@@ -166,9 +166,9 @@ def _city_link(worst: PlacementHealth, deployments: Sequence[Json]) -> Link:
     row = worst.row
     state = f"{row.ready} of {row.target} ready"
     if row.removing:
-        return Link("city", row.city, f"{row.replicas} still there", "being removed")
+        return Link("city", row.city, f"{row.replicas} remaining", "being removed")
     if not row.deployment:
-        return Link("city", row.city, state, "not begun")
+        return Link("city", row.city, state, "not started")
     deployment = _named(deployments, row.deployment)
     location = ((deployment.get("status") or {}).get("location") or {}).get("name", "")
     cell = f"cell {location}" if location else ""

@@ -125,7 +125,7 @@ class Recorder:
             return (await self.history.record(workload, entry, before=before)).number or None
         except errors.ClientError as error:
             self._context.say(
-                "Warning: the change is made, but the history does not tell of it yet: "
+                "Warning: the change is made, but it is not in the history yet: "
                 f"{client_errors.to_command_error(error).message}"
             )
             return None

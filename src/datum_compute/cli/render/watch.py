@@ -52,7 +52,7 @@ Look = Callable[[], Screen]
 
 
 def add_watch_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-w", "--watch", action="store_true", help="go on showing what changes")
+    parser.add_argument("-w", "--watch", action="store_true", help="keep showing what changes")
 
 
 def present(context: Context, look: Look) -> None:
@@ -107,7 +107,7 @@ def _repeat(context: Context, look: Look, show: Callable[[Screen], None]) -> Non
             if failures >= MAX_FAILURES:
                 told = from_client(error)
                 raise CommandError(
-                    f"the platform went away while it was watched: {told.message}",
+                    f"lost contact with the platform: {told.message}",
                     *told.suggestions,
                     code="Unreachable",
                     retryable=True,

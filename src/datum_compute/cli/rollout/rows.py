@@ -32,7 +32,7 @@ class RowProgress(NamedTuple):
         """What is in the way, behind a word for it where somebody must act."""
         blocker = self.row.blocking_reason
         if blocker is None or self.row.done:
-            return "nothing has moved for 30s" if self.stalled else ""
+            return "no progress for 30s" if self.stalled else ""
         told = states.one_line_reason(blocker)
         return f"{explain(blocker.reason).summary}: {told}" if blocker.record.needs_action else told
 

@@ -168,8 +168,8 @@ def _kept(row: Row) -> str:
     kept = min(row.old, row.ready)
     if kept <= 0:
         return ""
-    serve = "still serves" if kept == 1 else "still serve"
-    return f"; {count(kept, 'instance')} there {serve} what was before"
+    serve = "still runs" if kept == 1 else "still run"
+    return f"; {count(kept, 'instance')} there {serve} the previous revision"
 
 
 async def is_rolled_out(client: Client, name: str) -> bool:
@@ -212,7 +212,7 @@ async def wait_gone(
         cities = sorted({row.city for row in latest}) or ["the platform"]
         has = "has" if len(cities) == 1 else "have"
         raise CommandError(
-            f'"{name}" is not gone yet: {", ".join(cities)} {has} not confirmed',
+            f'"{name}" is not deleted yet: {", ".join(cities)} {has} not confirmed',
             command("destroy", name, "--yes"),
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
@@ -270,7 +270,7 @@ class _Look:
 
     def _lost(self, error: errors.ClientError) -> CommandError:
         return CommandError(
-            f'the platform went away while "{self._name}" was watched, which goes on by itself: '
+            f'lost contact with the platform while waiting for "{self._name}", which continues: '
             + from_client(error).message,
             command("status", self._name),
             code="Unreachable",

@@ -73,19 +73,19 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
         (Flags(image="a:1", cities=("DFW",), ports=("0",)), "1 to 65535"),
         (Flags(image="a:1", cities=("DFW",), ports=("Bad_=80",)), "not a valid port name"),
         (Flags(image="a:1", cities=("DFW",), env=("A",)), "expected NAME=VALUE"),
-        (Flags(image="a:1", cities=("DFW",), env=("=x",)), "not a name for a variable"),
-        (Flags(image="a:1", cities=("DFW",), env=("-",)), "not a name for a variable"),
-        (Flags(image="a:1", cities=("DFW",), env=("A B=1",)), "not a name for a variable"),
-        (Flags(image="a:1", cities=("DFW",), env=("ä=1",)), "not a name for a variable"),
+        (Flags(image="a:1", cities=("DFW",), env=("=x",)), "not a valid variable name"),
+        (Flags(image="a:1", cities=("DFW",), env=("-",)), "not a valid variable name"),
+        (Flags(image="a:1", cities=("DFW",), env=("A B=1",)), "not a valid variable name"),
+        (Flags(image="a:1", cities=("DFW",), env=("ä=1",)), "not a valid variable name"),
         (Flags(image="a:1", cities=("DFW",), ports=("٣",)), "1 to 65535"),
         (Flags(image="a:1", cities=("DFW",), ports=("80", "80")), "more than once"),
         (Flags(image="a:1", cities=("DFW",), ports=("a=1", "a=2")), "more than once"),
         (Flags(image="a:1", cities=("DFW",), ports=("a=1", "b=1")), "more than once"),
         (Flags(image="a:1", cities=("DFW",), ports=("a-very-long-name=1",)), "valid port name"),
-        (Flags(image="a b", cities=("DFW",)), "no spaces"),
-        (Flags(image="a:1", cities=("DFW",), network=""), "name of a network"),
-        (Flags(image="a:1", cities=("DFW",), network="a/b"), "name of a network"),
-        (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected a type"),
+        (Flags(image="a b", cities=("DFW",)), "cannot contain spaces"),
+        (Flags(image="a:1", cities=("DFW",), network=""), "expected a network name"),
+        (Flags(image="a:1", cities=("DFW",), network="a/b"), "expected a network name"),
+        (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected an instance type"),
     ],
 )
 def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says: str) -> None:
@@ -98,7 +98,7 @@ def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "holds no document"),
+        ("", "contains no document"),
         ("a: [", "not valid YAML"),
         ("- 1", "expected an object, found list"),
         ("kind: Pod\napiVersion: v1", 'document 1: .*found "v1 Pod"'),
@@ -116,7 +116,7 @@ def test_a_bad_file_is_refused_with_its_place(text: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     ("flags", "says"),
-    [(Flags(image=""), "name of an image"), (Flags(cities=()), "at least one city")],
+    [(Flags(image=""), "expected an image name"), (Flags(cities=()), "at least one city")],
 )
 def test_an_empty_value_empties_nothing(flags: Flags, says: str) -> None:
     live = new_workload("api", Flags(image="a:1", cities=("DFW",)))
@@ -144,20 +144,20 @@ BOMB = "a: &a [x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (WHOLE.replace("NAME", "5"), "metadata.name: 5 is not a name"),
-        (WHOLE.replace("NAME", "a/b"), 'metadata.name: "a/b" is not a name'),
+        (WHOLE.replace("NAME", "5"), "metadata.name: 5 is not a valid name"),
+        (WHOLE.replace("NAME", "a/b"), 'metadata.name: "a/b" is not a valid name'),
         (WHOLE.replace("NAME", "a, namespace: other"), 'default, found "other"'),
-        (WHOLE + "---\n" + WHOLE, '"NAME" is not a name'),
-        ((WHOLE + "---\n" + WHOLE).replace("NAME", "twice"), '"twice" is described more than'),
+        (WHOLE + "---\n" + WHOLE, '"NAME" is not a valid name'),
+        ((WHOLE + "---\n" + WHOLE).replace("NAME", "twice"), '"twice" is defined more than'),
         (WHOLE.replace("NAME", "a") + "---\nkind: Pod", "document 2: .*found .no apiVersion Pod"),
-        (WHOLE.replace("NAME", "a").replace("[DFW]", "[5]"), r"cityCodes\[0\]: expected text"),
+        (WHOLE.replace("NAME", "a").replace("[DFW]", "[5]"), r"cityCodes\[0\]: expected a string"),
         (WHOLE.replace("NAME", "a").replace("[DFW]", "DFW"), "cityCodes: expected a list"),
         (WHOLE.replace("NAME", "a").replace("{name: default}}]", "null}]"), "network: expected an"),
-        (WHOLE.replace("NAME", "a") + "status: {1: x}", "key 1 is not text"),
-        (WHOLE.replace("NAME", "a") + "status: .nan", "nothing JSON can say"),
-        (WHOLE.replace("NAME", "a") + "status: !!binary aGVsbG8=", "nothing JSON can say"),
+        (WHOLE.replace("NAME", "a") + "status: {1: x}", "key 1 is not a string"),
+        (WHOLE.replace("NAME", "a") + "status: .nan", "not valid in JSON"),
+        (WHOLE.replace("NAME", "a") + "status: !!binary aGVsbG8=", "not valid in JSON"),
         (WHOLE.replace("NAME", "a") + "? [1, 2]\n: x", "not valid YAML"),
-        (BOMB + WHOLE.replace("NAME", "a"), "stands for more than 200000 values"),
+        (BOMB + WHOLE.replace("NAME", "a"), "expands to more than 200000 values"),
         ("a: &a {b: *a}\n" + WHOLE, "nested more than 64 levels"),
         ("[" * 5000, "nested more than 64 levels"),
         ("x" * (3 * 2**20 + 1), "larger than 3 MiB"),
@@ -175,7 +175,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "workload.yaml"
     file.write_bytes(b"\xff\xfe\x00")
 
-    with pytest.raises(CommandError, match="not a text file"):
+    with pytest.raises(CommandError, match="not a UTF-8 text file"):
         load(str(file), io.StringIO())
 
 
@@ -207,10 +207,10 @@ def test_a_mistyped_field_is_named_before_what_is_missed_for_it_and_all_of_it_at
 
     assert caught.value.exit_code is Exit.USAGE
     assert caught.value.message.split("\n  ") == [
-        "-f - has 5 faults:",
+        "-f - has 5 errors:",
         "document 1: spec.templat: unknown field; did you mean template?",
         "document 1: spec.placements[0].cityCode: unknown field; did you mean cityCodes?",
-        "document 1: spec.wholly: unknown field; there are template, placements",
+        "document 1: spec.wholly: unknown field; known here: template, placements",
         "document 1: spec.placements[0].cityCodes: expected a list",
         "document 1: spec.template: expected an object",
     ]
@@ -223,8 +223,8 @@ def test_faults_of_several_documents_are_reported_together() -> None:
         load("-", io.StringIO(text))
 
     assert caught.value.message.split("\n  ") == [
-        "-f - has 2 faults:",
-        'document 1: metadata.name: "A_B" is not a name',
+        "-f - has 2 errors:",
+        'document 1: metadata.name: "A_B" is not a valid name',
         "document 2: spec.placements[0].cityCodes: expected a list",
     ]
 

@@ -33,7 +33,7 @@ from datum_compute.client.client import ApiClient
 
 def run(context: Context) -> int:
     if context.args.exit_code and not context.args.dry_run:
-        raise usage("--exit-code tells what --dry-run has found", AddFlag("--dry-run"))
+        raise usage("--exit-code needs --dry-run", AddFlag("--dry-run"))
     if not context.args.exit_code:
         return _run(context)
     try:
@@ -51,7 +51,7 @@ def _run(context: Context) -> int:
     if context.args.file:
         if context.args.name or flags.given:
             given = ", ".join((["NAME"] if context.args.name else []) + flags.given)
-            raise usage(f"-f describes the whole workload, so it does not go with {given}")
+            raise usage(f"-f cannot be combined with {given}")
         wanted = files.load(context.args.file, context.streams.stdin)
         return _deploy(
             context, [DesiredWorkload(w["metadata"]["name"], _as_written(w)) for w in wanted]
@@ -60,7 +60,7 @@ def _run(context: Context) -> int:
         name = context.args.name
         return _deploy(context, [DesiredWorkload(name, partial(as_flags_say, name, flags))])
     if flags.given or not context.streams.interactive:
-        raise usage("name the workload, or give a file", command("deploy", "-f", "FILE"))
+        raise usage("expected NAME or -f FILE", command("deploy", "-f", "FILE"))
     from datum_compute.cli.commands.deploy import prompts
 
     name, flags = prompts.prompt_for_workload(context)
@@ -130,7 +130,7 @@ def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = 
                 if plan.writes:
                     told = f" as revision #{rev}" if rev else ""
                     see = context.command("status", plan.desired.name)
-                    context.say(f"Written{told}. See  {see}")
+                    context.say(f"Applied{told}. See  {see}")
         show_results(context, results)
         return 0
 
@@ -159,7 +159,7 @@ async def _with_networks(
 ) -> list[DeployPlan]:
     for name in absent:
         await preflight.create_network(client, name)
-        context.say(f'Network "{name}" is created.\n')
+        context.say(f'Network "{name}" created.\n')
     return [await make_plan(context, client, wish) for wish in wishes]
 
 

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--file", metavar="FILE", help="YAML or JSON; - reads stdin")
     parser.add_argument("--image", help="container image")
     parser.add_argument(
-        "--city", action="append", metavar="CITY", help="city code; repeat it or use commas"
+        "--city", action="append", metavar="CITY", help="city code; repeatable or comma-separated"
     )
     parser.add_argument("--min", type=int, dest="minimum", metavar="N", help="instances per city")
     parser.add_argument(
@@ -31,41 +31,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port",
         action="append",
         metavar="[NAME=]N|NAME-",
-        help="a port it serves, or remove it with NAME-; repeatable",
+        help="port to serve; NAME- removes it; repeatable",
     )
     parser.add_argument(
         "--env",
         action="append",
         metavar="K=V|K-",
-        help="set a variable, or remove it with K-; repeatable",
+        help="environment variable; K- removes it; repeatable",
     )
     parser.add_argument(
         "--command",
         action="append",
         metavar="WORD",
         dest="container_command",
-        help="what to start instead of the image's own; repeat it for each word, - for the image's",
+        help="entrypoint instead of the image's; repeat for each word; - restores the image's",
     )
     parser.add_argument(
         "--arg",
         action="append",
         metavar="WORD",
         dest="container_args",
-        help="an argument for it; repeatable, - for the image's own",
+        help="argument of the command; repeatable; - restores the image's",
     )
-    parser.add_argument("--network", help="the network it is on (default: default)")
+    parser.add_argument("--network", help="network to attach to (default: default)")
     parser.add_argument(
         "--label",
         action="append",
         metavar="K=V|K-",
-        help="a label of the workload, or remove it with K-; repeatable",
+        help="label of the workload; K- removes it; repeatable",
     )
-    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument(
+        "--message", metavar="TEXT", help="reason for the change, kept in the history"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
     parser.add_argument(
         "--exit-code", action="store_true", help="with --dry-run: 0 no changes, 1 changes, 2 error"
     )
-    parser.add_argument("--save", metavar="FILE", help="write the workload as a manifest")
+    parser.add_argument("--save", metavar="FILE", help="save the workload as a manifest")
     add_write_flags(parser)
     add_output_flags(parser)
 

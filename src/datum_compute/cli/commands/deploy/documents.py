@@ -47,18 +47,18 @@ def _check(document: Any, where: str) -> None:
         value, depth = to_see.pop()
         left -= 1
         if left < 0:
-            raise usage(f"{where}: it stands for more than {MAX_VALUES} values")
+            raise usage(f"{where}: expands to more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
             raise _too_deep(where)
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):
-                    raise usage(f"{where}: the key {key!r} is not text; put it in quotes")
+                    raise usage(f"{where}: key {key!r} is not a string; quote it")
             to_see += [(inner, depth + 1) for inner in value.values()]
         elif isinstance(value, list):
             to_see += [(inner, depth + 1) for inner in value]
         elif not isinstance(value, str | int | float | None) or _is_no_number(value):
-            raise usage(f"{where}: {value!r} is nothing JSON can say; put it in quotes")
+            raise usage(f"{where}: {value!r} is not valid in JSON; quote it")
 
 
 def _is_no_number(value: Any) -> bool:

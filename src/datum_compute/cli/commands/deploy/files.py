@@ -64,16 +64,16 @@ def load(path: str, stdin: TextIO) -> list[Workload]:
     where = f"-f {path}"
     documents = documents_of(_text(path, stdin), where)
     if not documents:
-        raise usage(f"{where}: holds no document")
+        raise usage(f"{where}: contains no document")
     found = [f"document {i}: {each}" for i, d in enumerate(documents, 1) for each in faults(d)]
     if len(found) == 1:
         raise usage(f"{where}: {found[0]}")
     if found:
-        raise usage("\n  ".join([f"{where} has {len(found)} faults:", *found]))
+        raise usage("\n  ".join([f"{where} has {len(found)} errors:", *found]))
     names = [w["metadata"]["name"] for w in documents]
     for name in sorted(set(names)):
         if names.count(name) > 1:
-            raise usage(f'{where}: workload "{name}" is described more than once')
+            raise usage(f'{where}: workload "{name}" is defined more than once')
     return documents
 
 
@@ -87,9 +87,9 @@ def _text(path: str, stdin: TextIO) -> str:
     except OSError as error:
         raise usage(f"-f {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise usage(f"-f {path}: not a text file in UTF-8") from error
+        raise usage(f"-f {path}: not a UTF-8 text file") from error
     if len(text) > MAX_SIZE:
-        raise usage(f"-f {path}: larger than {MAX_SIZE // 2**20} MiB, which no server takes")
+        raise usage(f"-f {path}: larger than {MAX_SIZE // 2**20} MiB, the most a server accepts")
     return text
 
 
@@ -117,13 +117,10 @@ def _metadata_faults(metadata: Any) -> Iterator[str]:
         return
     name = metadata["name"]
     if not isinstance(name, str) or not is_name(name):
-        yield f"metadata.name: {json.dumps(name)} is not a name"
+        yield f"metadata.name: {json.dumps(name)} is not a valid name"
     namespace = metadata.get("namespace", NAMESPACE)
     if namespace != NAMESPACE:
-        yield (
-            f"metadata.namespace: workloads live in namespace {NAMESPACE}, "
-            f"found {json.dumps(namespace)}"
-        )
+        yield (f"metadata.namespace: expected {NAMESPACE}, found {json.dumps(namespace)}")
 
 
 def _spec_faults(spec: Any) -> Iterator[str]:
@@ -158,7 +155,7 @@ def _placement_faults(spec: dict[str, Any]) -> Iterator[str]:
             continue
         for j, city in enumerate(cities):
             if not isinstance(city, str):
-                yield f"{path}.cityCodes[{j}]: expected text"
+                yield f"{path}.cityCodes[{j}]: expected a string"
 
 
 def _network_faults(template: dict[str, Any]) -> Iterator[str]:
@@ -176,4 +173,4 @@ def _network_faults(template: dict[str, Any]) -> Iterator[str]:
         if not isinstance(network, dict):
             yield f"{path}.network: expected an object"
         elif not isinstance(name, str) or not is_name(name):
-            yield f"{path}.network.name: expected the name of a network"
+            yield f"{path}.network.name: expected a network name"

@@ -114,7 +114,7 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
         if len(placements) > 1:
             names = ", ".join(p["name"] for p in placements)
             raise usage(
-                f"--city is ambiguous: there are several placements ({names})",
+                f"--city is ambiguous: the workload has several placements ({names})",
                 AddFlag("-f", "FILE"),
             )
         placements[0]["cityCodes"] = list(flags.cities)
@@ -128,17 +128,20 @@ def _check(flags: Flags) -> None:
     """Refuse values that a script gives when a variable of its own is empty."""
     if flags.image is not None and (not flags.image or not flags.image.isprintable()):
         raise usage(
-            "--image: expected the name of an image",
+            "--image: expected an image name",
             AddFlag("--image", "registry.example/acme/app:1"),
         )
     if flags.image is not None and " " in flags.image:
-        raise usage(f'--image "{flags.image}": an image has no spaces in its name')
+        raise usage(f'--image "{flags.image}": an image name cannot contain spaces')
     if flags.cities == ():
         raise usage("--city: expected at least one city", AddFlag("--city", "DFW,LHR"))
     if flags.instance_type is not None and not flags.instance_type.strip():
-        raise usage("--instance-type: expected a type", AddFlag("--instance-type", "d1-standard-2"))
+        raise usage(
+            "--instance-type: expected an instance type",
+            AddFlag("--instance-type", "d1-standard-2"),
+        )
     if flags.network is not None and not is_name(flags.network):
-        raise usage(f'--network "{flags.network}": expected the name of a network')
+        raise usage(f'--network "{flags.network}": expected a network name')
 
 
 def _first_container(template: dict[str, Any], flags: Flags) -> dict[str, Any]:
@@ -178,7 +181,7 @@ def _change_variable(container: dict[str, Any], entry: str) -> None:
     name = name if assigned else name[:-1]
     if not _VARIABLE.fullmatch(name):
         raise usage(
-            f'--env "{entry}": "{name}" is not a name for a variable',
+            f'--env "{entry}": "{name}" is not a valid variable name',
             AddFlag("--env", "NAME=VALUE"),
         )
     variables = [v for v in container.get("env") or [] if v["name"] != name]
@@ -216,7 +219,7 @@ def _change_ports(container: dict[str, Any], texts: Sequence[str]) -> None:
     there = container.get("ports") or []
     known = {str(each) for port in there for each in (port["name"], port["port"])}
     for name in sorted(removed - known):
-        raise usage(f'--port "{name}-": there is no such port to remove')
+        raise usage(f'--port "{name}-": no such port')
     ports = [p for p in there if not removed & {p["name"], str(p["port"])}]
     for port in asked:
         same = next((i for i, p in enumerate(ports) if p["name"] == port["name"]), None)
@@ -227,7 +230,7 @@ def _change_ports(container: dict[str, Any], texts: Sequence[str]) -> None:
             ports.append(port)
         elif port["name"] != f"port-{port['port']}":  # a number alone is content with it
             raise usage(
-                f'--port "{port["name"]}={port["port"]}": it is port "{taken["name"]}" already',
+                f'--port "{port["name"]}={port["port"]}": it is already port "{taken["name"]}"',
                 AddFlag("--port", f"{taken['name']}-"),
             )
     container["ports"] = ports

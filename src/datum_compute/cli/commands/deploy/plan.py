@@ -95,7 +95,7 @@ async def _plan_create(
     context: Context, client: ApiClient, wish: DesiredWorkload, wanted: Workload, *, judged: bool
 ) -> DeployPlan:
     if len(wish.name) > NEW_WORKLOAD_LIMIT:
-        raise usage(f'"{wish.name}" is too long: {NEW_WORKLOAD_LIMIT} letters are the most')
+        raise usage(f'name "{wish.name}" is too long: at most {NEW_WORKLOAD_LIMIT} characters')
     planned = wanted
     if judged:
         trial = client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True)
@@ -129,9 +129,7 @@ async def _plan_update(
     planned = {**planned, "metadata": wanted["metadata"]}
     found = [*_metadata_changes(live, wanted), *diff_specs(live["spec"], planned["spec"])]
     if not found:
-        context.say(
-            f'Workload "{wish.name}" is unchanged: image, cities and settings are already so.'
-        )
+        context.say(f'Workload "{wish.name}": nothing to change.')
         return DeployPlan(wish, "unchanged", live, wanted, live, "")
     revisions = await Recorder(context, client).revisions(live)
     context.say(f'Changes to workload "{wish.name}" ({revision_numbers(revisions, live)}):\n')
@@ -156,7 +154,7 @@ async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
 
 def conflict_error(doing: str, name: str) -> CommandError:
     return CommandError(
-        f'{doing} "{name}": others keep changing it',
+        f'{doing} "{name}": too many concurrent changes',
         Remark("run the command again"),
         exit_code=Exit.CONFLICT,
         code="Conflict",
@@ -166,7 +164,7 @@ def conflict_error(doing: str, name: str) -> CommandError:
 
 def being_destroyed_error(name: str) -> CommandError:
     return CommandError(
-        f'workload "{name}" is being destroyed; deploy it again when it is gone',
+        f'workload "{name}" is being destroyed; deploy it again once it is deleted',
         command("destroy", name, "--yes"),
         exit_code=Exit.CONFLICT,
         code="Conflict",
@@ -212,7 +210,9 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
             noun = "port" if len(ports) == 1 else "ports"
             lines.append((noun, ", ".join(_port(each) for each in ports)))
         for variable in container.get("env") or []:
-            lines.append((f"env {variable['name']}", str(variable.get("value", "from elsewhere"))))
+            lines.append(
+                (f"env {variable['name']}", str(variable.get("value", "from a reference")))
+            )
     return lines
 
 

@@ -150,8 +150,8 @@ def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> li
         if name in left and more > max(0, left[name]):
             has = f"{max(0, left[name]) / factor:g}"
             found.append(
-                f"Warning: quota: this needs {more / factor:g} more {unit}, with {has} left; "
-                "the rest will wait."
+                f"Warning: this needs {more / factor:g} more {unit}, but the quota has {has} "
+                "left; the rest will wait."
             )
     return found
 

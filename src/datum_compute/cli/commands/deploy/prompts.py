@@ -65,7 +65,7 @@ def _ask(context: Context, question: str, default: str, judge: Judge) -> str:
             context.say()
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")
         answer = line.strip() or default
-        wrong = judge(answer) if answer else "there is no default"
+        wrong = judge(answer) if answer else "a value is required"
         if not wrong:
             return answer
         context.say(f"  {wrong}")
@@ -96,7 +96,7 @@ def _judge_cities(text: str, served: list[str]) -> str:
     unknown = [city for city in _cities(text) if city not in served]
     if unknown:
         return f"{', '.join(unknown)} is not served; choose from {', '.join(served) or 'none'}"
-    return "" if _cities(text) else "name at least one"
+    return "" if _cities(text) else "expected at least one city"
 
 
 def _cities(text: str) -> tuple[str, ...]:

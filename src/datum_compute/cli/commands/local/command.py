@@ -19,46 +19,64 @@ RUNTIMES = ("auto", *(provider.name for provider in providers_of("local")))
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     up = add_action(
-        actions, "up", "Start it", ("local up --detach", "local up --detach --cities DFW,LHR")
+        actions,
+        "up",
+        "Start a local platform",
+        ("local up --detach", "local up --detach --cities DFW,LHR"),
     )
-    up.add_argument("--cities", metavar="DFW,IAD,LHR", help="one cell for each")
-    up.add_argument("--grant", metavar="instances=100,…", help="quota in base units")
-    up.add_argument("--port", type=int, metavar="N", help="default: the last one, 7443, or any")
+    up.add_argument("--cities", metavar="DFW,IAD,LHR", help="cities to serve, one cell each")
+    up.add_argument(
+        "--grant", metavar="instances=100,…", help="quota of the project, in base units"
+    )
+    up.add_argument(
+        "--port",
+        type=int,
+        metavar="N",
+        help="port to listen on (default: the last used, 7443, or a free one)",
+    )
     up.add_argument(
         "--runtime",
         type=_runtime,
         metavar="|".join(RUNTIMES),
-        help=f"what instances run as (default: auto, which is {RUNTIMES[1]} here)",
+        help=f"how instances run (default: auto, here {RUNTIMES[1]})",
     )
-    up.add_argument("--detach", action="store_true", help="return when it is ready")
+    up.add_argument(
+        "--detach", action="store_true", help="run in the background; return when ready"
+    )
     up.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     down = add_action(
-        actions, "down", "Stop it; the state stays", ("local down", "local down --data-dir ./state")
+        actions,
+        "down",
+        "Stop the local platform and keep its state",
+        ("local down", "local down --data-dir ./state"),
     )
     status = add_action(
-        actions, "status", "Whether it runs, and where", ("local status", "local status -o json")
+        actions,
+        "status",
+        "Show whether a local platform runs, and where",
+        ("local status", "local status -o json"),
     )
     add_output_flags(status)
     reset = add_action(
         actions,
         "reset",
-        "Stop it and forget everything it holds",
+        "Stop the local platform and delete its state",
         ("local reset", "local reset --yes"),
     )
-    reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    reset.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     cell = add_action(
         actions,
         "cell",
-        "Cut a cell off from the centre, or bring it back",
+        "Disconnect a cell from the control plane, or reconnect it",
         ("local cell disconnect LHR", "local cell connect LHR"),
     )
     cell.add_argument(
         "verb",
         type=OneOf("disconnect|connect", ("disconnect", "connect")),
         metavar="disconnect|connect",
-        help="which of the two",
+        help="what to do",
     )
-    cell.add_argument("city", metavar="CITY", help="the cell of this city")
+    cell.add_argument("city", metavar="CITY", help="city of the cell")
     kubeconfig = add_action(
         actions,
         "kubeconfig",
@@ -75,8 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _runtime(text: str) -> str:
     if text not in RUNTIMES:
-        known = " and ".join(RUNTIMES)
-        raise argparse.ArgumentTypeError(f'there is no runtime "{text}"; there are {known}')
+        known = " or ".join(RUNTIMES)
+        raise argparse.ArgumentTypeError(f'unknown runtime "{text}"; expected {known}')
     return text
 
 

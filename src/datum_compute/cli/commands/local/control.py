@@ -40,7 +40,7 @@ def cell(context: Context, state: StateDirectory) -> int:
     path = f"/local/v1/cells/{city.lower()}/{verb}"
     asyncio.run(_post(_connection(state, running), path, state.token() or ""))
     if verb == "disconnect":
-        context.say(f"{city} is disconnected from the centre; what runs there keeps running.\n")
+        context.say(f"{city} is disconnected from the control plane; its instances keep running.\n")
         context.say("Try:  " + context.command("local", "cell", "connect", city))
     else:
         context.say(f"{city} is connected.")

@@ -13,7 +13,7 @@ def down(context: Context, state: StateDirectory) -> int:
     if not _stopped(state):
         context.say("No local platform is running.")
         return 0
-    context.say("The local platform is stopped; its state stays.")
+    context.say("The local platform is stopped; its state is kept.")
     return 0
 
 
@@ -26,7 +26,7 @@ def _stopped(state: StateDirectory) -> bool:
         return False
     if not process.stop(state, pid):
         raise CommandError(
-            f"process {pid} does not stop", Remark(f"see {state.log}"), code="StopFailed"
+            f"process {pid} did not stop", Remark(f"see {state.log}"), code="StopFailed"
         )
     return True
 
@@ -34,12 +34,12 @@ def _stopped(state: StateDirectory) -> bool:
 def reset(context: Context, state: StateDirectory) -> int:
     where = abbreviate_home(state.path, context.env)
     if not state.is_held() and not state.has_state():
-        context.say(f"There is nothing to reset in {where}.")
+        context.say(f"Nothing to reset in {where}.")
         return 0
     settings = state.settings() or LocalSettings()
-    running = " It is running, and will be stopped." if state.is_held() else ""
+    running = " It is running and will be stopped." if state.is_held() else ""
     context.say(
-        f"This will forget everything the local platform in {where} holds: project "
+        f"This will delete everything in the local platform in {where}: project "
         f"{settings.project}, cities {', '.join(settings.cities)}, its certificates and its "
         f"token.{running}\n"
     )

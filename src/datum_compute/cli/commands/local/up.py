@@ -47,7 +47,7 @@ def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int
     running = process.wait_until_running(state)
     if running is None:
         raise CommandError(
-            f"another process holds {state.path} and did not become ready",
+            f"another process uses {state.path} and did not become ready",
             command("local", "down"),
             code="StartFailed",
         )
@@ -116,7 +116,7 @@ def _grant(text: str) -> dict[str, int]:
         name, _, amount = entry.strip().partition("=")
         if name not in DEFAULT_GRANT or not _is_amount(amount):
             known = ", ".join(f"{key}=N" for key in DEFAULT_GRANT)
-            raise usage(f'--grant "{entry}": expected some of {known}')
+            raise usage(f'--grant "{entry}": expected any of {known}')
         grant[name] = int(amount)
     return grant
 

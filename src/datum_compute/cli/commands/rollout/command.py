@@ -33,19 +33,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     restart = add_action(
         actions,
         "restart",
-        "Replace every instance by a new one, one by one in each city",
+        "Replace every instance, one by one in each city",
         ("rollout restart hello", "rollout restart hello --city DFW"),
     )
     for action in (status, history, undo, restart):
         action.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     history.add_argument(
-        "--revision", type=revision, metavar="N", help="one revision: its spec, and what changed"
+        "--revision", type=revision, metavar="N", help="show one revision: its spec and its changes"
     )
     history.add_argument("--limit", type=at_least_one, metavar="N", help="only the newest N")
     undo.add_argument(
-        "--to-revision", type=revision, metavar="N", help="which (default: the one before)"
+        "--to-revision",
+        type=revision,
+        metavar="N",
+        help="revision to go back to (default: the previous one)",
     )
-    undo.add_argument("--message", metavar="TEXT", help="why, for the history")
+    undo.add_argument(
+        "--message", metavar="TEXT", help="reason for the change, kept in the history"
+    )
     add_restart_flags(restart)
     add_wait_flags(status)
     add_write_flags(undo)
@@ -55,7 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_restart_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--city", metavar="CITY", help="only in this city")
-    parser.add_argument("--message", metavar="TEXT", help="why, for the history")
+    parser.add_argument(
+        "--message", metavar="TEXT", help="reason for the change, kept in the history"
+    )
     add_write_flags(parser)
     add_output_flags(parser)
 
@@ -64,13 +71,13 @@ def revision(text: str) -> int:
     """A revision's number, as ``4`` or ``#4``."""
     number = text.removeprefix("#")
     if not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not the number of a revision, such as 4')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a revision number such as 4')
     return int(number)
 
 
 def at_least_one(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a positive number')
     return int(text)
 
 

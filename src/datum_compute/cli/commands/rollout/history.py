@@ -46,7 +46,7 @@ def find_revision(revisions: Revisions, number: int, name: str) -> Entry:
         return entry
     known = ", ".join(f"#{each.rev}" for each in revisions.entries) or "none"
     raise CommandError(
-        f'revision #{number} of "{name}" not found; there are {known}',
+        f'revision #{number} of "{name}" not found; recorded: {known}',
         command("rollout", "history", name),
         exit_code=Exit.NOT_FOUND,
         code="NotFound",
@@ -135,7 +135,7 @@ def _in_full(view: Json, changes: tuple[SpecChange, ...]) -> str:
         lines.append(f"Compared with #{view['comparedWith']}")
         width = max((len(change.label) for change in changes), default=0)
         lines += [f"  {change.label.ljust(width)}   {change}" for change in changes]
-        lines += [] if changes else ["  the spec is the same"]
+        lines += [] if changes else ["  no changes to the spec"]
         lines.append("")
     if view["spec"] is None:
         return "\n".join([*lines, "Its spec was too large to keep."])

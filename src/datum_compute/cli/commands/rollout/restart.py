@@ -112,7 +112,7 @@ async def _deployments_in(
     if not there:
         name = context.args.name
         cities = sorted({c for p in live["spec"]["placements"] for c in p["cityCodes"]})
-        raise usage(f'--city "{context.args.city}": workload "{name}" is in {", ".join(cities)}')
+        raise usage(f'--city "{context.args.city}": workload "{name}" runs in {", ".join(cities)}')
     return there
 
 

@@ -57,9 +57,9 @@ def undo(context: Context) -> int:
     name = context.args.name
     if plan.changes:
         _say(context, plan)
-        context.confirm(f'Go back to revision #{plan.target.rev} of "{name}"?')
+        context.confirm(f'Roll "{name}" back to revision #{plan.target.rev}?')
     else:
-        context.say(f'"{name}" is at revision #{plan.target.rev} already.')
+        context.say(f'"{name}" is already at revision #{plan.target.rev}.')
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
@@ -150,7 +150,7 @@ def restore_spec(live: Json, stored: Json) -> Workload:
 def _say(context: Context, plan: _Plan) -> None:
     name = context.args.name
     told = revision_numbers(plan.revisions, plan.live)
-    context.say(f'Going back to revision #{plan.target.rev} of "{name}" ({told}):\n')
+    context.say(f'Rolling "{name}" back to revision #{plan.target.rev} ({told}):\n')
     changes = diff_specs(plan.live["spec"], plan.spec)
     print_fields(context, [(each.label, str(each)) for each in changes])
     if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
@@ -177,13 +177,13 @@ async def _write(
         else:
             session.written.append(context.args.name)
             return written, await recorder.record(plan.live, written, entry), before
-    raise conflict_error("undoing a change of", context.args.name)
+    raise conflict_error("rolling back", context.args.name)
 
 
 def _say_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:
     name = context.args.name
     told = f", as revision #{revision}" if revision else ""
-    done = "is" if context.args.wait else "goes"
-    context.say(f'\n"{name}" {done} back at revision #{plan.target.rev}{told}.')
+    done = "is rolled" if context.args.wait else "is being rolled"
+    context.say(f'\n"{name}" {done} back to revision #{plan.target.rev}{told}.')
     if before:
         context.suggest(command("rollout", "undo", name, "--to-revision", str(before)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Exponential with full jitter: anywhere between nothing and the grown ceiling, so
-    that many who failed together do not come back together."""
+    that callers that failed together do not retry together."""
 
     base_seconds: float
     cap_seconds: float

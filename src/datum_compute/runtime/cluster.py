@@ -15,7 +15,7 @@ from datum_compute.runtime.writes.own_writes import RecordingClient
 
 
 class Cluster:
-    """Made by a fleet when it engages; its watches run in the fleet's tasks."""
+    """Created by a fleet when it engages; its watches run in the fleet's tasks."""
 
     def __init__(self, name: str, client: Client, env: Environment, tasks: TaskGroup) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class Cluster:
         return f"<Cluster {self.name}>"
 
     def cache(self, resource: Resource, *, label_selector: str = "") -> Cache:
-        """The one cache of this kind and selector; the first to ask starts its watch.
+        """The one cache of this kind and selector; the first call starts its watch.
 
         Until it is ``synced`` an object that is not in it may well exist. A controller
         declares what it reads, so that its reconciles wait for that.
@@ -43,18 +43,18 @@ class Cluster:
             cache = Cache(resource, label_selector=label_selector)
             reflector = Reflector(self._client, cache, self._env)
             name = f"watch {self.name} {resource}"
-            # The task first: a cluster that is gone refuses, and must not keep the cache.
+            # The task first: a disengaged cluster refuses, and must not keep the cache.
             self._watching.append(self._tasks.start(reflector.run(), name=name))
             self._caches[key] = cache
             self._by_resource.setdefault(resource, []).append(cache)
         return cache
 
     def caches(self) -> list[Cache]:
-        """In the order in which they were asked for, to report on."""
+        """In the order of the first call for each."""
         return list(self._caches.values())
 
     def close(self) -> None:
-        """Let nobody wait for these caches any more; for the fleet that disengages."""
+        """End every wait for these caches; for the fleet that disengages."""
         for cache in self._caches.values():
             cache.close()
 

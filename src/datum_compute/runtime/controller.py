@@ -1,10 +1,10 @@
-"""One kind of work: requests come in, reconciles run, and what they return decides.
+"""A controller: requests come in, reconciles run, and their outcome decides what follows.
 
 A change anywhere reaches the controller through its :mod:`intake <.watches.intake>` as a request, a
 key with a cluster name. The :mod:`queue <.workqueue.queue>` hands each key to one worker at a time.
 Before it runs, its cluster must be open and the caches must have seen what the key's last
-run wrote (:mod:`.writes.own_writes`). What the run returns or raises is turned into "when again"
-in exactly one place, ``_conclude``, by the table in :mod:`.result`.
+run wrote (:mod:`.writes.own_writes`). What the run returns or raises becomes a delay in exactly
+one place, ``_conclude``, by the table in :mod:`.result`.
 """
 
 from __future__ import annotations
@@ -101,9 +101,11 @@ class Controller:
         self._all_workers = 2 * workers if workers > 1 else 1
         self.sources: tuple[Source, ...] = (*watches, *reads)
         """Everything it watches or reads."""
-        self._echoes = OwnWriteFilter(watch.resource for watch in watches if not watch.own_writes)
+        self._own_writes = OwnWriteFilter(
+            watch.resource for watch in watches if not watch.own_writes
+        )
         self._intake = Intake(
-            name, fleet, self.sources, self._add, self._forget_cluster, self._echoes
+            name, fleet, self.sources, self._add, self._forget_cluster, self._own_writes
         )
         self._queue: Queue[Request] | None = None
         self._meter: ControllerMeter | None = None
@@ -130,7 +132,7 @@ class Controller:
     ) -> None:
         """Until cancelled or closed. Fleets are run by the manager. Watches are followed at
         once, so that a replica that is not ``elected`` yet has nothing to catch up on.
-        ``turns`` are shared with the others on this loop."""
+        ``start_limiter`` is shared with the others on this loop."""
         random = env.random(f"runtime.controller.{self.name}")
         queue = self._queue = self._new_queue(random.random, metrics, start_limiter)
         try:
@@ -165,11 +167,11 @@ class Controller:
         await self._intake.wait_ready()
 
     def missing(self) -> list[str]:
-        """What it is not ready for, in words."""
+        """What it waits for before it is ready."""
         return self._intake.missing()
 
     def enqueue(self, request: Request) -> None:
-        """Ask for a run from outside the watches: a timer of the platform, a test."""
+        """Request a run from outside the watches: a timer, a test."""
         self._intake.offer(request)
 
     def statistics(self) -> ControllerStatistics:
@@ -185,10 +187,10 @@ class Controller:
         self,
         chance: Callable[[], float],
         metrics: MetricsRegistry | None,
-        turns: StartLimiter | None,
+        limiter: StartLimiter | None,
     ) -> Queue[Request]:
         lane = attrgetter("cluster")
-        turn = partial(turns.take, self) if turns is not None else None
+        turn = partial(limiter.acquire, self) if limiter is not None else None
         if metrics is None:
             return Queue(RECONCILE, chance, lane=lane, workers=self._all_workers, turn=turn)
         queue: MeteredQueue[Request] = MeteredQueue(
@@ -229,7 +231,7 @@ class Controller:
                 if not self._active:
                     self._idle.set()
             if len(queue):
-                # A reconcile that only reads caches never waits; let the others have a turn.
+                # A reconcile that only reads caches never yields; let others run.
                 await asyncio.sleep(0)
 
     async def _run(self, queue: Queue[Request], request: Request) -> None:
@@ -239,7 +241,7 @@ class Controller:
         started = asyncio.get_running_loop().time()
         scope = log_context.enter(self.name, request, number)
         try:
-            with WriteRecording(self._echoes) as writes:
+            with WriteRecording(self._own_writes) as writes:
                 try:
                     outcome = await self.reconcile(request) or DONE
                 except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
@@ -249,7 +251,7 @@ class Controller:
         if self._meter is not None:
             self._meter.ran(outcome, asyncio.get_running_loop().time() - started)
         if not self._intake.is_engaged(request.cluster):
-            return  # disengaged meanwhile: nothing may wait for this cluster
+            return  # disengaged since: nothing may wait for this cluster
         if writes:
             self._note(request, writes)
         self._conclude(queue, request, outcome, number)
@@ -257,7 +259,7 @@ class Controller:
     def _conclude(
         self, queue: Queue[Request], request: Request, outcome: Result | Exception, number: int
     ) -> None:
-        """The one place where an outcome becomes "when again"."""
+        """The one place where an outcome becomes a delay."""
         if not isinstance(outcome, Terminal):
             self._complaints.pop(request, None)
         match outcome:
@@ -302,7 +304,7 @@ class Controller:
         return True
 
     def _defer(self, queue: Queue[Request], request: Request, unseen: _Unseen, left: float) -> None:
-        """Give the worker back; whichever comes first, event or deadline, brings the key."""
+        """Free the worker; the event or the deadline, whichever is first, requests the key."""
         self._counts["deferred"] += 1
         queue.add_after(request, left)
         first = unseen.writes[0]
@@ -321,9 +323,9 @@ class Controller:
                 async with asyncio.timeout(SEEN_SECONDS):
                     await write.read_live()
             except (errors.ClientError, TimeoutError) as error:
-                # That plane may be away, and the run may not need it: writes are conditional.
-                # What this run does not know is news to the key when it comes.
-                self._echoes.forget()
+                # That plane may be unreachable, and the run may not need it: writes are
+                # conditional. The missing event requests another run when it arrives.
+                self._own_writes.forget()
                 self._log(
                     logging.WARNING, "own write could not be read", request, 0, reason=str(error)
                 )

@@ -1,9 +1,9 @@
 """Clusters that come and go.
 
-A fleet finds clusters and gives each a name. It *engages* one by making a
-:class:`~datum_compute.runtime.cluster.Cluster` for it and telling every listener, and
-*disengages* it by telling them again and ending its watches. Which clusters there are is
-the business of a subclass; one cluster for ever is the simplest case of many.
+A fleet finds clusters and gives each a name. It *engages* one by creating a
+:class:`~datum_compute.runtime.cluster.Cluster` for it and notifying every listener, and
+*disengages* it by notifying them again and ending its watches. How clusters are found is up to
+a subclass; one fixed cluster is the simplest case of many.
 
 A fleet is used by several managers of one process as readily as by one: each of them calls
 ``run``, one of the calls does the work, and when that one ends another takes over.
@@ -37,7 +37,7 @@ class ClusterNotEngaged(Exception):
 
 
 class Fleet:
-    """A subclass says in ``discover`` how clusters are found."""
+    """A subclass finds clusters in ``discover``."""
 
     sources: Sequence[Fleet] = ()
     """Fleets this one reads; a manager runs them too."""
@@ -83,8 +83,8 @@ class Fleet:
                 self._tasks = None  # which now ends the watches
 
     async def discover(self, tasks: TaskGroup) -> None:
-        """Engage and disengage for ever, and say ``mark_discovered`` after the first round.
-        ``tasks`` owns whatever has to run for it."""
+        """Engage and disengage for ever, and call ``mark_discovered`` after the first round.
+        ``tasks`` owns what has to run for it."""
         raise NotImplementedError
 
     def listen(
@@ -93,7 +93,7 @@ class Fleet:
         disengaged: Callable[[Cluster], None],
         discovered: Callable[[], None] = lambda: None,
     ) -> Callable[[], object]:
-        """Hear of clusters, beginning with those engaged; the result ends it."""
+        """Be notified of clusters, beginning with those engaged; the result ends it."""
         self._listens += 1
         number = self._listens
         for cluster in self.clusters():

@@ -1,7 +1,7 @@
-"""Whether a process is well, and whether it is ready, each as a list of checks in words.
+"""Health and readiness of a process, each a list of checks.
 
-A check answers what is missing; nothing missing is well. Checks are asked when somebody
-asks, and never wait.
+A check returns what is missing, empty when it passes. Checks run on each request and never
+wait.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MAX_TOLD = 20
-"""Of one check; a thousand clusters that are missing need not all be told by name."""
+MAX_LISTED = 20
+"""Lines of one check; not every one of a thousand missing clusters is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class HealthReport:
 
 
 def report(path: str, checks: Sequence[HealthCheck], *, verbose: bool) -> HealthReport:
-    """One word when all is well and nobody asked for more; else a line for each check."""
+    """``ok`` when every check passes and ``verbose`` is off; else a line for each check."""
     lines: list[str] = []
     failed = False
     for check in checks:
@@ -36,9 +36,9 @@ def report(path: str, checks: Sequence[HealthCheck], *, verbose: bool) -> Health
             continue
         failed = True
         lines.append(f"[-]{check.name} failed: {missing[0]}")
-        lines += [f"    {text}" for text in missing[1:MAX_TOLD]]
-        if len(missing) > MAX_TOLD:
-            lines.append(f"    and {len(missing) - MAX_TOLD} more")
+        lines += [f"    {text}" for text in missing[1:MAX_LISTED]]
+        if len(missing) > MAX_LISTED:
+            lines.append(f"    and {len(missing) - MAX_LISTED} more")
     if not failed and not verbose:
         return HealthReport(True, "ok")
     lines.append(f"{path} check {'failed' if failed else 'passed'}")

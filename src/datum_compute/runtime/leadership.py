@@ -1,22 +1,22 @@
 """One of several equal processes acts at a time: a Lease, and a fence around its writes.
 
-The life of a candidate. It looks at the Lease every ``RETRY_SECONDS``. One that is missing,
-released, or has not changed for as long as it says it lasts, is taken: a write on the
-condition that nobody else has written since. From then on it is renewed; each renewal lets
-the holder act until ``RENEW_SECONDS`` after that renewal was *sent*. When the time is up
-without another one, the holder has lost, whatever the server may say later, and its process
-ends. On an orderly stop the Lease is released, so that a successor need not wait.
+The life of a candidate. It reads the Lease every ``RETRY_SECONDS``. One that is missing,
+released, or has not changed for its own duration is taken by a write that fails if any other
+came first. From then on it is renewed; each renewal lets the holder act until
+``RENEW_SECONDS`` after that renewal was *sent*. When the time is up without another one, the
+holder has lost, whatever the server answers later, and its process ends. On an orderly stop
+the Lease is released, so that a successor need not wait.
 
 Clocks of different machines are never compared. A candidate counts on its own monotonic
 clock from the moment at which it *saw* the record change, and a holder from the moment
 before it sent the change, so the holder stops at least ``LEASE_SECONDS - RENEW_SECONDS``
-before anybody may follow, as long as clocks run equally fast within a half.
+before another may start, as long as clocks run equally fast within a half.
 
-A process may be frozen at any await (a suspended machine, a starved container) and wake
-long after others have taken over. What it then sends would be the effect of somebody
-deposed; so its writes pass a :class:`FencedTransport`, by which the clock is looked at in the
-same step in which the request leaves the process. What has left is beyond any fence: there
-preconditions and idempotence hold, as they would without any Lease.
+A process may be frozen at any await (a suspended machine, a starved container) and wake long
+after another has taken over. It must not write then, so its writes pass a
+:class:`FencedTransport`, which checks the clock in the same step in which the request leaves
+the process. A request that has left is beyond any fence: there preconditions and idempotence
+hold, as they would without a Lease.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ from datum_compute.runtime.metrics.registry import MetricsRegistry
 logger = get_logger(__name__)
 
 LEASE_SECONDS = 15.0
-"""How long a record that does not change keeps others away. These three are Kubernetes' own."""
+"""How long an unchanged record excludes others. These three are Kubernetes' own."""
 RENEW_SECONDS = 10.0
 """How long a holder acts on one renewal."""
 RETRY_SECONDS = 2.0
-"""Between two looks at the Lease, and between two renewals."""
+"""Between two reads of the Lease, and between two renewals."""
 JITTER = 1.2
 """A candidate waits up to this many times longer, so that candidates drift apart."""
 RELEASE_SECONDS = 2.0
-"""How long giving the Lease back may take."""
+"""How long the release of the Lease may take."""
 
 _READS = ("GET", "HEAD", "OPTIONS")
-_QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
-"""Reviews are posted and store nothing; admission asks them on every replica."""
+_REVIEWS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+"""Posted, but they store nothing; admission sends them on every replica."""
 
 
 class LeadershipLost(Exception):
-    """The Lease could not be renewed in time, or somebody else holds it."""
+    """The Lease could not be renewed in time, or another process holds it."""
 
 
 class NotLeader(Exception):
     """A write was not sent, because this process does not lead.
 
-    Not a client error: no plane failed, and nobody may draw conclusions as if one had.
+    Not a client error: no plane failed, and no caller may conclude that one did.
     """
 
 
@@ -100,8 +100,8 @@ class Leadership:
         self._current: Object | None = None  # the Lease as we last wrote or read it
         self._until = float("-inf")
         self._elected = asyncio.Event()
-        self.message = "no look at the Lease has succeeded"
-        """Why it does not lead, in words."""
+        self.message = "the Lease has not been read yet"
+        """Why it does not lead."""
 
     def held(self) -> bool:
         """Whether this process may act now."""
@@ -117,7 +117,7 @@ class Leadership:
         return family.labels(self.lease.name).track(lambda: float(self.held()))
 
     async def run(self) -> None:
-        """Raises :class:`LeadershipLost`; gives the Lease back when cancelled."""
+        """Raises :class:`LeadershipLost`; releases the Lease when cancelled."""
         try:
             await self._acquire()
             self._log("leading")
@@ -156,11 +156,11 @@ class Leadership:
             raise LeadershipLost(f"lease {self.lease}: {self.message}")
 
     async def _try(self) -> bool:
-        """One attempt to take or renew. What goes wrong is told, and counts as a no."""
+        """One attempt to take or renew. A failure is logged and returned as False."""
         try:
             return await self._attempt()
         except errors.ClientError as error:
-            self._current = None  # look before the next write
+            self._current = None  # read it before the next write
             if self.message != str(error):
                 self.message = str(error)
                 self._log("lease could not be had", logging.WARNING, reason=self.message)
@@ -204,10 +204,10 @@ class Leadership:
         if spec.holder_identity == self.identity:
             return True
         if not spec.holder_identity:
-            return not self._elected.is_set()  # released behind our back: that was not us
+            return not self._elected.is_set()  # released, and not by this process
         self.message = f"held by {spec.holder_identity}"
         if self._elected.is_set():
-            self._until = float("-inf")  # somebody else was let in: at once, not at the deadline
+            self._until = float("-inf")  # another holds it: lost at once, not at the deadline
             return False
         now = asyncio.get_running_loop().time()
         record = (spec.holder_identity, spec.renew_time, spec.acquire_time, spec.lease_transitions)
@@ -233,7 +233,7 @@ class Leadership:
         return spec
 
     async def _release(self) -> None:
-        """Nothing of ours acts any more; the next one need not wait."""
+        """Release the Lease: this process acts no more, so the next one need not wait."""
         held, self._until = self.held(), float("-inf")
         lease = self._current
         if not held or lease is None:
@@ -257,11 +257,11 @@ class Leadership:
 
 
 class FencedTransport:
-    """Hands writes on only while ``held``; reads always, since every replica keeps caches.
+    """Sends writes only while ``held``; reads always, since every replica keeps caches.
 
     The transport, because it is the last place that is ours: a client may wait, and may
     repeat, between a call and its request. A transport may wait too, for a connection; so the
-    request carries the question with it, to be asked again in the step in which it leaves.
+    request carries the check with it, to be repeated in the step in which it leaves.
     """
 
     def __init__(self, transport: Transport, held: Callable[[], bool]) -> None:
@@ -288,7 +288,7 @@ class FencedTransport:
 def _is_effect(request: HttpRequest) -> bool:
     if request.method in _READS:
         return False
-    return not any(path in request.path for path in _QUESTIONS)
+    return not any(path in request.path for path in _REVIEWS)
 
 
 def _micro_time(moment: datetime) -> str:

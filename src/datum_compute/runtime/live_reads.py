@@ -1,7 +1,7 @@
 """Reads that bypass the cache, for decisions a stale cache must not make.
 
 An object missing from a cache may only be new, and an owner in a cache may be deleted already.
-So before a controller deletes because something is absent, or creates under an owner, it asks
+So before a controller deletes because something is absent, or creates under an owner, it reads
 the server.
 """
 

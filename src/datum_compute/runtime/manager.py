@@ -2,8 +2,8 @@
 
 Started in this order: fleets, which find clusters and fill caches; the candidate for the
 lease, if there is one; the controllers, which follow their watches at once and work when
-this process leads. Stopped in reverse, so that no reconcile runs any more when the lease is
-given back, and no lease is held any more when clusters go.
+this process leads. Stopped in reverse, so that no reconcile runs when the lease is released,
+and no lease is held when clusters are disengaged.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from datum_compute.runtime.workqueue.start_limiter import StartLimiter
 
 
 class Manager:
-    """Runs until cancelled, and is gone without a trace when ``run`` has returned.
+    """Runs until cancelled; nothing of it runs when ``run`` has returned.
 
-    Fleets are found in the controllers and started here: a fleet nobody starts finds
-    nothing, in silence. One that several managers share is run by one of them at a time.
+    Fleets are collected from the controllers and started here: a fleet that is not started
+    finds nothing, silently. One that several managers share is run by one of them at a time.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Manager:
     ) -> None:
         """Without ``leadership`` it acts as soon as it is ready; with it, clients of the
         fleets are expected to be fenced by it. Managers that share a loop with a server
-        share ``turns``."""
+        share ``start_limiter``."""
         self.name = name
         self.leadership = leadership
         self.metrics = metrics
-        self._turns = start_limiter
+        self._start_limiter = start_limiter
         self._env = env
         self._controllers: list[Controller] = []
         self._measured: list[Callable[[], None]] = []
@@ -94,7 +94,7 @@ class Manager:
                 self._measured.append(self.leadership.track(self.metrics))
         for controller in self._controllers:
             work = controller.run(
-                self._env, metrics=self.metrics, elected=elected, start_limiter=self._turns
+                self._env, metrics=self.metrics, elected=elected, start_limiter=self._start_limiter
             )
             tasks.start(work, name=f"{self.name} {controller.name}")
 
@@ -117,7 +117,7 @@ class Manager:
             await controller.wait_ready()
 
     def missing(self) -> list[str]:
-        """What it is not ready for, in words; empty when it is."""
+        """What it waits for before it is ready; empty when it is."""
         found = [text for controller in self._controllers for text in controller.missing()]
         return list(dict.fromkeys(found))
 

@@ -1,4 +1,4 @@
-"""What a reconcile is asked to look at: a key with a cluster name, never an event."""
+"""What a reconcile is called with: a key with a cluster name, never an event."""
 
 from __future__ import annotations
 

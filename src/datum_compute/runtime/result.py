@@ -2,11 +2,11 @@
 
 ============================  =====================================================
 returned ``DONE`` (or None)   wait for the next event
-returned ``after(seconds)``   look again then, or at the next event if that is sooner
+returned ``after(seconds)``   run again then, or at the next event if that is sooner
 raised :class:`Waiting`       the same, but something outside is awaited: logged with its
                               reason at debug level, not counted as an error
 raised :class:`Terminal`      no retry until the object changes; logged as an error once
-raised ``Conflict``           somebody was faster: again soon, not an error in the log
+raised ``Conflict``           another write came first: again soon, not an error in the log
 raised anything else          logged, counted, and retried with growing delay
 ============================  =====================================================
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Result:
     delay: float | None = None
-    """Seconds until the next look even if nothing happens; None for never."""
+    """Seconds until the next run even without an event; None for never."""
 
 
 DONE = Result()
@@ -30,7 +30,7 @@ def after(seconds: float) -> Result:
 
 
 class Waiting(Exception):
-    """Something outside must happen first. Progress is not ours to make."""
+    """Something outside must happen first."""
 
     def __init__(self, reason: str, delay: float) -> None:
         super().__init__(reason)
@@ -39,4 +39,4 @@ class Waiting(Exception):
 
 
 class Terminal(Exception):
-    """No retry can help until somebody changes the object."""
+    """No retry can help until the object changes."""

@@ -1,4 +1,4 @@
-"""Owners of tasks, with an order.
+"""Task groups that stop in order.
 
 ``asyncio.TaskGroup`` cancels its children in the order of a set, which is the order of
 memory addresses. Here children are stopped in the reverse order of their start, one after
@@ -28,7 +28,7 @@ class TaskGroup:
         self._children: dict[asyncio.Task[Any], None] = {}
         self._parent: asyncio.Task[Any] | None = None
         self._error: BaseException | None = None
-        self._interrupted = False  # whether it was us who cancelled the parent
+        self._interrupted = False  # whether the group cancelled the parent
         self._closed = False
         self._empty: asyncio.Future[None] | None = None
 
@@ -124,7 +124,7 @@ async def gather_all(calls: Iterable[Awaitable[T]], *, parallel: int | None = No
     """The results of calls that run side by side, at most ``parallel`` at a time.
 
     Unlike ``asyncio.gather`` it returns, or raises the first error, only when every call has
-    ended: none goes on behind the caller's back.
+    ended: none continues after the return.
     """
     limit = asyncio.Semaphore(parallel) if parallel is not None else None
 

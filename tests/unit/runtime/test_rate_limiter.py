@@ -1,4 +1,4 @@
-"""Reports at a bounded pace, and at a slower one while the process is late."""
+"""Reports at a bounded limiter, and at a slower one while the process is late."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from datum_compute.runtime.workqueue.rate_limiter import (
 )
 
 
-async def come_late(pace: RateLimiter, key: str, seconds: float) -> None:
+async def come_late(limiter: RateLimiter, key: str, seconds: float) -> None:
     """Wait for a turn, and take it so much later."""
-    await asyncio.sleep(pace.left(key) + seconds)
-    assert pace.left(key) == 0
-    pace.spend(key)
+    await asyncio.sleep(limiter.delay(key) + seconds)
+    assert limiter.delay(key) == 0
+    limiter.spend(key)
 
 
 async def test_the_first_write_is_immediate_and_the_next_waits_for_the_interval() -> None:
-    pace = RateLimiter()
-    assert pace.left("a") == 0
-    pace.spend("a")
+    limiter = RateLimiter()
+    assert limiter.delay("a") == 0
+    limiter.spend("a")
 
-    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS)
-    assert pace.left("b") == 0
-    await asyncio.sleep(pace.left("a"))
-    assert pace.left("a") == 0
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS)
+    assert limiter.delay("b") == 0
+    await asyncio.sleep(limiter.delay("a"))
+    assert limiter.delay("a") == 0
 
 
 async def test_a_late_process_waits_longer_for_the_next_write() -> None:
-    pace = RateLimiter()
-    pace.spend("a")
-    await come_late(pace, "a", 0.05)
-    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS + LATE_FACTOR * 0.05)
+    limiter = RateLimiter()
+    limiter.spend("a")
+    await come_late(limiter, "a", 0.05)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + LATE_FACTOR * 0.05)
 
-    await come_late(pace, "a", 60.0)
-    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_LATE_SECONDS)
+    await come_late(limiter, "a", 60.0)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_LATE_SECONDS)
 
 
 async def test_lateness_ends_with_the_first_write_in_time() -> None:
-    pace = RateLimiter()
-    pace.spend("a")
-    await come_late(pace, "a", 1.0)
-    await come_late(pace, "a", 0.0)
+    limiter = RateLimiter()
+    limiter.spend("a")
+    await come_late(limiter, "a", 1.0)
+    await come_late(limiter, "a", 0.0)
 
-    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS)
 
 
 async def test_a_write_without_a_wait_does_not_measure_lateness() -> None:
-    pace = RateLimiter()
-    pace.spend("a")
+    limiter = RateLimiter()
+    limiter.spend("a")
     await asyncio.sleep(3600)
-    assert pace.left("a") == 0
-    pace.spend("a")
+    assert limiter.delay("a") == 0
+    limiter.spend("a")
 
-    assert pace.left("a") == pytest.approx(MIN_INTERVAL_SECONDS)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS)

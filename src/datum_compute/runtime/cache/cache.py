@@ -30,7 +30,7 @@ from datum_compute.runtime.cache.index import Index, IndexKeys
 Objects = list[Object]
 
 Subscriber = Callable[[Object | None, Object | None], None]
-"""Called with the object before (None: it is new) and after (None: it is gone)."""
+"""Called with the old object (None: created) and the new one (None: deleted)."""
 
 
 class CacheState(StrEnum):
@@ -41,13 +41,13 @@ class CacheState(StrEnum):
     INTERRUPTED = "Interrupted"
     """The last call failed; the content is what was known before, and grows older."""
     NOT_SERVED = "NotServed"
-    """The cluster does not know the kind; asked again from time to time."""
+    """The cluster does not serve the kind; retried from time to time."""
     CLOSED = "Closed"
     """The cluster was disengaged."""
 
 
 class CacheExpectation(msgspec.Struct, frozen=True, gc=False):
-    """Something a cache is to have seen: an object at a revision, or a uid on its way out."""
+    """Something a cache is to have seen: an object at a revision, or a deleted uid."""
 
     namespace: str
     name: str
@@ -60,17 +60,17 @@ class Cache:
         self.resource = resource
         self.label_selector = label_selector
         self.synced = False
-        """Whether there ever was a whole list. It stays true: knowledge ages, but is kept."""
+        """Whether there ever was a whole list. It stays true: stale content is kept."""
         self.state = CacheState.STARTING
         self.message = ""
-        """Why the state is what it is, where there is something to say."""
+        """Why the state is what it is; may be empty."""
         self.refused = False
-        """Whether the last failure was an answer: the server is there, and says no."""
+        """Whether the last failure was an answer: the server is reachable and refuses."""
         self.lists = 0
         self.watches = 0
-        """How often it was filled anew, and how often a watch was opened for it."""
+        """How many lists filled it, and how many watches were opened for it."""
         self.resource_version = ""
-        """Where a watch goes on from."""
+        """The revision a watch resumes from."""
         self.revision = -1
         """The same as a number; -1 while it is not known, or not a number."""
         self._matches = LabelSelector.parse(label_selector).matches if label_selector else None
@@ -78,7 +78,7 @@ class Cache:
         self._sorted: dict[str, list[str]] = {}  # names per namespace, until membership changes
         self._indexes: dict[str, Index] = {}
         self._subscribers: dict[int, Subscriber] = {}
-        self._told: tuple[Subscriber, ...] = ()  # the same, safe to go through while they change
+        self._listeners: tuple[Subscriber, ...] = ()  # the same, safe to iterate while they change
         self._subscriptions = 0
         self._on_synced: list[Callable[[], None]] = []
         self._awaited: list[tuple[CacheExpectation, Callable[[], None]]] = []
@@ -104,11 +104,11 @@ class Cache:
         return namespace in self._namespaces
 
     def by_index(self, index: str, key: str) -> Objects:
-        """Sorted by namespace and name. Raises KeyError for an index nobody added."""
+        """Sorted by namespace and name. Raises KeyError for an unknown index."""
         return [self._namespaces[where[0]][where[1]] for where in self._indexes[index].find(key)]
 
     def add_index(self, name: str, keys: IndexKeys) -> None:
-        """Idempotent by name: several users may ask for the same index."""
+        """Idempotent by name: several controllers may add the same index."""
         if name in self._indexes:
             return
         index = self._indexes[name] = Index(name, keys)
@@ -116,18 +116,18 @@ class Cache:
             index.change(None, obj)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], object]:
-        """Hear of every change, beginning with what is there; the result ends it."""
+        """Get every change, beginning with the current objects; the result ends it."""
         self._subscriptions += 1
         number = self._subscriptions
         for obj in self.list():
             subscriber(None, obj)
         self._subscribers[number] = subscriber
-        self._told = tuple(self._subscribers.values())
+        self._listeners = tuple(self._subscribers.values())
         return partial(self._unsubscribe, number)
 
     def _unsubscribe(self, number: int) -> None:
         self._subscribers.pop(number, None)
-        self._told = tuple(self._subscribers.values())
+        self._listeners = tuple(self._subscribers.values())
 
     async def wait_synced(self) -> None:
         """Until ``synced``, or until the cluster is disengaged."""
@@ -144,7 +144,7 @@ class Cache:
             self._on_synced.append(callback)
 
     def expects(self, obj: Object) -> bool:
-        """Whether the watch will tell of this write: the object matches, or has until now."""
+        """Whether the watch will deliver this write: the object matches, or did until now."""
         if self._matches is None or self._matches(obj.metadata.labels):
             return True
         return self.get(obj.name, obj.namespace) is not None
@@ -179,7 +179,7 @@ class Cache:
     # From here on: for the reflector and the cluster that own this cache.
 
     def replace(self, objects: Iterable[Object], resource_version: str) -> None:
-        """Everything there is. What was known and is not in it is told as deleted."""
+        """The whole collection. Known objects that are not in it are delivered as deleted."""
         self._gone.clear()
         revision = revision_of(resource_version)
         restored = 0 <= revision < self.revision
@@ -230,7 +230,7 @@ class Cache:
     def close(self) -> None:
         self.state = CacheState.CLOSED
         self._subscribers.clear()
-        self._told = ()
+        self._listeners = ()
         self._announce_synced()
         self._announce_seen()
 
@@ -268,7 +268,7 @@ class Cache:
     def _tell(self, old: Object | None, new: Object | None) -> None:
         for index in self._indexes.values():
             index.change(old, new)
-        for subscriber in self._told:
+        for subscriber in self._listeners:
             subscriber(old, new)
 
     def _advance(self, resource_version: str) -> None:

@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """Namespace and name, the order in which lists are sorted."""
 
 MAX_REPORTED = 1_000
-"""Objects without keys that are told apart, to log each once; a bound on memory."""
+"""Objects without keys that are remembered, to log each once; a bound on memory."""
 
 
 class Index:

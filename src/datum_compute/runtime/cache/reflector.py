@@ -3,11 +3,11 @@
 The life of a reflector: list in pages, give the cache the whole, watch from the revision of
 that list, hand on each event. A watch that ends, in order or not, is reopened from the last
 revision seen, so nothing is missed and nothing is listed twice. Only a server that has
-forgotten that revision makes it list again, and the cache tells the difference.
+forgotten that revision makes it list again, and the cache reports the difference.
 
-No failure ends it. It reports what it is at through the cache's ``state`` and ``message``,
+No failure ends it. It reports its state through the cache's ``state`` and ``message``,
 logs when that changes, and tries again with growing, jittered delay; a kind that the server
-does not serve is waited for in the same way. What was known stays known meanwhile.
+does not serve is retried in the same way. The content of the cache stays meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datum_compute.runtime.cache.cache import Cache, CacheState
 logger = get_logger(__name__)
 
 PAGE = 500
-"""Objects per page of a list: what Kubernetes' own clients ask for."""
+"""Objects per page of a list: as Kubernetes' own clients."""
 
 WATCH_SECONDS = (300, 600)
 """A watch is ended by the server after a time drawn from here, so that a dead connection
@@ -52,7 +52,7 @@ class Reflector:
                     await self._list()
                 await self._watch()
             except errors.Expired as error:
-                # Not a failure of anybody: the server keeps a limited history.
+                # No failure: the server keeps a limited history.
                 self._cache.resource_version = ""
                 await self._pause(CacheState.INTERRUPTED, error)
             except (errors.NotServed, errors.NotFound) as error:
@@ -68,7 +68,7 @@ class Reflector:
         try:
             objects, resource_version = await self._pages(PAGE)
         except errors.Expired:
-            # The server forgot the revision of the first page before the last was asked for,
+            # The server forgot the revision of the first page before the last was requested,
             # and may do so again: one answer is consistent in itself.
             objects, resource_version = await self._pages(0)
         self._cache.lists += 1

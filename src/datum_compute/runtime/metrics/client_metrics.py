@@ -45,7 +45,7 @@ class CountedTransport:
 
 
 class UnreadableCount:
-    """Counts and logs what a server sent and nobody can read."""
+    """Counts and logs objects that could not be decoded."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._family = registry.counter(

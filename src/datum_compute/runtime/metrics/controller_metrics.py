@@ -1,7 +1,7 @@
-"""What the runtime counts about itself, under the names that controller-runtime made usual.
+"""The runtime's own metrics, under the names of controller-runtime.
 
-Most of it is read off when somebody asks; a reconcile costs two observations, a queued key
-three entries in a dictionary.
+Most of them are read at scrape time; a reconcile costs two observations, a queued key three
+entries in a dictionary.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class QueueMeter(Generic[K]):
-    """Told by a queue what becomes of its keys."""
+    """Measures how long keys wait and run; called by the queue."""
 
     def __init__(self, registry: MetricsRegistry, name: str) -> None:
         self._time = asyncio.get_running_loop().time
@@ -69,7 +69,7 @@ _QUEUE_HISTOGRAMS = (
 
 
 class MeteredQueue(Queue[K]):
-    """A queue that tells a meter, and is otherwise the same."""
+    """A queue that calls a meter."""
 
     meter: QueueMeter[K]
 
@@ -281,7 +281,7 @@ class FleetMeter:
         return found
 
     def _keep_counts(self, cluster: Cluster) -> None:
-        """What a cluster has counted stays counted when it goes."""
+        """The counts of a disengaged cluster stay."""
         for cache in cluster.caches():
             for what, family in self._totals.items():
                 family.labels(self._fleet.name, str(cache.resource)).inc(getattr(cache, what))

@@ -6,8 +6,8 @@ in a watched cache is mapped to requests, and each request takes one of five way
 - its cluster name is empty: dropped and counted; no such cluster can ever exist;
 - its cluster has not been engaged in the controller's fleet: counted, and kept aside in case
   it will be, because the event will not be repeated;
-- its cluster was engaged and is so no longer: counted and dropped, with all there was of it;
-  when it is engaged anew, everything that maps to it is asked for as at a first start;
+- its cluster was engaged and no longer is: counted and dropped, with all keys of it; when it
+  is engaged again, everything that maps to it is requested as at a first start;
 - something the reconcile has to know is not synced yet: kept aside until it is;
 - otherwise: on to the queue.
 
@@ -37,7 +37,7 @@ MAX_UNENGAGED = 100_000
 clusters that never come may cost: about 20 MB."""
 
 MAX_REPORTED = 1_000
-"""Objects whose mapping failed that are told apart, to log each once; a bound on memory."""
+"""Objects whose mapping failed that are remembered, to log each once; a bound on memory."""
 
 
 class _Engagement:
@@ -63,11 +63,11 @@ class Intake:
         sources: Sequence[Source],
         add: Callable[[Request], None],
         forget: Callable[[str], None] = lambda _: None,
-        echoes: OwnWriteFilter | None = None,
+        own_writes: OwnWriteFilter | None = None,
     ) -> None:
-        """``add`` takes a request that may run; ``forget`` hears of a cluster that is gone;
-        ``echoes`` knows what the controller wrote itself."""
-        self._echoes = echoes if echoes is not None else OwnWriteFilter()
+        """``add`` takes a request that may run; ``forget`` is called for a disengaged cluster;
+        ``own_writes`` knows what the controller wrote itself."""
+        self._own_writes = own_writes if own_writes is not None else OwnWriteFilter()
         self._name = name
         self._fleet = fleet
         self._add = add
@@ -193,7 +193,7 @@ class Intake:
             self._open_gate(engagement)
             if cluster.name in self._left:
                 del self._left[cluster.name]
-                self._ask_again(cluster.name)
+                self._request_again(cluster.name)
 
     def _disengaged(self, fleet: Fleet, cluster: Cluster) -> None:
         self._engagements[fleet].pop(cluster.name).end()
@@ -202,12 +202,12 @@ class Intake:
             self._left[cluster.name] = None
             self._aside_size -= len(self._aside.pop(cluster.name, ()))
             self._forget(cluster.name)
-            self._tell_ready()
+            self._notify_ready()
         else:
             self._reconsider()
 
-    def _ask_again(self, name: str) -> None:
-        """What other clusters know that concerns this one; it tells of itself."""
+    def _request_again(self, name: str) -> None:
+        """Request what other clusters' objects map to this one; its own come from its caches."""
         for fleet, sources in self._sources.items():
             watches = [source for source in sources if isinstance(source, Watch)]
             for engagement in list(self._engagements[fleet].values()):
@@ -241,29 +241,29 @@ class Intake:
             return
         for engagement in self._engagements[self._fleet].values():
             self._open_gate(engagement)
-        self._tell_ready()
+        self._notify_ready()
 
     def _open_gate(self, engagement: _Engagement) -> None:
         name = engagement.cluster.name
         if engagement.missing or not self._others_ready or name in self._open:
             return
         if self._engagements[self._fleet].get(name) is not engagement:
-            return  # disengaged, or engaged anew, before its caches were synced
+            return  # disengaged, or engaged again, before its caches were synced
         self._open[name] = None
         kept = self._aside.pop(name, {})
         self._aside_size -= len(kept)
         for request in kept:
             self._add(request)
-        self._tell_ready()
+        self._notify_ready()
 
-    def _tell_ready(self) -> None:
+    def _notify_ready(self) -> None:
         if self._on_ready and self.ready:
             events, self._on_ready = self._on_ready, []
             for event in events:
                 event.set()
 
     def _deliver(self, watch: Watch, cluster: str, old: Object | None, new: Object | None) -> None:
-        if not watch.own_writes and new is not None and self._echoes.consume(new):
+        if not watch.own_writes and new is not None and self._own_writes.consume(new):
             return
         for request in self._mapped(watch, cluster, old, new):
             self.offer(request)
@@ -278,10 +278,10 @@ class Intake:
             # An object stays itself, so there the old state has nothing to add.
             if old is not None and (new is None or watch.map is not itself):
                 before = _listed(watch.map(cluster, old))
-                if before != requests:  # mostly nobody has changed hands
+                if before != requests:  # mostly the owner is the same
                     requests = [*requests, *before]
-        except Exception as error:  # noqa: BLE001  # a mapping may be at a loss in any way
-            # One object that cannot be mapped must not silence all others.
+        except Exception as error:  # noqa: BLE001  # a mapping may fail in any way
+            # One object that cannot be mapped must not stop all others.
             self.mapping_errors += 1
             self._report(watch, cluster, new or old, error)
             return ()
@@ -309,7 +309,7 @@ class Intake:
 
 
 def _listed(requests: Iterable[Request]) -> list[Request]:
-    """Here and now, so that what fails in it fails where that is caught."""
+    """Evaluated here, where a failure is caught."""
     return requests if isinstance(requests, list) else list(requests)
 
 

@@ -1,4 +1,4 @@
-"""Which changes of an object ask for a reconcile.
+"""Which changes of an object request a reconcile.
 
 A predicate is given the old and the new state; None stands for "did not exist" and "is
 deleted". It runs before anything is mapped.

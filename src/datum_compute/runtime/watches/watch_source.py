@@ -1,12 +1,12 @@
-"""What a controller wants to hear of, and what it wants to read.
+"""What a controller watches, and what it only reads.
 
 ====================================  ==================================================
-``Watch.each(fleet, resource)``       a change asks for the object itself (``For``)
-``Watch.owned(fleet, resource, by)``  a change asks for the owner that manages the object,
+``Watch.each(fleet, resource)``       a change requests the object itself (``For``)
+``Watch.owned(fleet, resource, by)``  a change requests the owner that manages the object,
                                       on the same cluster (``Owns``)
-``Watch(fleet, resource, map)``       a change asks for whatever ``map`` says, on whichever
-                                      cluster it names (``Watches``)
-``Read(fleet, resource)``             a change asks for nothing; reconciles read the cache
+``Watch(fleet, resource, map)``       a change requests what ``map`` returns, on any cluster
+                                      (``Watches``)
+``Read(fleet, resource)``             a change requests nothing; reconciles read the cache
 ====================================  ==================================================
 
 A change is dropped as early as can be: by ``label_selector`` on the server, before it is
@@ -27,7 +27,7 @@ from datum_compute.runtime.watches.predicates import Predicate
 
 
 class WatchOptions(TypedDict, total=False):
-    """What every watch may be told; see :class:`Watch`."""
+    """The options of every watch; see :class:`Watch`."""
 
     label_selector: str
     predicate: Predicate | None
@@ -43,28 +43,28 @@ class Watch:
     fleet: Fleet
     resource: Resource
     map: Map
-    """Old and new state are both mapped: one that has moved on concerns both owners."""
+    """Old and new state are both mapped: an object that changed owners concerns both."""
     label_selector: str = ""
     predicate: Predicate | None = None
     """Given the old and the new state: whether the change matters at all."""
     indexes: Mapping[str, IndexKeys] = field(default_factory=dict)
     required: bool = True
-    """Reconciles wait until this is known. False where a far plane may be away."""
+    """Reconciles wait until this cache is synced. False where the plane may be unreachable."""
     own_writes: bool = True
-    """Whether changes that the controller made itself ask for a run. False where a reconcile
-    writes only what maps to its own request, at the revision it has read, and goes on with
-    what the server answered."""
+    """Whether the controller's own changes request a run. False where a reconcile writes only
+    what maps to its own request, at the revision it has read, and continues with the server's
+    answer."""
 
     @classmethod
     def each(cls, fleet: Fleet, resource: Resource, **options: Unpack[WatchOptions]) -> Watch:
-        """A change of an object asks for that object."""
+        """A change of an object requests that object."""
         return cls(fleet, resource, itself, **options)
 
     @classmethod
     def owned(
         cls, fleet: Fleet, resource: Resource, by: Resource, **options: Unpack[WatchOptions]
     ) -> Watch:
-        """A change of an object asks for the owner of kind ``by`` that manages it."""
+        """A change of an object requests the owner of kind ``by`` that manages it."""
         owner = controller_owner(by.kind, group=by.group, namespaced=by.namespaced)
         return cls(fleet, resource, owner, **options)
 

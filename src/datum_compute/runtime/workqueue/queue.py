@@ -6,20 +6,19 @@
 - **Reserved**: a lane holds fewer keys than there are workers left over, so however long the
   keys of a cluster run, because its server hangs, there is a worker for the next cluster.
   One lane gets half of the workers, a second half of the rest, and so on.
-- **Stingy**: a key added many times before it is handed out is handed out once, and a key
-  is never in two hands at once.
+- **Deduplicated**: a key added many times before it is handed out is handed out once, and a key
+  never runs twice at once.
 - **Re-addable while running**: a key added while it runs is handed out again after
-  ``done``, because that run may have looked before the change.
-- **Patient**: a delayed add becomes ready at its time; of several for one key the soonest
-  counts, and handing the key out answers all of them, since what runs then looks at
-  everything and says itself when to look again.
+  ``done``, because that run may have read before the change.
+- **Delayed**: a delayed add becomes ready at its time; of several for one key the soonest
+  counts, and handing the key out answers all of them, since a run reads everything and
+  returns when it wants to run again.
 
-Whoever gets a key may have to wait for a ``turn`` before; until then the key is not handed
-out.
+A worker may have to wait for a ``turn`` first; until then the key is not handed out.
 
-There is one timer per queue, for the soonest delayed key, and no task of its own. Every
-step takes the same time however many keys and lanes there are, but for delayed adds, which
-are sorted, and ``drop``, which looks at all of them.
+There is one timer per queue, for the soonest delayed key, and no task. Every step takes the
+same time however many keys and lanes there are, but for delayed adds, which are sorted, and
+``drop``, which visits all of them.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Queue(Generic[K]):
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``chance`` is uniform in [0, 1); ``lane`` names the lane a key waits in;
-        ``workers`` is how many will ask for keys; up to 1, nothing is reserved; ``turn`` is
+        ``workers`` is how many call ``get``; up to 1, nothing is reserved; ``turn`` is
         awaited before a key is handed out."""
         self._loop = asyncio.get_running_loop()
         self._backoff = backoff
@@ -75,7 +74,7 @@ class Queue(Generic[K]):
         self._turn = turn
         self._lanes: dict[str, deque[K]] = {}  # only those with ready keys
         self._turns: deque[str] = deque()  # the same lanes, next one first
-        self._queued: set[K] = set()  # sets here are asked for membership, never iterated
+        self._queued: set[K] = set()  # sets here are never iterated
         self._running: set[K] = set()
         self._held: dict[str, int] = {}  # running keys of each lane that has some
         self._again: dict[K, None] = {}
@@ -83,9 +82,9 @@ class Queue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []  # may hold pushes that do not count any more
         self._pushes = 0
         self._timer: asyncio.Handle | None = None
-        self._timer_at = 0.0  # uvloop's handle does not tell it for very short delays
+        self._timer_at = 0.0  # uvloop's handle does not have it for very short delays
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._coming = 0  # those who were woken for a key and wait for their turn
+        self._coming = 0  # workers that were woken for a key and wait for their turn
         self._failures: dict[K, int] = {}
         self._adds = 0
         self._retries = 0
@@ -136,7 +135,7 @@ class Queue(Generic[K]):
         self.add_after(key, within * self._chance())
 
     def forget(self, key: K) -> None:
-        """The key has done well: its next failure is a first one again."""
+        """The key succeeded: its next failure is a first one again."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
@@ -146,11 +145,11 @@ class Queue(Generic[K]):
             if self._turn is not None:
                 await self._wait_turn(self._turn)
             place = self._next_place()
-            if place is not None:  # else somebody was quicker, or the key was dropped
+            if place is not None:  # else another worker took it, or the key was dropped
                 return self._hand_out(place)
 
     async def _wait_ready(self) -> None:
-        """Until there is a key to hand out for which nobody else is coming."""
+        """Until there is a key to hand out for which no other worker was woken."""
         while self._next_place() is None or len(self._queued) <= self._coming:
             if self._closed:
                 raise QueueClosed
@@ -160,7 +159,7 @@ class Queue(Generic[K]):
                 await waiter
             except asyncio.CancelledError:
                 if not waiter.cancelled():
-                    self._wake()  # it was meant for us; let somebody else have it
+                    self._wake()  # wake another worker for it
                 raise
 
     async def _wait_turn(self, turn: Callable[[], Awaitable[None]]) -> None:
@@ -225,7 +224,7 @@ class Queue(Generic[K]):
         self._set_timer()
 
     def close(self) -> None:
-        """Let nothing wait any more: no key, no timer, nobody in ``get``. What is added from
+        """Let nothing wait any more: no key, no timer, no call of ``get``. What is added from
         now on is ignored; keys that run may still be ``done``."""
         self._closed = True
         self._lanes.clear()

@@ -38,7 +38,7 @@ class RateLimiter:
         self._late = 0.0
         self._tidy_at = 1024
 
-    def left(self, key: Hashable) -> float:
+    def delay(self, key: Hashable) -> float:
         """Seconds until it is this key's turn again; 0 when it is."""
         now = asyncio.get_running_loop().time()
         free_at = self._free_at.get(key, 0.0)

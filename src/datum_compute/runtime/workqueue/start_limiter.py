@@ -1,16 +1,15 @@
-"""Who may begin a reconcile in this turn of the event loop.
+"""How many reconciles start in one iteration of the event loop.
 
-A turn of the loop runs everything that is ready, and only then looks at the network. Where many
+An iteration runs everything that is ready, and only then polls the network. Where many
 controllers share one loop with a server, hundreds of reconciles may be ready at once, and a
-person's request, which needs several turns, waits for all of them each time. With ``Turns``
-only so many begin in each turn. The rest follow in the next ones: no time is lost, because the
-next turn begins at once, and what one turn writes, commits and tells to watchers is bounded
-with it.
+user's request, which needs several iterations, waits for all of them each time. With a
+``StartLimiter`` only so many start in each iteration. The rest follow in the next ones: no time
+is lost, because the next iteration begins at once, and what one iteration writes, commits and
+sends to watchers is bounded with it.
 
-Whoever asks names a lane, and lanes that wait are served in rotation, so that a controller with
-one key waits for one of each other's, not for all their keys. A turn is a permission to begin
-and is not held: a reconcile that waits for another, or for a server that does not answer,
-keeps nobody back.
+Each caller names a lane, and waiting lanes are served in rotation, so that a controller with
+one key waits for one of each other's, not for all their keys. A start is a permission and is
+not held: a reconcile that waits for another, or for a server, delays no other.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from collections.abc import Hashable
 
 class StartLimiter:
     def __init__(self, starts: int) -> None:
-        """``starts`` is how many may begin in one turn of the loop."""
+        """``starts`` is how many may begin in one iteration of the loop."""
         if starts < 1:
-            raise ValueError(f"starts: {starts}: at least 1 must be allowed per turn")
+            raise ValueError(f"starts: {starts}: at least 1 must be allowed per iteration")
         self._starts = starts
         self._left = starts
-        self._lanes: dict[Hashable, deque[asyncio.Future[None]]] = {}  # those that wait, next first
+        self._lanes: dict[Hashable, deque[asyncio.Future[None]]] = {}  # waiters, next first
         self._renewal: asyncio.Handle | None = None
-        """Pending whenever somebody waits."""
+        """Pending whenever a caller waits."""
 
-    async def take(self, lane: Hashable) -> None:
-        """Return when the caller may begin; at once when nobody waits and there is room."""
+    async def acquire(self, lane: Hashable) -> None:
+        """Return when the caller may begin; at once when no other waits and there is room."""
         if self._left > 0 and not self._lanes:
             self._use()
             return
@@ -46,7 +45,7 @@ class StartLimiter:
             self._renewal = asyncio.get_running_loop().call_soon(self._renew)
 
     def _renew(self) -> None:
-        """The loop has come round."""
+        """A new iteration of the loop."""
         self._renewal = None
         self._left = self._starts
         while self._left > 0 and (waiter := self._next_waiter()) is not None:

@@ -33,9 +33,8 @@ class _Conditioned(msgspec.Struct):
 def status_with(
     obj: Object, *changes: ConditionChange, now: datetime, observed: bool = True
 ) -> Values:
-    """The object's status with these conditions in place of their predecessors. ``observed``
-    says whether they carry the object's generation, as ours and Milo's do, and Karmada's do
-    not."""
+    """The object's status with these conditions in place of their predecessors. With
+    ``observed`` they carry the object's generation, as ours and Milo's do; Karmada's do not."""
     status = values(obj.status)
     current = msgspec.convert(status, _Conditioned).conditions
     generation = obj.metadata.generation if observed else None

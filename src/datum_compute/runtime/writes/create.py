@@ -1,7 +1,7 @@
 """Creating objects whose names are deterministic, from a cache that may be stale.
 
 A cache that has not seen an object yet lets a reconcile create it a second time; the server
-answers AlreadyExists, and each function says what follows. Bodies need neither ``apiVersion``
+answers AlreadyExists, and each function documents what follows. Bodies need neither ``apiVersion``
 nor ``kind``: the client fills them in.
 """
 

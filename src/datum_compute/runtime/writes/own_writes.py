@@ -1,16 +1,15 @@
-"""The memory of own writes.
+"""Read your own writes.
 
-A cache lags behind the server. A reconcile that runs again before the cache has seen what
-its last run wrote would decide on a past that it has itself changed. So while a reconcile
-runs, the client of each cluster notes what it wrote; before the same key runs again, the
-caches must have seen those writes. When they take too long, the object is read live and put
-into the cache.
+A cache lags behind the server. A reconcile that runs again before the cache has seen what its
+last run wrote would decide on a state that it has itself changed. So while a reconcile runs,
+the client of each cluster records its writes; before the same key runs again, the caches must
+have seen them. When they take too long, the object is read live and put into the cache.
 
-The same notes tell a controller its own writes from those of others (:class:`OwnWriteFilter`), so
-that a watch can be told to leave out what the controller has just done itself.
+By the same record a watch can leave out the controller's own writes
+(:class:`OwnWriteFilter`).
 
-The running reconcile is known through a context variable: whoever writes inside it,
-however deep, is noted; whoever writes outside one (a test, a tool) is not.
+The running reconcile is known through a context variable: a write inside it, however deep in
+the call, is recorded; a write outside one (a test, a tool) is not.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from datum_compute.runtime.cache.cache import Cache, CacheExpectation
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A write that ``cache`` is to see, and where to look when it does not."""
+    """A write that ``cache`` is to see, and the client to read it from when it does not."""
 
     client: Client
     cache: Cache
@@ -50,12 +49,12 @@ _Holders = list[tuple[Cache, str]]
 """The caches that hold an object, and its uid there."""
 
 MAX_EXPECTED_WRITES = 4096
-"""Own writes that are waited for to come back. Those whose watch does not tell of them would
-stay for ever; when there are so many, all are forgotten, which costs a run each at most."""
+"""Own writes whose events are expected. Those that no watch delivers would stay for ever; at
+this many all are forgotten, which costs at most one run each."""
 
 
 class OwnWriteFilter:
-    """Revisions that one controller has written and its watches have yet to tell of. Only those
+    """Revisions that one controller has written and its watches have yet to deliver. Only those
     of ``resources``, whose watches leave them out, are kept."""
 
     __slots__ = ("_expected", "_resources")
@@ -75,7 +74,7 @@ class OwnWriteFilter:
         self._expected.add((obj.metadata.uid, obj.metadata.resource_version))
 
     def consume(self, obj: Object) -> bool:
-        """Whether this is what we wrote ourselves; it is told once."""
+        """Whether this is one of the controller's own writes; true once for each."""
         key = (obj.metadata.uid, obj.metadata.resource_version)
         if key not in self._expected:
             return False
@@ -83,17 +82,17 @@ class OwnWriteFilter:
         return True
 
     def forget(self) -> None:
-        """Tell of all of them after all: a run has begun without having seen one."""
+        """Leave none out any more: a run has begun without having seen one."""
         self._expected.clear()
 
 
 class _Run:
-    """A reconcile that runs: what it has written."""
+    """The writes of a running reconcile."""
 
-    __slots__ = ("echoes", "writes")
+    __slots__ = ("own_writes", "writes")
 
-    def __init__(self, echoes: OwnWriteFilter | None) -> None:
-        self.echoes = echoes
+    def __init__(self, own_writes: OwnWriteFilter | None) -> None:
+        self.own_writes = own_writes
         self.writes: list[Write] = []
 
 
@@ -101,16 +100,16 @@ _running: ContextVar[_Run | None] = ContextVar("running_reconcile", default=None
 
 
 class WriteRecording:
-    """``with Recording() as writes:`` collects the writes made inside the block, and lets
-    ``echoes`` expect them."""
+    """``with WriteRecording() as writes:`` collects the writes inside the block, and lets
+    ``own_writes`` expect them."""
 
-    __slots__ = ("_echoes", "_token")
+    __slots__ = ("_own_writes", "_token")
 
-    def __init__(self, echoes: OwnWriteFilter | None = None) -> None:
-        self._echoes = echoes
+    def __init__(self, own_writes: OwnWriteFilter | None = None) -> None:
+        self._own_writes = own_writes
 
     def __enter__(self) -> list[Write]:
-        run = _Run(self._echoes)
+        run = _Run(self._own_writes)
         self._token = _running.set(run)
         return run.writes
 
@@ -119,7 +118,7 @@ class WriteRecording:
 
 
 class RecordingClient(ReadForwarder):
-    """A client that notes its writes for the reconcile that makes them."""
+    """A client that records its writes for the running reconcile."""
 
     def __init__(self, client: Client, caches: Callable[[Resource], Sequence[Cache]]) -> None:
         super().__init__(client)
@@ -178,25 +177,25 @@ class RecordingClient(ReadForwarder):
                 propagation=propagation,
             )
         except errors.NotFound:
-            self._remember_deletion(name, namespace, holders)  # as gone as after a deletion
+            self._remember_deletion(name, namespace, holders)  # the same outcome as a deletion
             raise
         self._remember_deletion(name, namespace, holders)
 
     def _remember(self, resource: Resource, obj: Object) -> None:
         run = _running.get()
-        # A subresource such as scale answers with another kind, whose revision says nothing.
+        # A subresource such as scale answers with another kind, whose revision is unrelated.
         if run is None or obj.kind != resource.kind:
             return
-        if run.echoes is not None:
-            run.echoes.expect(resource, obj)
+        if run.own_writes is not None:
+            run.own_writes.expect(resource, obj)
         for cache in self._caches(resource):
             if cache.expects(obj):
                 revision = obj.metadata.resource_version
-                sighting = CacheExpectation(obj.namespace, obj.name, resource_version=revision)
-                run.writes.append(Write(self._client, cache, sighting))
+                expectation = CacheExpectation(obj.namespace, obj.name, resource_version=revision)
+                run.writes.append(Write(self._client, cache, expectation))
 
     def _holders(self, resource: Resource, name: str, namespace: str, uid: str) -> _Holders:
-        """Who knows what is about to be deleted."""
+        """The caches that have what is about to be deleted."""
         if _running.get() is None:
             return []
         found = []
@@ -211,5 +210,5 @@ class RecordingClient(ReadForwarder):
         if run is None:
             return
         for cache, uid in holders:
-            sighting = CacheExpectation(namespace, name, deleted_uid=uid)
-            run.writes.append(Write(self._client, cache, sighting))
+            expectation = CacheExpectation(namespace, name, deleted_uid=uid)
+            run.writes.append(Write(self._client, cache, expectation))

@@ -3,7 +3,7 @@
 Every function here takes the object as it was read and what is wanted of it, sends the
 difference as a merge patch, and returns the object as the server has it afterwards. No
 difference, no write. A write carries the uid and the resourceVersion of what was read, so it
-never lands on a successor of the same name, loses somebody else's entry, or undoes a write
+never lands on a successor of the same name, drops another writer's entry, or undoes a write
 that overtook it.
 """
 
@@ -84,7 +84,7 @@ async def ensure_metadata(
 async def release_finalizer(
     client: Client, resource: Resource, obj: Object, finalizer: str
 ) -> None:
-    """Give up our hold on an object. One that is gone already is fine."""
+    """Remove our finalizer. An object that does not exist is fine."""
     if finalizer not in obj.metadata.finalizers:
         return
     metadata = {
@@ -103,8 +103,8 @@ async def write_status(
 ) -> Object:
     """The object with exactly this status, or ``Conflict`` where it has moved on since.
 
-    That holds for a status nobody else writes, too: a write of our own that was long under
-    way, and given up by us, would undo the ones after it.
+    The precondition is needed even with a single writer: an abandoned write that arrives late
+    would undo the ones after it.
     """
     change = difference(values(obj.status), wanted)
     if not change:
@@ -117,8 +117,8 @@ async def write_status(
 async def copy_status(
     client: Client, resource: Resource, copy: Object, original: msgspec.Raw
 ) -> Object:
-    """The copy with exactly the status of its original, written by nobody else."""
-    # Equal bytes are equal values; a copy that nobody has touched mostly has the same bytes.
+    """The copy with exactly the status of its original. The caller is its only writer."""
+    # Equal bytes are equal values; an unchanged copy mostly has the same bytes.
     if bytes(copy.status) == bytes(original):
         return copy
     return await write_status(client, resource, copy, values(original))

@@ -56,14 +56,14 @@ class SpecCopies:
     def __init__(self) -> None:
         self._unkept = UnkeptChanges()
 
-    def change(self, copy: Object, wanted: msgspec.Raw | Mapping[str, Any]) -> Values:
+    def due_patch(self, copy: Object, wanted: msgspec.Raw | Mapping[str, Any]) -> Values:
         """The merge patch of the spec that is due, or an empty one."""
         if isinstance(wanted, msgspec.Raw) and bytes(copy.spec) == bytes(wanted):
             return {}
         change = difference(values(copy.spec), _as_values(wanted))
         return change if self._unkept.is_due(copy, change) else {}
 
-    def written(self, copy: Object, wanted: msgspec.Raw | Mapping[str, Any]) -> None:
+    def record_write(self, copy: Object, wanted: msgspec.Raw | Mapping[str, Any]) -> None:
         """Compare the server's answer to a write of ``wanted``."""
         left = difference(values(copy.spec), _as_values(wanted))
         if self._unkept.record(copy, left) and _is_missing_something(left):
@@ -86,12 +86,12 @@ class SpecCopies:
         annotations: Mapping[str, str | None] | None = None,
     ) -> Object:
         """The copy with this spec and these entries, in one write if anything is due."""
-        change = self.change(copy, wanted)
+        change = self.due_patch(copy, wanted)
         written = await ensure_metadata(
             client, resource, copy, labels=labels, annotations=annotations, spec=change
         )
         if change:
-            self.written(written, wanted)
+            self.record_write(written, wanted)
         return written
 
     def forget(self, uid: str) -> None:

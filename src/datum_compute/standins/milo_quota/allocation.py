@@ -225,7 +225,7 @@ class Allocation:
             return 0.0
         uid = bucket.metadata.uid
         if not at_once and _is_more_in_use(current, numbers):
-            left = self._usage_reports.left(uid)
+            left = self._usage_reports.delay(uid)
             if left > 0:
                 return left
         self._usage_reports.spend(uid)

@@ -300,24 +300,24 @@ async def test_an_own_write_that_a_later_run_did_not_know_of_asks_for_a_run() ->
 
 
 def test_own_writes_that_never_come_back_are_forgotten_in_time() -> None:
-    echoes = OwnWriteFilter([WIDGETS])
+    own_writes = OwnWriteFilter([WIDGETS])
     for number in range(3 * MAX_EXPECTED_WRITES):
         widget = Object("v1", "Widget", ObjectMeta(uid="u", resource_version=str(number)))
-        echoes.expect(WIDGETS, widget)
+        own_writes.expect(WIDGETS, widget)
     last = Object(
         "v1", "Widget", ObjectMeta(uid="u", resource_version=str(3 * MAX_EXPECTED_WRITES - 1))
     )
     first = Object("v1", "Widget", ObjectMeta(uid="u", resource_version="0"))
 
-    assert echoes.consume(last)
-    assert not echoes.consume(last)
-    assert not echoes.consume(first)
+    assert own_writes.consume(last)
+    assert not own_writes.consume(last)
+    assert not own_writes.consume(first)
 
 
 def test_own_writes_that_no_watch_leaves_out_are_not_kept() -> None:
-    echoes = OwnWriteFilter([WIDGETS])
+    own_writes = OwnWriteFilter([WIDGETS])
     gadget = Object("v1", "Gadget", ObjectMeta(uid="u", resource_version="7"))
-    echoes.expect(WIDGETS._replace(plural="gadgets", kind="Gadget"), gadget)
+    own_writes.expect(WIDGETS._replace(plural="gadgets", kind="Gadget"), gadget)
 
-    assert len(echoes) == 0
-    assert not echoes.consume(gadget)
+    assert len(own_writes) == 0
+    assert not own_writes.consume(gadget)

@@ -25,7 +25,7 @@ from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 
 
 class Clock:
-    """Numbers the turns of the loop while it runs."""
+    """Numbers the limiter of the loop while it runs."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -40,24 +40,24 @@ class Clock:
 
 
 async def test_a_start_is_immediate_below_the_limit() -> None:
-    turns = StartLimiter(2)
+    limiter = StartLimiter(2)
     clock = Clock()
 
-    await turns.take("a")
-    await turns.take("b")
+    await limiter.acquire("a")
+    await limiter.acquire("b")
     assert clock.turn == 0
-    await turns.take("a")
+    await limiter.acquire("a")
     clock.stop()
 
     assert 1 <= clock.turn <= 3
 
 
 async def test_after_a_quiet_loop_iteration_there_is_room_again() -> None:
-    turns = StartLimiter(1)
-    await turns.take("a")
+    limiter = StartLimiter(1)
+    await limiter.acquire("a")
     await asyncio.sleep(1)
     clock = Clock()
-    await turns.take("a")
+    await limiter.acquire("a")
     clock.stop()
 
     assert clock.turn == 0
@@ -69,11 +69,11 @@ def test_a_limit_of_zero_is_refused() -> None:
 
 
 async def test_lanes_that_wait_are_served_in_rotation() -> None:
-    turns = StartLimiter(1)
+    limiter = StartLimiter(1)
     served: list[str] = []
 
     async def begin(lane: str) -> None:
-        await turns.take(lane)
+        await limiter.acquire(lane)
         served.append(lane)
 
     async with TaskGroup("test") as tasks:
@@ -87,7 +87,7 @@ async def test_lanes_that_wait_are_served_in_rotation() -> None:
 
 
 _Lanes = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), max_size=40)
-"""Who asks: in which lane, whether it is cancelled, and after how many turns of the loop."""
+"""Who asks: in which lane, whether it is cancelled, and after how many limiter of the loop."""
 
 
 @settings(max_examples=60)
@@ -98,12 +98,12 @@ def test_every_request_starts_and_never_more_than_the_limit_per_loop_iteration(
     began: list[tuple[int, int]] = []
 
     async def main() -> None:
-        turns, clock = StartLimiter(starts), Clock()
+        limiter, clock = StartLimiter(starts), Clock()
 
         async def begin(number: int, lane: int, pause: int) -> None:
             for _ in range(pause):
                 await asyncio.sleep(0)
-            await turns.take(lane)
+            await limiter.acquire(lane)
             began.append((clock.turn, number))
 
         running = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ def test_every_request_starts_and_never_more_than_the_limit_per_loop_iteration(
 
 
 def _queue(gate: asyncio.Event) -> Queue[str]:
-    """A queue whose turns come when the gate is opened."""
+    """A queue whose limiter come when the gate is opened."""
 
     async def turn() -> None:
         await gate.wait()
@@ -225,13 +225,13 @@ class Noted:
     def __init__(self, expected: int) -> None:
         self._clock: Clock | None = None  # from the first run on: no time passes beside it
         self._expected = expected
-        self.turns: Counter[int] = Counter()
+        self.limiter: Counter[int] = Counter()
         self.names: list[str] = []
         self.complete = asyncio.Event()
 
     async def __call__(self, request: Request) -> None:
         self._clock = self._clock or Clock()
-        self.turns[self._clock.turn] += 1
+        self.limiter[self._clock.turn] += 1
         self.names.append(request.name)
         if len(self.names) == self._expected:
             self._clock.stop()
@@ -253,13 +253,13 @@ async def test_controllers_that_share_a_limiter_yield_the_loop(
     env, plane, noted = SimulatedEnvironment(), FakePlane(), Noted(200)
     for number in range(40):
         plane.put(f"w{number}")
-    turns = StartLimiter(starts) if starts else None
-    manager = Manager("test", env, start_limiter=turns)
+    limiter = StartLimiter(starts) if starts else None
+    manager = Manager("test", env, start_limiter=limiter)
     manager.add(*_controllers(env, noted, plane, 5))
     async with running(manager):
         await noted.complete.wait()
 
-    most = max(noted.turns.values())
+    most = max(noted.limiter.values())
     assert most <= at_most if at_most else most > 8
     assert Counter(noted.names) == {f"w{number}": 5 for number in range(40)}
 

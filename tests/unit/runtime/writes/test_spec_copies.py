@@ -22,32 +22,32 @@ def test_a_pruned_field_is_reported_once_and_then_left_alone(
 ) -> None:
     copies, pruned = SpecCopies(), copy({"size": 1})
     wanted = {"size": 1, "color": "red"}
-    assert copies.change(pruned, wanted) == {"color": "red"}
+    assert copies.due_patch(pruned, wanted) == {"color": "red"}
 
     with caplog.at_level(logging.WARNING):
-        copies.written(pruned, wanted)
-        copies.written(pruned, wanted)
+        copies.record_write(pruned, wanted)
+        copies.record_write(pruned, wanted)
 
     assert [fields_of(record)["paths"] for record in caplog.records] == [["color"]]
-    assert copies.change(pruned, wanted) == {}
-    assert copies.change(pruned, {"size": 2, "color": "red"}) == {"size": 2, "color": "red"}
+    assert copies.due_patch(pruned, wanted) == {}
+    assert copies.due_patch(pruned, {"size": 2, "color": "red"}) == {"size": 2, "color": "red"}
     copies.forget("1")
-    assert copies.change(pruned, wanted) == {"color": "red"}
+    assert copies.due_patch(pruned, wanted) == {"color": "red"}
 
 
 def test_a_default_the_server_adds_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
     copies, filled = SpecCopies(), copy({"size": 1, "color": "none"})
 
     with caplog.at_level(logging.WARNING):
-        copies.written(filled, {"size": 1})
+        copies.record_write(filled, {"size": 1})
 
     assert not caplog.records
-    assert copies.change(filled, {"size": 1}) == {}
+    assert copies.due_patch(filled, {"size": 1}) == {}
 
 
 def test_a_change_that_is_kept_is_due_again_after_drift() -> None:
     copies = SpecCopies()
-    copies.written(copy({"size": 1}), {"size": 2})
-    copies.written(copy({"size": 2}), {"size": 2})
+    copies.record_write(copy({"size": 1}), {"size": 2})
+    copies.record_write(copy({"size": 2}), {"size": 2})
 
-    assert copies.change(copy({"size": 1}), {"size": 2}) == {"size": 2}
+    assert copies.due_patch(copy({"size": 1}), {"size": 2}) == {"size": 2}

@@ -185,7 +185,7 @@ class DeploymentReconciler:
         *,
         refusal: str = "",
     ) -> Result:
-        left = self._reports.left(deployment.metadata.uid)
+        left = self._reports.delay(deployment.metadata.uid)
         if left > 0:
             # Before anything is counted: with many Instances that is most of a reconcile.
             return after(left)

@@ -97,7 +97,7 @@ async def ensure_deployment(
             "spec": deployment.spec,
         }
         created = await hub_client.create(compute.WORKLOAD_DEPLOYMENTS, body, hub_namespace)
-        copied.written(created, deployment.spec)
+        copied.record_write(created, deployment.spec)
         return created
     if hub_deployment.metadata.deleting:
         raise Waiting("an earlier hub copy of this name is being deleted", 5.0)

@@ -40,7 +40,7 @@ class WorkloadReconciler:
     async def _report(
         self, project: Cluster, workload: Object, plan: PlacementPlan, missing: list[str]
     ) -> Result:
-        left = self._reports.left(workload.metadata.uid)
+        left = self._reports.delay(workload.metadata.uid)
         if left > 0:
             return after(left)
         found = deployments.deployments_of(project, workload)

@@ -1,7 +1,7 @@
 """Which conditions a kind carries, and for which reasons.
 
-Each kind's module lists its own, out of constants whose docstrings say what they mean. The
-reference page and the tests read these lists; no controller does.
+Each kind's module lists its own, out of documented constants; those of compute come from the
+records of its reasons. The reference page and the tests read these lists; no controller does.
 """
 
 from __future__ import annotations

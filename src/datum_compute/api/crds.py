@@ -32,7 +32,7 @@ def crds_for(plane_type: PlaneType) -> list[dict[str, Any]]:
 
 @cache
 def _encoded() -> tuple[tuple[Kind, bytes], ...]:
-    """Built once: several planes ask for the same kinds, and reading annotations is slow."""
+    """Cached: several planes serve the same kinds, and reading annotations is slow."""
     return tuple((kind, msgspec.json.encode(_definition(kind))) for kind in KINDS)
 
 

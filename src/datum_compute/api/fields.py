@@ -1,8 +1,8 @@
-"""Where in an object a fault lies, and what the fault is, in Kubernetes' words.
+"""Field errors of validation, worded as Kubernetes words them.
 
-Validation collects :class:`FieldError` records and never raises them; whoever answers the
-caller turns the list into one ``Status`` with :func:`aggregate` for its message and, per
-fault, a cause of ``field``, ``cause_reason`` and ``message``.
+Validation collects :class:`FieldError` records and never raises them; the server turns the
+list into one ``Status`` with :func:`aggregate` for its message and, per error, a cause of
+``field``, ``cause_reason`` and ``message``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Fault(Enum):
         return self.value[1]
 
 
-# The value says nothing here: absent, none of the caller's business, or too long to print.
+# The value is left out: absent, not the caller's to see, or too long to print.
 _WITHOUT_VALUE = frozenset({Fault.REQUIRED, Fault.FORBIDDEN, Fault.TOO_LONG, Fault.INTERNAL})
 
 
@@ -126,7 +126,7 @@ def not_found(path: FieldPath | str, value: Any) -> FieldError:
 
 
 def too_long(path: FieldPath | str, value: Any, maximum: int) -> FieldError:
-    unit = "byte" if maximum == 1 else "bytes"  # upstream says so of characters, too
+    unit = "byte" if maximum == 1 else "bytes"  # upstream writes so of characters, too
     return FieldError(str(path), Fault.TOO_LONG, value, f"may not be more than {maximum} {unit}")
 
 

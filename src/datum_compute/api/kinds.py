@@ -1,4 +1,4 @@
-"""The kinds we define: how each is served, typed and shown, and on which planes it lives.
+"""The kinds we define: how each is served, typed and printed, and on which planes it exists.
 
 Real deployments get the foreign ones from Milo, Karmada and network services; the local
 platform serves all of them from here.

@@ -149,9 +149,9 @@ class Object:
         return view
 
     def share(self, known: Object | None) -> None:
-        """Hold together with others what is equal in both, for whoever keeps many objects: all
-        with the version ``known`` before it, else the words of labels and the owners with any
-        object. Nothing that can be read of it changes."""
+        """Share equal metadata with other objects, to save memory in caches: labels with the
+        ``known`` previous version, else interned label strings, owners and finalizers with any
+        object. Its values do not change."""
         mine, others = self.metadata, known.metadata if known is not None else _NO_METADATA
         if mine.labels:
             labels = others.labels if mine.labels == others.labels else _interned(mine.labels)
@@ -214,8 +214,8 @@ _decode_metadata = msgspec.json.Decoder(ObjectMeta).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_list = msgspec.json.Decoder(_WireList).decode
 _decoders: dict[type, list[tuple[str, Callable[[bytes], Any]]]] = {}
-"""By view: its subtrees and how to read them. Asking msgspec for fields each time costs more
-than reading does."""
+"""By view: its subtrees and how to read them. Having msgspec list the fields each time costs
+more than reading does."""
 
 KNOWN_SPECS = 512
 """Specs of a kind that are remembered as they were read. Most changes are about the status,

@@ -14,7 +14,7 @@ class PrinterColumn:
     json_path: str
     type: str = "string"
     priority: int = 0
-    """Columns above 0 are shown only in the wide form."""
+    """Columns above 0 are printed only in the wide form."""
 
     def to_wire(self) -> dict[str, Any]:
         wire: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """Amounts as Kubernetes writes them: ``500m``, ``2``, ``1.5Gi``, ``12e6``.
 
-Parsed into exact decimals; nothing here rounds except the functions that say so.
+Parsed into exact decimals; only the functions that say so round.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from datum_compute.api.structural_schema import described
 
 
 class SelectorError(ValueError):
-    """The text is not a selector; the message says where it goes wrong."""
+    """The text is not a selector; the message says where."""
 
 
 class LabelSelectorRequirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

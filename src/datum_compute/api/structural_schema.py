@@ -1,6 +1,6 @@
 """From a typed kind to the schema a server enforces for it.
 
-The struct is the only source. An annotation beside each field says what the type cannot:
+The struct is the only source. An annotation beside each field holds what the type cannot:
 its meaning, whether a writer must give it, its bounds, the default the server fills in.
 ``required`` here binds writers; a view always has a Python default, so that an object of
 an older schema, or a half-filled one, still decodes.
@@ -34,7 +34,7 @@ Quantity = Annotated[int | str, msgspec.Meta(extra_json_schema={"pattern": QUANT
 def described(text: str, *, required: bool = False, **keywords: Any) -> msgspec.Meta:
     """What a field means, and the JSON Schema keywords its type does not imply.
 
-    ``list_type``, ``list_keys`` and ``map_type`` stand for the ``x-kubernetes`` extensions;
+    ``list_type``, ``list_keys`` and ``map_type`` are the ``x-kubernetes`` extensions;
     ``rules`` for CEL validations. Everything else is a keyword as the schema spells it.
     """
     extra = {_EXTENSIONS.get(key, key): value for key, value in keywords.items()}
@@ -125,7 +125,7 @@ def _shape(inner: Any) -> dict[str, Any]:
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    # Annotations are text until they are asked for, and Condition alone is asked for often.
+    # Annotations are text until they are resolved, and Condition alone is resolved often.
     return msgspec.structs.fields(struct)
 
 

@@ -1,1 +1,1 @@
-"""The compute API: one package per version, and the words all versions share."""
+"""The compute API: one package per version, and the constants that all versions share."""

@@ -1,7 +1,7 @@
 """Every derived name, in one place.
 
-Names travel between planes and UIDs do not, so a name must follow from what it names and
-from nothing else: whoever asks again, on any plane, gets the same answer.
+UIDs differ from plane to plane, so a name must follow from what it names and from nothing
+else: every plane derives the same name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def instance_name(deployment: str, ordinal: int) -> str:
 
 
 def ordinal_of(labels: Mapping[str, str], name: str, deployment: str) -> int | None:
-    """The ordinal an Instance says it has: by its label, else by its name."""
+    """The ordinal of an Instance: by its label, else by its name."""
     ordinal = _parsed(labels.get(constants.LABEL_INSTANCE_INDEX, ""))
     prefix = f"{deployment}-"
     if ordinal is None and name.startswith(prefix):
@@ -51,13 +51,13 @@ def ordinal_of(labels: Mapping[str, str], name: str, deployment: str) -> int | N
     return ordinal
 
 
-@lru_cache(maxsize=4096)  # asked of every Instance of a deployment, in pass after pass
+@lru_cache(maxsize=4096)  # parsed for every Instance of a deployment in every reconcile
 def _parsed(text: str) -> int | None:
     return int(text) if _ORDINAL.fullmatch(text) else None
 
 
 def claim_name(instance: str) -> str:
-    """The ResourceClaim of an Instance, and of whoever takes its ordinal next."""
+    """The ResourceClaim of an Instance, and of its successors in the ordinal."""
     return _CLAIM_PREFIX + instance
 
 

@@ -1,12 +1,12 @@
 """The reasons of the compute API, one record each, and the gates they explain.
 
-A condition says with a reason why it has its status. Its record here is the only place
-that knows what follows from a reason: which conditions carry it, who can act on it, whether
-waiting helps, which of several reasons explains most. Rollups, Events, provider
+A condition carries a reason for its status. The reason's record here is the only place that
+knows what follows from it: which conditions carry it, who can act on it, whether waiting
+helps, which of several reasons explains most. Rollups, Events, provider
 conformance, the API reference and the CLI read the records and keep no lists of their own.
 
 To add a reason, declare it here and write it where it arises. ``make generate`` puts it on
-the reference page, and a test asks for its wording in :mod:`datum_compute.cli.explain.reasons`.
+the reference page, and a test requires its wording in :mod:`datum_compute.cli.explain.reasons`.
 To add a gate, declare it and its reason here, stamp it in
 :mod:`datum_compute.decisions.instances.gates`, and remove it in the controller that decides
 its condition.
@@ -55,7 +55,7 @@ class Reason(NamedTuple):
     """How much it explains: rollups report the highest of several. 0 explains nothing that
     another reason would not explain better."""
     placeholder: bool = False
-    """It says only that the condition is not True yet."""
+    """It explains nothing: the condition is not True yet."""
     terminal: bool = False
     """Waiting cannot help: the workload must be changed."""
     fails_after_grace: bool = False
@@ -273,7 +273,7 @@ REASON_PROVISIONING = _declare(
 REASON_FAILED = _declare(
     Reason(
         "Failed",
-        "The provider has given the Instance up; the message says why.",
+        "The provider has given the Instance up; the message has the cause.",
         Actor.PLATFORM,
         false=(INSTANCE_AVAILABLE,),
     )
@@ -344,7 +344,7 @@ REASON_QUOTA_EXCEEDED = _declare(
 REASON_VALIDATION_FAILED = _declare(
     Reason(
         "ValidationFailed",
-        "The claim was refused as malformed; the message says why.",
+        "The claim was refused as malformed; the message has the cause.",
         Actor.PLATFORM,
         false=(INSTANCE_QUOTA_GRANTED,),
         fails_after_grace=True,
@@ -479,7 +479,7 @@ REASON_CELL_READY = _declare(
 REASON_CELL_UNREACHABLE = _declare(
     Reason(
         "CellUnreachable",
-        "The cell does not answer; the message says since when.",
+        "The cell does not answer; the message has the time since when.",
         false=(DEPLOYMENT_CELL_REACHABLE,),
         warns=True,
         usual_seconds=30 * _MINUTE,
@@ -597,4 +597,4 @@ GATES = {
 """Gates by name, in the order in which they are stamped."""
 
 GATE_REASONS = frozenset(each.reason for each in GATES.values() if each.reason)
-"""Reasons that only repeat what a gate's own condition says."""
+"""Reasons that only repeat a gate's own condition."""

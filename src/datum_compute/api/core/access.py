@@ -1,7 +1,7 @@
-"""Built-in kinds that say who somebody is and what they may do.
+"""Built-in kinds of authentication and authorization.
 
-The reviews are questions: they are created, answered in the same reply, and never stored.
-A view reads the answer; the question is written as plain JSON.
+A review is created, answered in the same response and never stored. A view reads the answer;
+the request is written as plain JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One template on its way to its clusters."""
+"""One template and its target clusters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BoundResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: Annotated[str, described("Namespace.")] = ""
     name: Annotated[str, described("Name.", required=True)] = ""
     uid: Annotated[str, described("UID on the hub.")] = ""
-    resource_version: Annotated[str, described("The version that was looked at.")] = ""
+    resource_version: Annotated[str, described("The version that was scheduled.")] = ""
 
 
 class TargetCluster(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,13 +67,13 @@ class ResourceBindingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         PolicyPlacement | None, described("Which clusters come into question.")
     ] = None
     clusters: Annotated[tuple[TargetCluster, ...], described("The clusters chosen.")] = ()
-    propagate_deps: Annotated[bool, described("Whether what it refers to goes along.")] = False
-    scheduler_name: Annotated[str, described("Who picks the clusters.")] = ""
+    propagate_deps: Annotated[bool, described("Whether dependencies follow it.")] = False
+    scheduler_name: Annotated[str, described("The scheduler that picks the clusters.")] = ""
     conflict_resolution: Annotated[
         str, described("What happens to an object the member already has.")
     ] = "Abort"
     preserve_resources_on_deletion: Annotated[
-        bool, described("Whether members keep their objects when the template goes.")
+        bool, described("Whether members keep their objects when the template is deleted.")
     ] = False
 
 
@@ -104,7 +104,7 @@ class ResourceBindingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="c
 
 
 class ResourceBinding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One template on its way to its clusters."""
+    """One template and its target clusters."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceBindingSpec = ResourceBindingSpec()

@@ -63,7 +63,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: Annotated[str, described("Identity of the cluster.")] = ""
     sync_mode: Annotated[
         str,
-        described("Who moves objects to the cluster.", required=True, enum=["Push", "Pull"]),
+        described("How objects get to the cluster.", required=True, enum=["Push", "Pull"]),
     ] = "Push"
     api_endpoint: Annotated[str, described("Address of its API server.")] = ""
     secret_ref: Annotated[LocalSecretReference | None, described("Credential for it.")] = None

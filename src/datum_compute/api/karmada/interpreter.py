@@ -38,7 +38,7 @@ class LuaScript(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Customizations(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    retention: Annotated[LuaScript | None, described("What a member keeps of its own.")] = None
+    retention: Annotated[LuaScript | None, described("Fields that a member keeps.")] = None
     replica_resource: Annotated[
         LuaScript | None, described("How many replicas an object has, and what each needs.")
     ] = None

@@ -101,11 +101,11 @@ class PropagationPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="c
         ),
     ] = "Abort"
     scheduler_name: Annotated[
-        str, described("Who picks the clusters.", default="default-scheduler")
+        str, described("The scheduler that picks the clusters.", default="default-scheduler")
     ] = "default-scheduler"
-    propagate_deps: Annotated[bool, described("Whether what they refer to goes along.")] = False
+    propagate_deps: Annotated[bool, described("Whether dependencies follow them.")] = False
     preserve_resources_on_deletion: Annotated[
-        bool, described("Whether members keep their objects when the template goes.")
+        bool, described("Whether members keep their objects when the template is deleted.")
     ] = False
 
 

@@ -51,7 +51,7 @@ class WorkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     workload: Annotated[WorkloadTemplate, described("What to apply.")] = WorkloadTemplate()
     suspend_dispatching: Annotated[bool, described("Whether to hold it back.")] = False
     preserve_resources_on_deletion: Annotated[
-        bool, described("Whether the member keeps its object when this goes.")
+        bool, described("Whether the member keeps its object when this is deleted.")
     ] = False
 
 

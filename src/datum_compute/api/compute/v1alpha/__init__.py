@@ -1,4 +1,4 @@
-"""The compute kinds: Workload, WorkloadDeployment, Instance, and the words they speak.
+"""The compute kinds: Workload, WorkloadDeployment, Instance, and their constants.
 
 Import the package as ``compute`` and read everything from it: ``compute.INSTANCES``,
 ``compute.Instance``, ``compute.LABEL_WORKLOAD_UID``, ``compute.REASON_QUOTA_EXCEEDED``.

@@ -193,8 +193,8 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=True):
     """One running copy of a workload."""
 
-    # What is derived is remembered: a pass over a deployment asks it of every Instance, and a
-    # cached object is asked in many passes.
+    # Derived values are cached: a reconcile of a deployment reads them from every Instance, and
+    # a cached object is read in many reconciles.
 
     metadata: ObjectMeta = ObjectMeta()
     spec: InstanceSpec = InstanceSpec()
@@ -208,12 +208,12 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
 
     @cached_property
     def template_hash(self) -> str:
-        """The revision it was made from; empty when nobody stamped one."""
+        """The revision it was created from; empty when it carries none."""
         return self.spec.controller.template_hash if self.spec.controller else ""
 
     @cached_property
     def observed_template_hash(self) -> str:
-        """The revision that runs, as the provider says; empty until it has."""
+        """The revision that runs, as the provider reports; empty until it does."""
         controller = self.status.controller
         return controller.observed_template_hash if controller else ""
 
@@ -223,7 +223,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
 
     @cached_property
     def plan_key(self) -> tuple[object, ...]:
-        """All that instance control looks at: equal standings, equal plans."""
+        """All that instance control reads: equal keys give equal plans."""
         meta = self.metadata
         return meta.name, meta.uid, meta.labels, meta.deleting, self.template_hash, self.ready
 
@@ -237,7 +237,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
 
     @cached_property
     def serves(self) -> bool:
-        """Whether it does all that is asked of it, as its provider says."""
+        """Whether its provider reports it programmed and available."""
         return self.programmed and self.available
 
 

@@ -137,7 +137,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     volume_attachments: Annotated[
         tuple[VolumeAttachment, ...],
-        described("Volumes this container uses; one may stand here twice.", list_type="atomic"),
+        described("Volumes this container uses; one may be listed twice.", list_type="atomic"),
     ] = ()
     ports: Annotated[
         tuple[NamedPort, ...],
@@ -270,6 +270,6 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str,
         described("Name attachments refer to: a DNS label.", required=True, maxLength=63),
     ] = ""
-    disk: Annotated[DiskVolume | None, described("A disk of its own.")] = None
+    disk: Annotated[DiskVolume | None, described("A disk.")] = None
     config_map: Annotated[ConfigMapVolume | None, described("Files from a ConfigMap.")] = None
     secret: Annotated[SecretVolume | None, described("Files from a Secret.")] = None

@@ -1,4 +1,4 @@
-"""Workload: what a user asks for, and how it is doing everywhere."""
+"""Workload: what a user wants to run, and its status in all cities."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The network-services kinds that compute reads and writes.
 
-Compute's cells ask for networks with a NetworkBinding and a SubnetClaim; who fulfils them
-is network-services' matter, or locally its stand-in's.
+Cells request networks with a NetworkBinding and a SubnetClaim; network-services fulfils
+them, or locally its stand-in.
 """
 
 from datum_compute.api.networking.v1alpha.constants import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Networks, their presence at a location, and the wish to be on one there."""
+"""Networks, their presence at a location, and requests to be on one there."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ReadinessStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 class NetworkIPAM(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mode: Annotated[
         str,
-        described("Who chooses the ranges.", required=True, enum=["Auto", "Policy"]),
+        described("How the ranges are chosen.", required=True, enum=["Auto", "Policy"]),
     ] = "Auto"
     ipv4_range: Annotated[str | None, described("IPv4 range of the network.")] = None
     ipv6_range: Annotated[str | None, described("IPv6 range of the network.")] = None
@@ -172,7 +172,7 @@ class NetworkBindingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class NetworkBinding(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The wish to be on a Network at a location."""
+    """A request to be on a Network at a location."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NetworkBindingSpec = NetworkBindingSpec()
@@ -185,7 +185,7 @@ def default_network_status() -> dict[str, Any]:
 
 
 def unknown_status(*types: str) -> dict[str, Any]:
-    """A status that says of each condition only that nobody has looked, since 1970."""
+    """A status with every condition Unknown since 1970: no controller has reconciled it."""
     waiting = [
         Condition(type=type, reason=constants.REASON_PENDING, message="Waiting for controller")
         for type in types

@@ -112,7 +112,7 @@ class SubnetClaimStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class SubnetClaim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The wish for a range of addresses."""
+    """A request for a range of addresses."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: SubnetClaimSpec = SubnetClaimSpec()

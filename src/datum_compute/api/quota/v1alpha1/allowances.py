@@ -60,13 +60,13 @@ CONDITION_ACTIVE = "Active"
 REASON_REGISTRATION_ACTIVE = "RegistrationActive"
 """What it names can be granted and claimed."""
 REASON_REGISTRATION_PENDING = "RegistrationPending"
-"""Nobody has looked at the registration."""
+"""The registration is not reconciled yet."""
 REASON_GRANT_ACTIVE = "GrantActive"
 """Its amounts are part of the consumer's budget."""
 REASON_GRANT_PENDING = "GrantPending"
-"""Nobody has looked at the grant."""
+"""The grant is not reconciled yet."""
 REASON_VALIDATION_FAILED = "ValidationFailed"
-"""It cannot be used as it is written; the message says why."""
+"""It is invalid as written; the message has the cause."""
 
 RESOURCE_REGISTRATION_CONDITIONS = (
     DeclaredCondition(
@@ -121,7 +121,7 @@ class ResourceRegistrationSpec(msgspec.Struct, frozen=True, kw_only=True, rename
     ] = ""
     description: Annotated[str, described("What it is, for people.")] = ""
     base_unit: Annotated[str, described("Unit amounts are counted in.", required=True)] = ""
-    display_unit: Annotated[str, described("Unit amounts are shown in.", required=True)] = ""
+    display_unit: Annotated[str, described("Unit of displayed amounts.", required=True)] = ""
     unit_conversion_factor: Annotated[
         int, described("Base units in one display unit.", required=True, minimum=1, format="int64")
     ] = 1
@@ -170,7 +170,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ResourceGrantSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    consumer_ref: Annotated[ConsumerReference, described("Who receives it.", required=True)] = (
+    consumer_ref: Annotated[ConsumerReference, described("The consumer.", required=True)] = (
         ConsumerReference()
     )
     allowances: Annotated[

@@ -1,6 +1,6 @@
-"""Claims: the wish to use some of what was granted, and the answer.
+"""Claims: a request for some of what was granted, and the decision.
 
-An answer is final. More budget does not revive a denied claim; a new claim asks anew.
+A decision is final. More budget does not revive a denied claim; a new claim is needed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ ALLOCATION_PENDING = "Pending"
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    resource_type: Annotated[str, described("What is asked for.", required=True)] = ""
+    resource_type: Annotated[str, described("What is claimed.", required=True)] = ""
     amount: Annotated[
         int, described("How much, in base units.", required=True, format="int64", minimum=0)
     ] = 0
@@ -81,7 +81,7 @@ class ResourceClaimSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     requests: Annotated[
         tuple[ClaimRequest, ...],
         described(
-            "What is asked for.",
+            "What is claimed.",
             required=True,
             minItems=1,
             maxItems=20,
@@ -90,12 +90,12 @@ class ResourceClaimSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         ),
     ] = ()
     resource_ref: Annotated[
-        ConsumerReference, described("The object that asks.", required=True)
+        ConsumerReference, described("The object that claims.", required=True)
     ] = ConsumerReference()
 
 
 class RequestAllocation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    resource_type: Annotated[str, described("What was asked for.", required=True)] = ""
+    resource_type: Annotated[str, described("What was claimed.", required=True)] = ""
     status: Annotated[
         str,
         described("The answer.", required=True, enum=["Granted", "Denied", "Pending"]),
@@ -125,7 +125,7 @@ class ResourceClaimStatus(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
 
 class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The wish to use some of what was granted."""
+    """A request for some of what was granted."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()

@@ -54,7 +54,7 @@ CONDITION_PARENT_CONTEXT_READY = "ParentContextReady"
 REASON_POLICY_READY = "PolicyReady"
 """Grants are made."""
 REASON_POLICY_DISABLED = "PolicyDisabled"
-"""Somebody has switched the policy off."""
+"""The policy is disabled."""
 REASON_PARENT_CONTEXT_READY = "ParentContextReady"
 """The name of that control plane can be worked out."""
 REASON_PARENT_CONTEXT_FAILED = "ParentContextFailed"
@@ -95,7 +95,7 @@ class TriggerConstraint(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             "CEL over trigger that must be true.", required=True, minLength=1, maxLength=1024
         ),
     ] = ""
-    message: Annotated[str, described("What it asks for, in words.", maxLength=256)] = ""
+    message: Annotated[str, described("What it requires, for people.", maxLength=256)] = ""
 
 
 class GrantTrigger(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -144,14 +144,14 @@ class GrantTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         GrantTemplateMetadata, described("How the grant is called.", required=True)
     ] = GrantTemplateMetadata()
     spec: Annotated[
-        ResourceGrantSpec, described("Who receives it, and how much.", required=True)
+        ResourceGrantSpec, described("The consumer that receives it, and how much.", required=True)
     ] = ResourceGrantSpec()
 
 
 class GrantTarget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     parent_context: Annotated[
         ParentContext | None,
-        described("Control plane the grant goes to; the policy's own when unset."),
+        described("Control plane of the grant; the policy's own when unset."),
     ] = None
     resource_grant_template: Annotated[
         GrantTemplate, described("The grant to make.", required=True)
@@ -162,7 +162,7 @@ class GrantCreationPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename=
     trigger: Annotated[GrantTrigger, described("What brings a grant about.", required=True)] = (
         GrantTrigger()
     )
-    target: Annotated[GrantTarget, described("The grant, and where it goes.", required=True)] = (
+    target: Annotated[GrantTarget, described("The grant and its plane.", required=True)] = (
         GrantTarget()
     )
     disabled: Annotated[bool, described("Whether the policy rests.", default=False)] = False

@@ -1,4 +1,4 @@
-"""Milo's resource manager: who the tenants are, and the control plane each project is."""
+"""Milo's resource manager: organizations, and projects, each of which is a control plane."""
 
 from datum_compute.api.resourcemanager.v1alpha1.organizations import *  # noqa: F403
 from datum_compute.api.resourcemanager.v1alpha1.projects import *  # noqa: F403

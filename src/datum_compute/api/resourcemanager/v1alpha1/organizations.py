@@ -1,4 +1,4 @@
-"""Organizations: the tenants that own projects."""
+"""Organizations: the owners of projects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONDITION_READY = "Ready"
 REASON_READY = "Ready"
 """It can be used."""
 REASON_UNKNOWN = "Unknown"
-"""Nobody has looked at it."""
+"""No controller has reconciled it yet."""
 
 ORGANIZATION_CONDITIONS = (
     DeclaredCondition(CONDITION_READY, true=(REASON_READY,), unknown=(REASON_UNKNOWN,)),
@@ -46,16 +46,16 @@ class OrganizationContact(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         str, described("Address to write to.", required=True, minLength=1, maxLength=256)
     ] = ""
     name: Annotated[
-        str, described("Person to ask for.", required=True, minLength=1, maxLength=256)
+        str, described("Contact person.", required=True, minLength=1, maxLength=256)
     ] = ""
-    business_name: Annotated[str, described("Legal name of the tenant.", maxLength=256)] = ""
+    business_name: Annotated[str, described("Legal name of the organization.", maxLength=256)] = ""
 
 
 class OrganizationSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     type: Annotated[
         str,
         described(
-            "Whether one person or several stand behind it.",
+            "Whether it is one person or several.",
             enum=["Personal", "Standard"],
             rules=[{"rule": "self == oldSelf", "message": "type is immutable"}],
         ),
@@ -71,7 +71,7 @@ class OrganizationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class Organization(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A tenant, who owns projects."""
+    """The owner of projects."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: OrganizationSpec = OrganizationSpec()

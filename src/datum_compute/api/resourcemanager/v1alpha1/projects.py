@@ -1,4 +1,4 @@
-"""Projects: each is a control plane of its own."""
+"""Projects: each is its own control plane."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ __all__ = [
 PROJECTS = Resource(GROUP, "v1alpha1", "projects", "Project", namespaced=False)
 
 CONDITION_RESOURCE_CLEANUP = "ResourceCleanup"
-"""Everything in a project that is being deleted has gone."""
+"""Everything in a project that is being deleted is removed."""
 REASON_PROVISIONING = "Provisioning"
 """The control plane is being set up."""
 REASON_PROJECT_NAME_CONFLICT = "ProjectNameConflict"
 """The name is taken by another project."""
 REASON_CLEANUP_STARTED = "CleanupStarted"
-"""What the project holds is being asked to go."""
+"""The objects of the project are being deleted."""
 REASON_CLEANUP_AWAITING_COMPLETION = "CleanupAwaitingCompletion"
-"""All of it was asked to go, and some is left."""
+"""All of them are marked for deletion, and some are left."""
 REASON_CLEANUP_COMPLETE = "CleanupComplete"
 """Nothing is left."""
 
@@ -71,7 +71,7 @@ class ProjectOwner(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ProjectSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    owner_ref: Annotated[ProjectOwner, described("Who owns the project.", required=True)] = (
+    owner_ref: Annotated[ProjectOwner, described("Owner of the project.", required=True)] = (
         ProjectOwner()
     )
 
@@ -84,7 +84,7 @@ class ProjectStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A tenant's control plane."""
+    """A project and its control plane."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ProjectSpec = ProjectSpec()

@@ -1,6 +1,6 @@
 """Milo's service catalogue: what providers offer, and which of it a project may use.
 
-Service and ServiceConfiguration lie in the root plane; a project asks for a service with a
+Service and ServiceConfiguration are in the root plane; a project requests a service with a
 ServiceEntitlement in its own.
 """
 

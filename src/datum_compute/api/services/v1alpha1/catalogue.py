@@ -47,13 +47,13 @@ SERVICE_COMPUTE = "compute.datumapis.com"
 """The service this program provides."""
 
 PHASE_DRAFT = "Draft"
-"""In preparation; nobody may refer to it."""
+"""In preparation; no other object may refer to it."""
 PHASE_PUBLISHED = "Published"
 """On offer; its name is settled."""
 PHASE_DEPRECATED = "Deprecated"
-"""Still there for those who use it, and not for others."""
+"""Still served to its users, closed to new ones."""
 PHASE_RETIRED = "Retired"
-"""Gone, and kept for the record."""
+"""No longer served; kept for the record."""
 PHASES = (PHASE_DRAFT, PHASE_PUBLISHED, PHASE_DEPRECATED, PHASE_RETIRED)
 """In the order in which they follow one another; never backwards."""
 
@@ -68,9 +68,9 @@ REASON_PHASE_IS_DRAFT = "PhaseIsDraft"
 REASON_PHASE_IS_PUBLISHED = "PhaseIsPublished"
 """It is on offer."""
 REASON_PHASE_IS_DEPRECATED = "PhaseIsDeprecated"
-"""It is on its way out."""
+"""It is deprecated."""
 REASON_PHASE_IS_RETIRED = "PhaseIsRetired"
-"""It is gone."""
+"""It is retired."""
 
 PUBLISHED_CONDITION = DeclaredCondition(
     CONDITION_PUBLISHED,
@@ -124,7 +124,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str, described("Name for people.", required=True, minLength=1, maxLength=128)
     ] = ""
     description: Annotated[str, described("What it does, for people.", maxLength=1024)] = ""
-    owner: Annotated[ServiceOwner, described("Who answers for it.", required=True)] = ServiceOwner()
+    owner: Annotated[ServiceOwner, described("Its owner.", required=True)] = ServiceOwner()
 
 
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

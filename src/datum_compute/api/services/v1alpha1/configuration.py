@@ -72,7 +72,7 @@ class MonitoredKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class MonitoredLabel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: Annotated[str, described("Key of the label.", required=True, **_KIND)] = ""
-    description: Annotated[str, described("What it says, for people.", maxLength=512)] = ""
+    description: Annotated[str, described("Description for people.", maxLength=512)] = ""
 
 
 class MonitoredResourceType(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,7 +82,7 @@ class MonitoredResourceType(msgspec.Struct, frozen=True, kw_only=True, rename="c
     ] = ""
     display_name: Annotated[str, described("Name for people.", maxLength=128)] = ""
     description: Annotated[str, described("What it is, for people.", maxLength=1024)] = ""
-    gvk: Annotated[MonitoredKind, described("The kind it stands for.", required=True)] = (
+    gvk: Annotated[MonitoredKind, described("The kind it monitors.", required=True)] = (
         MonitoredKind()
     )
     labels: Annotated[
@@ -114,7 +114,7 @@ class ServiceMetric(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
     dimensions: Annotated[
         tuple[str, ...],
-        described("Attributes its values may be told apart by.", maxItems=32, list_type="atomic"),
+        described("Attributes that distinguish its values.", maxItems=32, list_type="atomic"),
     ] = ()
 
 
@@ -171,7 +171,7 @@ class QuotaLimit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         int, described("What a new consumer gets.", required=True, format="int64", minimum=0)
     ] = 0
     max_limit: Annotated[
-        int, described("The most anybody gets; no bound at 0.", format="int64", minimum=0)
+        int, described("The most a consumer gets; no bound at 0.", format="int64", minimum=0)
     ] = 0
 
 

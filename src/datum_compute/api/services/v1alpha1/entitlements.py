@@ -1,4 +1,4 @@
-"""ServiceEntitlements: a project's wish to use a service, and the provider's answer."""
+"""ServiceEntitlements: a project's request to use a service, and the provider's decision."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ PHASE_PENDING_APPROVAL = "PendingApproval"
 PHASE_ACTIVE = "Active"
 """The project may use the service."""
 PHASE_REJECTED = "Rejected"
-"""The provider has said no."""
+"""The provider has denied it."""
 
 ORIGIN_DIRECT = "Direct"
-"""Somebody in the project asked for it."""
+"""A user of the project requested it."""
 ORIGIN_DEPENDENCY = "Dependency"
 """Another entitlement needs it."""
 
@@ -71,9 +71,9 @@ REASON_ENTITLEMENT_ACTIVE = "EntitlementActive"
 REASON_ENTITLEMENT_PENDING_APPROVAL = "EntitlementPendingApproval"
 """The provider has not answered."""
 REASON_ENTITLEMENT_REJECTED = "EntitlementRejected"
-"""The provider has said no."""
+"""The provider has denied it."""
 REASON_SERVICE_NOT_PUBLISHED = "ServiceNotPublished"
-"""There is no such service on offer; nobody has said no."""
+"""The service is not published; no provider has denied it."""
 
 CONDITION_SUSPENDED = "Suspended"
 """The project is suspended, whatever the provider's answer."""
@@ -177,7 +177,7 @@ class ServiceEntitlementStatus(msgspec.Struct, frozen=True, kw_only=True, rename
         ),
     ] = ()
     last_provisioning_evaluation: Annotated[
-        datetime | None, described("When delivery was last looked at.")
+        datetime | None, described("When delivery was last checked.")
     ] = None
     conditions: Annotated[
         Conditions,
@@ -186,7 +186,7 @@ class ServiceEntitlementStatus(msgspec.Struct, frozen=True, kw_only=True, rename
 
 
 class ServiceEntitlement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A project's wish to use a service."""
+    """A project's request to use a service."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ServiceEntitlementSpec = ServiceEntitlementSpec()

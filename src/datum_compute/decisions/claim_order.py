@@ -1,8 +1,8 @@
-"""Whose turn it is when a budget that was exceeded shows room again.
+"""The order in which waiting Instances claim a budget that has room again.
 
-Each Instance decides for itself, and all of them see the same room; so each looks at who
-else waits, and takes only what those before it leave. Lowest ordinal first, so that ordered
-deployments get on; among equals the one that has waited longest.
+Each Instance is reconciled alone, and all see the same room; so each considers the others
+that wait and takes only what those before it leave. Lowest ordinal first, so that ordered
+deployments progress; among equals the one that has waited longest.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def may_claim_next(
     project: str,
 ) -> bool:
     """Whether there is room for this one after those before it. One that does not fit is
-    passed over: it must not keep out those that do. A bucket that is not there has none."""
+    skipped: it must not block those that do. A missing bucket has no room."""
     left = available_in(buckets, project)
     for each in sorted(waiting, key=_rank):
         if each.metadata.deleting:
             continue
-        asked = decide_size(each.spec).requests()
-        fits = all(left.get(kind, 0) >= amount for kind, amount in asked.items())
+        requests = decide_size(each.spec).requests()
+        fits = all(left.get(kind, 0) >= amount for kind, amount in requests.items())
         if each.metadata.uid == instance.metadata.uid:
             return fits
         if fits:
-            left = {kind: room - asked.get(kind, 0) for kind, room in left.items()}
-    # Its own denial has not been seen among the others yet: the next pass will see it.
+            left = {kind: room - requests.get(kind, 0) for kind, room in left.items()}
+    # The cache does not have its own denial yet: the next reconcile will.
     return False
 
 

@@ -1,14 +1,13 @@
-"""What a cell may do on its own, and what it has to clear up once it is in touch again.
+"""What a disconnected cell may do, and what it cleans up once it is connected again.
 
-A cell that the centre does not answer keeps running what runs, goes on removing what is no
-longer wanted, and starts nothing new: a new Instance waits at its Quota gate, because no
-answer is not a grant. It replaces nothing either, since a replacement would wait at that
-gate while nobody serves in its place.
+A cell without the hub or its projects keeps its Instances running, goes on removing those no
+longer wanted, and starts none: a new Instance waits at its Quota gate, because no answer is
+no grant. It replaces none either, since the replacement would wait at that gate while its
+predecessor no longer serves.
 
-Removing takes a release: an Instance has a copy on the hub and a claim in its project, and
-a finalizer for each. A plane that does not answer holds nothing up, and what was left there
-is swept on contact. A plane that answers no is another matter: it could have done what was
-asked, so it is asked again, and its finalizer stays.
+An Instance has a copy on the hub and a claim in its project, and a finalizer for each. An
+unreachable plane does not block removal; what was left there is swept after reconnecting. A
+plane that refuses does: the call is retried, and its finalizer stays.
 """
 
 from __future__ import annotations
@@ -26,47 +25,47 @@ _TRANSPORT_CODES = (502, 503, 504)
 
 
 class PlaneReachability(StrEnum):
-    """How it stands between a cell and another plane."""
+    """The result of a cell's last call to another plane."""
 
     NOT_USED = "NotUsed"
-    """This cell has no such plane, hence nothing of its own there."""
+    """This cell has no such plane, so it has no objects there."""
     ANSWERED = "Answered"
-    """It did what was asked, or has nothing of ours."""
+    """The call succeeded, or the object was not there."""
     REFUSED = "Refused"
-    """It answered, and the answer was no."""
-    UNREACHABLE = "Away"
-    """No answer came: whether anything of ours is there cannot be told."""
+    """It answered with an error."""
+    UNREACHABLE = "Unreachable"
+    """It did not answer: whether the object is there is unknown."""
     UNKNOWN = "Unknown"
-    """Which plane it would be cannot be told."""
+    """Which plane it would be is unknown."""
 
 
 def classify_failure(status_code: int | None) -> PlaneReachability:
-    """What a failed call says about its plane. None stands for no answer at all: connect or
-    TLS error, timeout. 502, 503 and 504 come from something in between."""
+    """The reachability of a plane after a failed call. None stands for no answer at all: connect
+    or TLS error, timeout. 502, 503 and 504 come from a proxy in between."""
     if status_code is None or status_code in _TRANSPORT_CODES:
         return PlaneReachability.UNREACHABLE
     return PlaneReachability.REFUSED
 
 
 def decide_hold(*, hub: PlaneReachability, project: PlaneReachability) -> str:
-    """Why nothing may be replaced; empty when it may be."""
-    cut_off = PlaneReachability.UNREACHABLE in (hub, project)
-    return compute.REASON_CELL_DISCONNECTED if cut_off else ""
+    """The reason to hold replacements; empty when they may go on."""
+    disconnected = PlaneReachability.UNREACHABLE in (hub, project)
+    return compute.REASON_CELL_DISCONNECTED if disconnected else ""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalizerRelease:
-    """What becomes of an Instance's two finalizers."""
+    """Which of an Instance's two finalizers are removed."""
 
     released: tuple[str, ...]
     kept: tuple[str, ...]
 
 
 def decide_release(*, hub: PlaneReachability, project: PlaneReachability) -> FinalizerRelease:
-    """``hub`` and ``project`` are what came of giving back the copy and the claim."""
-    came_of = {compute.FINALIZER_INSTANCE: hub, compute.FINALIZER_QUOTA_CLAIM: project}
-    kept = tuple(name for name, contact in came_of.items() if contact is PlaneReachability.REFUSED)
-    return FinalizerRelease(released=tuple(name for name in came_of if name not in kept), kept=kept)
+    """``hub`` and ``project`` are the results of deleting the copy and the claim."""
+    results = {compute.FINALIZER_INSTANCE: hub, compute.FINALIZER_QUOTA_CLAIM: project}
+    kept = tuple(name for name, result in results.items() if result is PlaneReachability.REFUSED)
+    return FinalizerRelease(released=tuple(name for name in results if name not in kept), kept=kept)
 
 
 def is_own_copy(labels: Mapping[str, str], *, source_cluster: str) -> bool:
@@ -82,39 +81,41 @@ def is_own_claim(labels: Mapping[str, str], *, source_cluster: str, namespace: s
     )
 
 
-def is_claim_kept(instance: compute.Instance, wanting: compute.WorkloadDeployment | None) -> bool:
-    """Whether the claim of an Instance that goes is left for its replacement. ``wanting`` is
-    the deployment of its name, if there is one."""
-    if wanting is None or wanting.metadata.deleting:
+def is_claim_kept(
+    instance: compute.Instance, deployment: compute.WorkloadDeployment | None
+) -> bool:
+    """Whether the claim of a deleted Instance is left for its replacement. ``deployment`` is
+    the one its label names, if it exists."""
+    if deployment is None or deployment.metadata.deleting:
         return False
     meta = instance.metadata
     return keeps_claim(
-        ordinal=names.ordinal_of(meta.labels, meta.name, wanting.metadata.name),
-        desired=wanting.spec.scale_settings.min_replicas,
+        ordinal=names.ordinal_of(meta.labels, meta.name, deployment.metadata.name),
+        desired=deployment.spec.scale_settings.min_replicas,
         size=decide_size(instance.spec),
-        wanted=decide_size(wanting.spec.template.spec),
+        wanted=decide_size(deployment.spec.template.spec),
     )
 
 
 def is_claim_awaited(
-    claim: quota.ResourceClaim, wanting: compute.WorkloadDeployment | None
+    claim: quota.ResourceClaim, deployment: compute.WorkloadDeployment | None
 ) -> bool:
-    """Whether the claim of an Instance that is gone waits for its replacement: its ordinal
-    is still wanted, at the size it was made for."""
-    if wanting is None or wanting.metadata.deleting:
+    """Whether the claim of an Instance that no longer exists waits for its replacement: its
+    ordinal is still wanted, at the size it was created for."""
+    if deployment is None or deployment.metadata.deleting:
         return False
     instance = names.instance_of_claim(claim.metadata.name)
-    ordinal = names.ordinal_of({}, instance, wanting.metadata.name)
+    ordinal = names.ordinal_of({}, instance, deployment.metadata.name)
     return (
         ordinal is not None
-        and ordinal < wanting.spec.scale_settings.min_replicas
-        and claim_fits(claim, decide_size(wanting.spec.template.spec))
+        and ordinal < deployment.spec.scale_settings.min_replicas
+        and claim_fits(claim, decide_size(deployment.spec.template.spec))
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What is to be swept of an Instance that is gone."""
+    """What is to be swept of an Instance that no longer exists."""
 
     copy: bool = False
     claim: bool = False

@@ -1,8 +1,8 @@
 """From a workload's placements to the deployments it wants, one per placement and city.
 
 A city counts as served when an available LocationBinding of the project names it. A city
-that none serves gets no new deployment and is reported; one it already has stays and is
-kept up to date, because a binding that went away is no order to stop.
+that none serves gets no new deployment and is reported; an existing one stays and is kept up
+to date, because the loss of a binding is no order to stop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PlacementPlan:
     wanted: tuple[WantedDeployment, ...] = ()
     """To be created, or updated where they exist."""
     blocked: tuple[WantedDeployment, ...] = ()
-    """Wanted, but a predecessor of the same name is still on its way out."""
+    """Wanted, but a predecessor of the same name is still being deleted."""
     orphans: tuple[compute.WorkloadDeployment, ...] = ()
     """Whose placement and city the spec no longer names."""
     unserved: tuple[UnservedCity, ...] = ()
@@ -82,9 +82,8 @@ def _own(
     deployments: Sequence[compute.WorkloadDeployment],
     named: Mapping[_Identity, str],
 ) -> tuple[dict[_Identity, compute.WorkloadDeployment], list[compute.WorkloadDeployment]]:
-    """The workload's deployments by placement and city, and those the spec has no place
-    for. One under a name of older rules keeps it; of two for one place, the derived name
-    stays."""
+    """The workload's deployments by placement and city, and the orphans. A name that older
+    rules derived is kept; of two for one city, the one with the derived name stays."""
     own: dict[_Identity, compute.WorkloadDeployment] = {}
     orphans = []
     mine = [each for each in deployments if each.spec.workload_ref.uid == workload.metadata.uid]
@@ -139,8 +138,8 @@ def build_deployment_spec(
     wanted: WantedDeployment,
     existing_spec: bytes = b"",
 ) -> dict[str, Any]:
-    """The spec a wanted deployment is to have: template and scale settings word for word,
-    so that fields we do not know reach the cell too."""
+    """The spec of a wanted deployment: template and scale settings verbatim, so that unknown
+    fields reach the cell too."""
     workload = json.loads(bytes(workload_spec))
     scale = next(
         placement.get("scaleSettings", {})
@@ -149,9 +148,9 @@ def build_deployment_spec(
     )
     template = workload.get("template", {})
     existing = json.loads(bytes(existing_spec)) if existing_spec else {}
-    asked = _restarted_at(template)
-    restart = later_restart(asked, _restarted_at(existing.get("template", {})))
-    if restart != asked:
+    wanted_restart = _restarted_at(template)
+    restart = later_restart(wanted_restart, _restarted_at(existing.get("template", {})))
+    if restart != wanted_restart:
         metadata = template.get("metadata") or {}
         annotations = metadata.get("annotations") or {}
         annotations = {**annotations, compute.ANNOTATION_RESTARTED_AT: restart}

@@ -1,8 +1,8 @@
-"""Quota of an Instance: how much it asks for, and what the answer means.
+"""Quota of an Instance: the size it claims, and what the decision on the claim means.
 
 A claim belongs to an ordinal of a deployment at a size, not to one Instance: a roll keeps
-it. It is created once and never changed. The answer becomes the condition QuotaGranted;
-once that is True it stays, whatever happens to the claim afterwards.
+it. It is created once and never changed. The decision becomes the condition QuotaGranted;
+once that is True it stays True, whatever happens to the claim afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESOURCE_MEMORY = quota_resources.MEMORY.resource_type
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What one Instance takes; without numbers, it is only counted."""
+    """The resources of one Instance; without numbers, it is only counted."""
 
     millicores: int | None = None
     mebibytes: int | None = None
@@ -107,12 +107,12 @@ def build_claim(
 
 def claim_fits(claim: quota.ResourceClaim, size: Size) -> bool:
     """Whether a claim is for this size, so that a replacement can take it over."""
-    asked = {request.resource_type: request.amount for request in claim.spec.requests}
-    return asked == size.requests()
+    claimed = {request.resource_type: request.amount for request in claim.spec.requests}
+    return claimed == size.requests()
 
 
 def keeps_claim(*, ordinal: int | None, desired: int, size: Size, wanted: Size) -> bool:
-    """Whether the claim of an Instance that goes is left for its replacement."""
+    """Whether the claim of a deleted Instance is left for its replacement."""
     return ordinal is not None and ordinal < desired and size == wanted
 
 
@@ -132,7 +132,7 @@ def decide_quota(claim: quota.ResourceClaim | None, previous: Condition | None) 
         return ConditionState.of(previous)
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED) if claim else None
     if granted is None or granted.status == conditions.UNKNOWN:
-        # A denied claim that was released is still a no, until a new claim is answered.
+        # After a denied claim is released, the denial counts until a new claim is evaluated.
         denied = previous is not None and is_denied(previous)
         return ConditionState.of(previous) if previous is not None and denied else PENDING
     if granted.status == conditions.TRUE:
@@ -146,9 +146,9 @@ def decide_quota(claim: quota.ResourceClaim | None, previous: Condition | None) 
     return ConditionState(conditions.FALSE, compute.REASON_QUOTA_EXCEEDED, granted.message)
 
 
-def is_denied(verdict: ConditionState | Condition) -> bool:
-    """Whether quota said no, as opposed to nobody having answered."""
-    return verdict.status == conditions.FALSE and verdict.reason in _DENIED
+def is_denied(granted: ConditionState | Condition) -> bool:
+    """Whether the claim was denied, as opposed to not evaluated."""
+    return granted.status == conditions.FALSE and granted.reason in _DENIED
 
 
 def create_failure_reason(status_code: int | None, *, namespace: str) -> str:
@@ -165,9 +165,9 @@ def create_failure_reason(status_code: int | None, *, namespace: str) -> str:
 
 
 def pending_requeue(created: datetime | None, now: datetime) -> float:
-    """Seconds until a pending Instance is looked at again even if nothing is heard.
+    """Seconds until a pending Instance is reconciled again without any event.
 
-    Counted from creation: the transition time of a condition nobody wrote yet is 1970.
+    Counted from creation: the transition time of a default condition is 1970.
     """
     age = (now - created).total_seconds() if created else 0.0
     if age < 60:
@@ -182,8 +182,8 @@ def pending_requeue(created: datetime | None, now: datetime) -> float:
 def has_room_for_denied(
     claim: quota.ResourceClaim, buckets: Sequence[quota.AllowanceBucket], *, project: str
 ) -> bool:
-    """Whether the buckets show room for what this claim was denied. What others gave it, it
-    still holds, so that is not asked of them twice."""
+    """Whether the buckets have room for what this claim was denied. What other buckets granted
+    it still holds, so that needs no room again."""
     held = {
         each.resource_type
         for each in claim.status.allocations
@@ -198,13 +198,13 @@ def has_room_for_denied(
 
 
 def is_claim_invalid(claim: quota.ResourceClaim) -> bool:
-    """Whether a claim was turned down for what it says, whatever the budget."""
+    """Whether a claim was refused as malformed, whatever the budget."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
     return granted is not None and granted.reason == quota.REASON_VALIDATION_FAILED
 
 
 def has_room(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> bool:
-    """Whether every bucket this size needs shows room for it."""
+    """Whether every bucket this size needs has room for it."""
     available = available_in(buckets, project)
     return all(available.get(kind, 0) >= amount for kind, amount in size.requests().items())
 
@@ -213,8 +213,8 @@ Budget = tuple[tuple[object, ...], ...]
 
 
 def budget_for(size: Size, buckets: Sequence[quota.AllowanceBucket], *, project: str) -> Budget:
-    """What stands behind a claim of this size, to be compared: the limits and the grants that
-    feed them. What others hold of it is left out."""
+    """The budget of a claim of this size, for comparison: the limits and the grants that feed
+    them, without what other claims use."""
     wanted = size.requests()
     return tuple(
         sorted(

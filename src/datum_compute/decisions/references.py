@@ -1,7 +1,7 @@
-"""What an Instance asks for that lies in ConfigMaps and Secrets of its project.
+"""Data of ConfigMaps and Secrets that an Instance needs.
 
-Their data does not travel to cells, so an Instance that cannot do without says so instead of
-starting with a part of its configuration missing. What is marked optional may be missing.
+It is not propagated to cells, so an Instance that needs it reports that instead of starting
+with a part of its configuration missing. Optional references may be missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datum_compute.api.compute import v1alpha as compute
 
 
 def describe_undelivered_data(spec: compute.InstanceSpec) -> str:
-    """The sentence that says what is missing; empty when nothing is."""
+    """A message that names what is missing; empty when nothing is."""
     needed = list(dict.fromkeys(_needed(spec)))
     if not needed:
         return ""

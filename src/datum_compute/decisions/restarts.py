@@ -1,7 +1,7 @@
-"""Restarts: an annotation on the template, whose time decides whose restart counts.
+"""Restarts: an annotation on the template that holds a time.
 
 A restart of the whole workload and a restart of one city are written in two places. The
-later one stands, so that neither undoes the other.
+later one counts, so that neither undoes the other.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def parse_restart(text: str | None) -> datetime | None:
-    """The time of a restart; what cannot be read counts as none, and so does the end of the
-    calendar, after which no other restart could come."""
+    """The time of a restart; an invalid value counts as none, and so does the end of the
+    calendar, after which no later restart would be possible."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
@@ -23,14 +23,14 @@ def parse_restart(text: str | None) -> datetime | None:
 
 def later_restart(workload: str | None, deployment: str | None) -> str | None:
     """Which of the two values the deployment's template carries."""
-    asked, stands = parse_restart(workload), parse_restart(deployment)
-    if stands is not None and (asked is None or stands > asked):
+    wanted, current = parse_restart(workload), parse_restart(deployment)
+    if current is not None and (wanted is None or current > wanted):
         return deployment
     return workload
 
 
 def next_restart(now: datetime, existing: str | None) -> str:
-    """A value that surely counts as a new restart, whatever clock wrote the last one."""
+    """A value later than ``existing``, whichever clock wrote that."""
     last = parse_restart(existing)
     moment = now if last is None else max(now, last + timedelta(seconds=1))
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

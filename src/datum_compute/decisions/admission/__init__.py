@@ -1,9 +1,9 @@
-"""Whether a Workload may be stored as it is written, and what is filled in first.
+"""Admission of a Workload: defaults and validation.
 
-Pure, on plain JSON values: a fault is told with the path the user wrote, and a document of
-the wrong shape is a fault like any other, never an exception. :mod:`.defaults` fills in,
-:mod:`.workload` judges, with one module for each part of a Workload; what the project has on
-offer is an argument. Looking it up, and speaking to an API server, belong to ``webhooks``.
+Pure, on plain JSON values: an error carries the path as the user wrote it, and a document of
+the wrong shape is an error like any other, never an exception. :mod:`.defaults` fills in,
+:mod:`.workload` validates, with one module for each part of a Workload; what the project
+offers is an argument. Reading that, and talking to an API server, belong to ``webhooks``.
 """
 
 from datum_compute.decisions.admission.defaults import Default, decide_defaults, with_defaults

@@ -1,8 +1,8 @@
-"""What a Workload is taken to say where it says nothing.
+"""The defaults of a Workload.
 
-Only values that mean what their absence means: they leave the template's hash as it is, so
-filling them in restarts nothing. They are the defaults of the schema, too, and given here
-for servers that admit before they prune and default.
+Only values that mean the same as an absent field: they leave the template's hash as it is, so
+filling them in restarts nothing. They are the schema's defaults too, repeated here for servers
+that admit before they prune and default.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _DEFAULTS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A value to be put where there is none; what holds it is there."""
+    """A value for an absent field whose parent exists."""
 
     path: tuple[str | int, ...]
     value: str
 
 
 def decide_defaults(workload: Any) -> tuple[Default, ...]:
-    """What to fill in. Asked again of the result, it is nothing."""
+    """What to fill in; nothing on an object that has all defaults."""
     return tuple(
         Default(path, value)
         for steps, value in _DEFAULTS

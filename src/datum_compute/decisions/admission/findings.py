@@ -1,10 +1,10 @@
-"""Walking a document nobody has vouched for, and collecting what is wrong with it.
+"""Reading an unvalidated document and collecting its errors.
 
-A :class:`FieldValue` is a value with its path. Reading below a place that is absent or of another
-type gives an absent place, so rules need not ask at every step. Each fault is kept with an
-*identity*: the path with list items known by their names instead of their positions, and
-with the value it speaks of. Two versions of an object have the same fault when identity,
-wording and value are the same, wherever in its list the item stands.
+A :class:`FieldValue` is a value with its path. Reading below one that is absent or of another
+type gives an absent one, so rules need not check at every step. Each error is kept with an
+*identity*, the path with list items known by their names instead of their positions, and with
+its value. Two versions of an object have the same error when identity, wording and value are
+the same, whatever the item's position in its list.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datum_compute.api import fields
 from datum_compute.api.fields import Fault, FieldError, FieldPath
 
 LONGEST_VALUE = 120
-"""Characters of a value that a fault repeats; the path says where the rest is."""
+"""Characters of a value that an error repeats; the path leads to the rest."""
 
 _TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "boolean"),  # before int, which it is in Python
@@ -35,7 +35,7 @@ class FieldValue:
     path: FieldPath
     identity: tuple[str, ...] = ()
     ignores_case: bool = False
-    """Whether the value, a text, is the same however it is spelled."""
+    """Whether the case of the value, a text, does not matter."""
 
     @property
     def given(self) -> bool:
@@ -61,7 +61,7 @@ class Finding:
     error: FieldError
     identity: tuple[str, ...]
     subject: Any
-    """The value that was judged, also where the fault does not repeat it."""
+    """The value that was validated, also where the error does not repeat it."""
 
     def is_same(self, other: Finding) -> bool:
         mine, its = self.error, other.error
@@ -73,8 +73,8 @@ class Finding:
 
 
 class Findings:
-    """What was found so far. The methods named after a fault add one; the others read a
-    value, add a fault when it is of the wrong type, and then give something harmless."""
+    """The errors found so far. The methods named after an error add one; the others read a
+    value, add an error when it is of the wrong type, and then return an empty value."""
 
     def __init__(self) -> None:
         self.found: list[Finding] = []
@@ -102,8 +102,8 @@ class Findings:
         self._add(place, fields.too_long(place.path, place.value, maximum))
 
     def unknown(self, place: FieldValue, detail: str) -> None:
-        """What it takes to judge the value could not be read, so no value was judged: the
-        same item spelled differently has the same fault."""
+        """What validation needs could not be read, so no value was validated: the same item
+        spelled differently has the same error."""
         error = FieldError(str(place.path), Fault.INTERNAL, None, detail)
         self.found.append(Finding(error, place.identity, None))
 
@@ -150,7 +150,7 @@ class Findings:
         return ""
 
     def choice(self, place: FieldValue, supported: Iterable[str]) -> None:
-        """One of a few words, where anything is given; an empty text is none of them."""
+        """One of the supported values where one is given; an empty text is none of them."""
         known = tuple(supported)
         self.text(place)
         if isinstance(place.value, str) and place.value not in known:

@@ -1,4 +1,4 @@
-"""Rules that names keep, and how a breach is worded."""
+"""Validation of names, and the messages of its errors."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def is_dns_label(text: object) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Whether a label can have it and something is said by it."""
+    """Whether it is a label's value and not empty."""
     return len(text) <= LABEL_LIMIT and bool(_is_qualified(text))
 
 
 def validate_dns_label(findings: Findings, place: FieldValue, detail: str = "") -> str:
-    """A DNS label that must be there; the text, for what it is worth."""
+    """A required DNS label; returns the text, valid or not."""
     text = findings.text(place, needed=True, detail=detail)
     if len(text) > LABEL_LIMIT:
         findings.too_long(place, LABEL_LIMIT)
@@ -71,7 +71,7 @@ def validate_port_name(findings: Findings, place: FieldValue) -> str:
 
 
 def validate_generate_name(findings: Findings, place: FieldValue) -> None:
-    """The beginning of a name the server is to complete."""
+    """The prefix of a name that the server completes."""
     text = findings.text(place)
     if text and not _is_label(f"{text}x"):
         findings.invalid(place, DNS_LABEL_MESSAGE)

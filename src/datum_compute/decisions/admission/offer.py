@@ -1,4 +1,4 @@
-"""What a project has to offer, and which of it a verdict depends on."""
+"""What a project offers, and which of it the validation of a Workload needs."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class Offer:
     networks: frozenset[str] | None = None
     """Networks that exist in the workload's namespace; None when they could not be read."""
     denied: frozenset[str] = frozenset()
-    """Networks that whoever writes may not use."""
+    """Networks that the user may not use."""
     instance_types: tuple[str, ...] = tuple(INSTANCE_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be looked up for a verdict: on an update, only what it brings in."""
+    """What validation must read: on an update, only what it adds."""
 
     cities: bool
     networks: tuple[str, ...]
 
 
 def decide_needs(workload: Any, old: Any = None) -> Needs:
-    """What the verdict on ``workload`` depends on; ``old`` is what is stored, on an update."""
+    """What the validation of ``workload`` needs; ``old`` is the stored object, on an update."""
     cities = _cities(workload) - _cities(old)
     networks = set(networks_of(workload)) - set(networks_of(old))
     return Needs(bool(cities), tuple(sorted(networks)))
 
 
 def networks_of(workload: Any) -> tuple[str, ...]:
-    """The networks a workload's interfaces name, each once, in order; names that can be none
-    are left out, so that nobody looks them up."""
-    findings = Findings()  # faults of form are found elsewhere
+    """The networks a workload's interfaces name, each once, in order; invalid names are left
+    out, so that they are not looked up."""
+    findings = Findings()  # errors of form are found elsewhere
     template = FieldValue(workload, FieldPath()).child("spec").child("template")
     interfaces = findings.items(template.child("spec").child("networkInterfaces"))
     names = [each.child("network").child("name").value for each in interfaces]

@@ -1,4 +1,4 @@
-"""Where a workload runs, and how many of it."""
+"""The placements of a Workload: cities and scale."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def validate_placements(
         if name and name in names:
             findings.duplicate(placement.child("name"))
         names.add(name)
-        _judge_cities(findings, placement.child("cityCodes"), cities)
-        _judge_scale(findings, placement.child("scaleSettings"))
+        _validate_cities(findings, placement.child("cityCodes"), cities)
+        _validate_scale(findings, placement.child("scaleSettings"))
 
 
-def _judge_cities(findings: Findings, codes: FieldValue, cities: tuple[str, ...] | None) -> None:
+def _validate_cities(findings: Findings, codes: FieldValue, cities: tuple[str, ...] | None) -> None:
     if codes.value in (None, []):
         findings.required(codes, "at least one city")
     known = {city.lower() for city in cities or ()}
@@ -48,7 +48,7 @@ def _judge_cities(findings: Findings, codes: FieldValue, cities: tuple[str, ...]
             findings.not_supported(place, cities)
 
 
-def _judge_scale(findings: Findings, scale: FieldValue) -> None:
+def _validate_scale(findings: Findings, scale: FieldValue) -> None:
     if not findings.is_mapping(scale, needed=True):
         return
     minimum = findings.integer(scale.child("minReplicas"), needed=True)
@@ -61,11 +61,11 @@ def _judge_scale(findings: Findings, scale: FieldValue) -> None:
     if maximum is not None and metrics.value in (None, []):
         findings.required(metrics, "maxReplicas needs a metric to scale by")
     for metric in findings.mappings(metrics):
-        _judge_metric(findings, metric.child("resource"))
+        _validate_metric(findings, metric.child("resource"))
     findings.choice(scale.child("instanceManagementPolicy"), constants.POLICIES)
 
 
-def _judge_metric(findings: Findings, resource: FieldValue) -> None:
+def _validate_metric(findings: Findings, resource: FieldValue) -> None:
     if not findings.is_mapping(resource, needed=True):
         return
     name = findings.text(resource.child("name"), needed=True)

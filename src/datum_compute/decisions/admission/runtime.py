@@ -16,11 +16,11 @@ ENV_SOURCES = ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef"
 
 
 def validate_runtime(findings: Findings, spec: FieldValue, instance_types: Iterable[str]) -> None:
-    """``spec`` is the template's; its volumes tell what can be attached."""
+    """``spec`` is the template's, for the volumes that can be attached."""
     runtime = spec.child("runtime")
     if not findings.is_mapping(runtime, needed=True):
         return
-    _judge_size(findings, runtime.child("resources"), instance_types)
+    _validate_size(findings, runtime.child("resources"), instance_types)
     sandbox, machine = (runtime.child(name) for name in RUNTIMES)
     if not sandbox.given and not machine.given:
         findings.required(runtime, f"exactly one of {', '.join(RUNTIMES)}")
@@ -28,9 +28,9 @@ def validate_runtime(findings: Findings, spec: FieldValue, instance_types: Itera
         findings.forbidden(machine, "may not be given together with sandbox")
     volumes = volume_facts(spec.child("volumes"))
     if findings.is_mapping(sandbox):
-        _judge_sandbox(findings, sandbox, volumes)
+        _validate_sandbox(findings, sandbox, volumes)
     if findings.is_mapping(machine):
-        _judge_machine(findings, machine, volumes)
+        _validate_machine(findings, machine, volumes)
 
 
 def attached_volumes(runtime: FieldValue) -> frozenset[str]:
@@ -46,7 +46,9 @@ def attached_volumes(runtime: FieldValue) -> frozenset[str]:
     )
 
 
-def _judge_size(findings: Findings, resources: FieldValue, instance_types: Iterable[str]) -> None:
+def _validate_size(
+    findings: Findings, resources: FieldValue, instance_types: Iterable[str]
+) -> None:
     if not findings.is_mapping(resources, needed=True):
         return
     kind = findings.text(resources.child("instanceType"), needed=True)
@@ -58,7 +60,7 @@ def _judge_size(findings: Findings, resources: FieldValue, instance_types: Itera
         )
 
 
-def _judge_sandbox(
+def _validate_sandbox(
     findings: Findings, sandbox: FieldValue, volumes: Mapping[str, VolumeFacts]
 ) -> None:
     containers = sandbox.child("containers")
@@ -71,14 +73,14 @@ def _judge_sandbox(
             findings.duplicate(container.child("name"))
         elif name:
             names.add(name)
-        _judge_container(findings, container)
-        _judge_attachments(findings, container.child("volumeAttachments"), volumes)
-        _judge_ports(findings, container.child("ports"))
+        _validate_container(findings, container)
+        _validate_attachments(findings, container.child("volumeAttachments"), volumes)
+        _validate_ports(findings, container.child("ports"))
     for secret in findings.mappings(sandbox.child("imagePullSecrets"), "name"):
         name_rules.validate_object_name(findings, secret.child("name"))
 
 
-def _judge_container(findings: Findings, container: FieldValue) -> None:
+def _validate_container(findings: Findings, container: FieldValue) -> None:
     image = findings.text(container.child("image"), needed=True)
     if image and (any(map(str.isspace, image)) or not image.isprintable()):
         findings.invalid(container.child("image"), "must be the name of an image, without spaces")
@@ -90,10 +92,10 @@ def _judge_container(findings: Findings, container: FieldValue) -> None:
         findings.forbidden(resources, "not implemented: the instance type sets the limits")
     names: set[str] = set()
     for variable in findings.mappings(container.child("env"), "name"):
-        _judge_variable(findings, variable, names)
+        _validate_variable(findings, variable, names)
 
 
-def _judge_variable(findings: Findings, variable: FieldValue, names: set[str]) -> None:
+def _validate_variable(findings: Findings, variable: FieldValue, names: set[str]) -> None:
     name = findings.text(variable.child("name"), needed=True)
     if name and (not name.isascii() or not name.isprintable() or "=" in name):
         findings.invalid(variable.child("name"), "must be printable ASCII characters without '='")
@@ -112,10 +114,10 @@ def _judge_variable(findings: Findings, variable: FieldValue, names: set[str]) -
     for extra in given[1:]:
         findings.forbidden(source.child(extra), f"may not be given together with {given[0]}")
     for kind in given:
-        _judge_source(findings, source.child(kind), kind)
+        _validate_source(findings, source.child(kind), kind)
 
 
-def _judge_source(findings: Findings, source: FieldValue, kind: str) -> None:
+def _validate_source(findings: Findings, source: FieldValue, kind: str) -> None:
     if not findings.is_mapping(source):
         return
     if kind == "fieldRef":
@@ -127,22 +129,22 @@ def _judge_source(findings: Findings, source: FieldValue, kind: str) -> None:
         findings.text(source.child("key"), needed=True)
 
 
-def _judge_machine(
+def _validate_machine(
     findings: Findings, machine: FieldValue, volumes: Mapping[str, VolumeFacts]
 ) -> None:
     attachments = machine.child("volumeAttachments")
     if attachments.value in (None, []):
         findings.required(attachments, "at least the boot disk")
-    _judge_attachments(findings, attachments, volumes)
+    _validate_attachments(findings, attachments, volumes)
     for first in Findings().items(attachments, "name")[:1]:
         name = first.child("name")
         facts = volumes.get(name.value) if isinstance(name.value, str) else None
         if facts is not None and not facts.is_bootable:
             findings.invalid(name, "the first volume boots the machine: a disk made of an image")
-    _judge_ports(findings, machine.child("ports"))
+    _validate_ports(findings, machine.child("ports"))
 
 
-def _judge_attachments(
+def _validate_attachments(
     findings: Findings, attachments: FieldValue, volumes: Mapping[str, VolumeFacts]
 ) -> None:
     names: set[str] = set()
@@ -155,10 +157,10 @@ def _judge_attachments(
         elif name and name in names:
             findings.duplicate(place)
         names.add(name)
-        _judge_mount(findings, attachment.child("mountPath"), volumes.get(name), paths)
+        _validate_mount(findings, attachment.child("mountPath"), volumes.get(name), paths)
 
 
-def _judge_mount(
+def _validate_mount(
     findings: Findings, place: FieldValue, volume: VolumeFacts | None, paths: set[str]
 ) -> None:
     path = findings.text(place)
@@ -175,7 +177,7 @@ def _judge_mount(
         findings.invalid(place, "the disk has no file system to mount: give it a populator")
 
 
-def _judge_ports(findings: Findings, ports: FieldValue) -> None:
+def _validate_ports(findings: Findings, ports: FieldValue) -> None:
     names: set[str] = set()
     for port in findings.mappings(ports, "name"):
         name = name_rules.validate_port_name(findings, port.child("name"))

@@ -33,19 +33,19 @@ def validate_template(
         return
     spec = template.child("spec")
     machine = spec.child("runtime").child("virtualMachine")
-    _judge_metadata(findings, template.child("metadata"), has_machine=machine.given)
+    _validate_metadata(findings, template.child("metadata"), has_machine=machine.given)
     if not findings.is_mapping(spec, needed=True):
         return
     attached = attached_volumes(spec.child("runtime"))
     validate_volumes(findings, spec.child("volumes"), attached)
     validate_runtime(findings, spec, offer.instance_types)
-    _judge_interfaces(findings, spec.child("networkInterfaces"), namespace, offer)
+    _validate_interfaces(findings, spec.child("networkInterfaces"), namespace, offer)
     for name in _BY_CONTROLLERS:
         if spec.child(name).value:
             findings.forbidden(spec.child(name), "is set by controllers, on each Instance")
 
 
-def _judge_metadata(findings: Findings, metadata: FieldValue, *, has_machine: bool) -> None:
+def _validate_metadata(findings: Findings, metadata: FieldValue, *, has_machine: bool) -> None:
     findings.is_mapping(metadata)
     for field in ("labels", "annotations"):
         entries = metadata.child(field)
@@ -58,12 +58,12 @@ def _judge_metadata(findings: Findings, metadata: FieldValue, *, has_machine: bo
                 name_rules.validate_label_value(findings, entry)
             else:
                 findings.text(entry)
-    _judge_room(findings, metadata.child("annotations"))
+    _validate_room(findings, metadata.child("annotations"))
     if has_machine:
-        _judge_ssh_keys(findings, metadata.child("annotations").entry(_SSH_KEYS))
+        _validate_ssh_keys(findings, metadata.child("annotations").entry(_SSH_KEYS))
 
 
-def _judge_room(findings: Findings, annotations: FieldValue) -> None:
+def _validate_room(findings: Findings, annotations: FieldValue) -> None:
     """An API server takes no object whose annotations are larger together; a workload that
     has them in its template would be stored, and none of its Instances ever."""
     if not isinstance(annotations.value, dict):
@@ -76,7 +76,7 @@ def _judge_room(findings: Findings, annotations: FieldValue) -> None:
 _SSH_KEYS = constants.ANNOTATION_SSH_KEYS
 
 
-def _judge_ssh_keys(findings: Findings, annotation: FieldValue) -> None:
+def _validate_ssh_keys(findings: Findings, annotation: FieldValue) -> None:
     text = annotation.value
     if not annotation.given or (isinstance(text, str) and not text.strip()):
         findings.required(annotation, "a virtual machine needs USER:KEY lines to be reached by")
@@ -100,7 +100,7 @@ def _is_public_key(text: str) -> bool:
     return bool(name) and blob.startswith(len(name).to_bytes(4, "big") + name)
 
 
-def _judge_interfaces(
+def _validate_interfaces(
     findings: Findings, interfaces: FieldValue, namespace: str, offer: Offer
 ) -> None:
     if interfaces.value in (None, []):
@@ -119,7 +119,7 @@ def _judge_interfaces(
         policy = interface.child("networkPolicy")
         if findings.is_mapping(policy):
             for rule in findings.mappings(policy.child("ingress")):
-                _judge_ingress(findings, rule)
+                _validate_ingress(findings, rule)
 
 
 def _named_by_network(findings: Findings, interfaces: FieldValue) -> list[FieldValue]:
@@ -132,10 +132,10 @@ def _named_by_network(findings: Findings, interfaces: FieldValue) -> list[FieldV
     return found
 
 
-def _judge_ingress(findings: Findings, rule: FieldValue) -> None:
+def _validate_ingress(findings: Findings, rule: FieldValue) -> None:
     for port in findings.mappings(rule.child("ports")):
         findings.choice(port.child("protocol"), PROTOCOLS)
-        _judge_port_range(findings, port)
+        _validate_port_range(findings, port)
     for peer in findings.mappings(rule.child("from")):
         block = peer.child("ipBlock")
         if not findings.is_mapping(block, needed=True):
@@ -147,7 +147,7 @@ def _judge_ingress(findings: Findings, rule: FieldValue) -> None:
                 findings.invalid(part, f"must lie within {whole}")
 
 
-def _judge_port_range(findings: Findings, port: FieldValue) -> None:
+def _validate_port_range(findings: Findings, port: FieldValue) -> None:
     first, last = port.child("port"), port.child("endPort")
     if isinstance(first.value, str):
         name_rules.validate_port_name(findings, first)

@@ -1,4 +1,4 @@
-"""The volumes of a template: where each comes from, and what a disk is made of."""
+"""The volumes of a template: their sources, and the size and content of disks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GIBIBYTE = quantities.parse("1Gi")
 
 @dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """What attachments ask of a volume."""
+    """What attachments need to know about a volume."""
 
     has_file_system: bool = True
     """Whether it can be mounted: a disk only when something puts a file system on it."""
@@ -45,8 +45,8 @@ def validate_volumes(findings: Findings, volumes: FieldValue, attached: frozense
                 volume.child("name"), "is attached nowhere: name it in a volumeAttachments entry"
             )
         names.add(name)
-        _judge_source(findings, volume)
-        _judge_device(findings, volume.child("disk"), i, devices)
+        _validate_source(findings, volume)
+        _validate_device(findings, volume.child("disk"), i, devices)
 
 
 def volume_facts(volumes: FieldValue) -> dict[str, VolumeFacts]:
@@ -65,7 +65,7 @@ def volume_facts(volumes: FieldValue) -> dict[str, VolumeFacts]:
     return facts
 
 
-def _judge_source(findings: Findings, volume: FieldValue) -> None:
+def _validate_source(findings: Findings, volume: FieldValue) -> None:
     given = [source for source in SOURCES if volume.child(source).given]
     if not given:
         findings.required(volume, f"exactly one of {', '.join(SOURCES)}")
@@ -76,12 +76,12 @@ def _judge_source(findings: Findings, volume: FieldValue) -> None:
         if not findings.is_mapping(place):
             continue
         if source == "disk":
-            _judge_disk(findings, place)
+            _validate_disk(findings, place)
         else:
-            _judge_files(findings, place, "name" if source == "configMap" else "secretName")
+            _validate_files(findings, place, "name" if source == "configMap" else "secretName")
 
 
-def _judge_device(findings: Findings, disk: FieldValue, index: int, devices: set[str]) -> None:
+def _validate_device(findings: Findings, disk: FieldValue, index: int, devices: set[str]) -> None:
     if not isinstance(disk.value, dict):
         return
     place = disk.child("deviceName")
@@ -94,7 +94,7 @@ def _judge_device(findings: Findings, disk: FieldValue, index: int, devices: set
     devices.add(name)
 
 
-def _judge_files(findings: Findings, source: FieldValue, name: str) -> None:
+def _validate_files(findings: Findings, source: FieldValue, name: str) -> None:
     """Files out of a ConfigMap or a Secret."""
     name_rules.validate_object_name(findings, source.child(name))
     mode = findings.integer(source.child("defaultMode"))
@@ -106,7 +106,7 @@ def _judge_files(findings: Findings, source: FieldValue, name: str) -> None:
         findings.forbidden(source.child("items"), "not implemented: every key becomes a file")
 
 
-def _judge_disk(findings: Findings, disk: FieldValue) -> None:
+def _validate_disk(findings: Findings, disk: FieldValue) -> None:
     template = disk.child("template")
     if not findings.is_mapping(template, needed=True):
         return
@@ -114,11 +114,11 @@ def _judge_disk(findings: Findings, disk: FieldValue) -> None:
     if not findings.is_mapping(spec, needed=True):
         return
     findings.choice(spec.child("type"), DISK_TYPES)
-    image_room = _judge_populator(findings, spec.child("populator"))
-    _judge_room(findings, spec.child("resources"), image_room)
+    image_room = _validate_populator(findings, spec.child("populator"))
+    _validate_room(findings, spec.child("resources"), image_room)
 
 
-def _judge_populator(findings: Findings, populator: FieldValue) -> str:
+def _validate_populator(findings: Findings, populator: FieldValue) -> str:
     """The room its image takes; empty when it has none."""
     if not findings.is_mapping(populator):
         return ""
@@ -139,8 +139,8 @@ def _judge_populator(findings: Findings, populator: FieldValue) -> str:
     return DISK_IMAGES.get(name, SMALLEST_DISK)
 
 
-def _judge_room(findings: Findings, resources: FieldValue, image_room: str) -> None:
-    """How large the disk is; an image says so itself."""
+def _validate_room(findings: Findings, resources: FieldValue, image_room: str) -> None:
+    """The size of the disk, which an image has already."""
     if not findings.is_mapping(
         resources, needed=not image_room, detail="a disk without an image needs a size"
     ):

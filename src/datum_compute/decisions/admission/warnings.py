@@ -1,4 +1,4 @@
-"""What is accepted and yet will not do what its author may expect."""
+"""Warnings about what is accepted and yet has no effect, or not the expected one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_NAMES = 3
 
 
 def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tuple[str, ...]:
-    """One sentence for each cause. ``networks`` are those this write brings in."""
+    """One sentence for each cause. ``networks`` are those this write adds."""
     spec = FieldValue(workload, FieldPath()).child("spec")
     template = spec.child("template").child("spec")
     found = []
@@ -30,7 +30,7 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
                 " instances that need it will report ConfigurationError"
             )
     known = offer.networks
-    # Of a network that may not be used, its author learns no more than that.
+    # The user learns nothing about a network that they may not use.
     open_to_all = [name for name in networks if name not in offer.denied]
     if missing := [name for name in open_to_all if known is not None and name not in known]:
         found.append(
@@ -48,7 +48,7 @@ def _autoscaled(placements: FieldValue) -> Iterator[str]:
 
 
 def _referenced(template: FieldValue) -> dict[str, list[str]]:
-    """ConfigMaps and Secrets whose data Instances are to get, each once."""
+    """ConfigMaps and Secrets whose data Instances need, each once."""
     reader = Findings()
     maps: list[Any] = []
     secrets: list[Any] = []

@@ -1,9 +1,8 @@
-"""The verdict on a Workload that is about to be created or changed.
+"""The validation of a Workload that is about to be created or changed.
 
-On an update the rules are those of a create, but what was stored before is not judged
-again: a fault that the stored object has, too, in the same place and with the same value,
-is left alone. So a rule that came later, or a city that went away, never keeps anybody
-from changing something else.
+On an update the rules are those of a create, but an error that the stored object already has,
+in the same place and with the same value, does not count. So a newer rule, or a city that is
+no longer served, never blocks another change.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ from datum_compute.decisions.admission.warnings import decide_warnings
 @dataclass(frozen=True, slots=True)
 class AdmissionDecision:
     errors: tuple[FieldError, ...] = ()
-    """Every fault, in the order of the document; none: it may be stored."""
+    """Every error, in the order of the document; without any it may be stored."""
     warnings: tuple[str, ...] = ()
 
 
 def decide_admission(workload: Any, *, offer: Offer, old: Any = None) -> AdmissionDecision:
-    """What there is to say about ``workload``, any JSON value, given what is on offer.
-    ``old`` is what is stored, on an update."""
-    found = _judge(workload, offer)
+    """The errors and warnings of ``workload``, any JSON value. ``old`` is the stored object, on
+    an update."""
+    found = _validate(workload, offer)
     if old is not None:
-        found = _new_ones(found, _judge(old, offer))
+        found = _added(found, _validate(old, offer))
     same = old is not None and _spec(old) == _spec(workload)
     networks = decide_needs(workload, old).networks
     warnings = () if same else decide_warnings(workload, offer, networks)
     return AdmissionDecision(tuple(finding.error for finding in found), warnings)
 
 
-def _judge(workload: Any, offer: Offer) -> list[Finding]:
+def _validate(workload: Any, offer: Offer) -> list[Finding]:
     findings = Findings()
     root = FieldValue(workload, FieldPath())
     if findings.is_mapping(root, needed=True):
         metadata = root.child("metadata")
         if findings.is_mapping(metadata, needed=True):
-            _judge_name(findings, metadata)
+            _validate_name(findings, metadata)
         spec = root.child("spec")
         if findings.is_mapping(spec, needed=True):
             namespace = metadata.child("namespace").value
@@ -59,9 +58,9 @@ def _judge(workload: Any, offer: Offer) -> list[Finding]:
     return findings.found
 
 
-def _judge_name(findings: Findings, metadata: FieldValue) -> None:
-    """Deployments and Instances are named after the workload, so it must be a label. How
-    long it is does not matter beyond that: their names are cut to fit."""
+def _validate_name(findings: Findings, metadata: FieldValue) -> None:
+    """Deployments and Instances are named after the workload, so it must be a label. Its length
+    does not matter beyond that: their names are shortened to fit."""
     name, generate = metadata.child("name"), metadata.child("generateName")
     if name.value in (None, "") and generate.given:
         name_rules.validate_generate_name(findings, generate)
@@ -69,7 +68,7 @@ def _judge_name(findings: Findings, metadata: FieldValue) -> None:
         name_rules.validate_dns_label(findings, name)
 
 
-def _new_ones(found: list[Finding], stored: list[Finding]) -> list[Finding]:
+def _added(found: list[Finding], stored: list[Finding]) -> list[Finding]:
     known: dict[tuple[str, ...], list[Finding]] = {}
     for finding in stored:
         known.setdefault(finding.identity, []).append(finding)

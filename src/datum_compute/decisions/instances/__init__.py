@@ -1,4 +1,4 @@
 """Instance control: from a deployment and its Instances to a plan.
 
-The plan says what to create, wait for and delete; each policy is a module.
+The plan lists what to create, wait for and delete; each policy is a module.
 """

@@ -11,8 +11,8 @@ from datum_compute.api.compute import v1alpha as compute
 def gates_for_new(*, networks_ready: bool) -> tuple[str, ...]:
     """The gates a new Instance is stamped with, in order.
 
-    No Network gate where networks are ready already, or no networking is on: it would only
-    be removed again.
+    No Network gate where networks are ready already or networking is off: it would only be
+    removed again.
     """
     if networks_ready:
         return (compute.GATE_QUOTA,)

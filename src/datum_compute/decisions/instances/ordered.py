@@ -1,19 +1,19 @@
 """Instance control: which Instances to create, replace, remove or wait for.
 
-Each Instance holds the slot of its ordinal, from when it is created until it is gone.
-What keeps the slots from being as wanted becomes a step, and the steps stand in line:
+Each Instance holds the slot of its ordinal from its creation until it is deleted. Whatever
+keeps a slot from being as wanted becomes a step, and the steps are queued:
 
 1. strays, which hold no slot;
-2. replacements of stale Instances that serve nobody anyway, highest ordinal first, unless
+2. replacements of stale Instances that are not ready, highest ordinal first, unless
    a slot is being emptied already: a bad image must be fixable by deploying a good one;
 3. creates and waits, lowest ordinal first, and no create above one of 2;
 4. replacements of stale Instances that serve, highest ordinal first;
 5. removal of ordinals no longer wanted, highest first.
 
-``OrderedReady`` lets only the first in line happen. Hence one step at a time, no successor
-before its predecessor is ready, no removal before what stays is ready and current. At
-desired 0 there is nothing to protect, and all go at once. Labels are put right beside the
-line, at any time, because they change nothing that runs.
+``OrderedReady`` carries out only the first. Hence one step at a time, no successor before its
+predecessor is ready, no removal before what stays is ready and current. At desired 0 there is
+nothing to protect, and all are deleted at once. Labels are corrected outside the queue, at any
+time, because they change nothing that runs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _identity(instance: compute.Instance) -> tuple[str, str]:
 def _slots(
     instances: Sequence[compute.Instance], deployment: str
 ) -> tuple[dict[int, compute.Instance], list[compute.Instance]]:
-    """Who holds which slot, and who holds none.
+    """The Instances by slot, and the strays, which hold none.
 
     The name must be the slot's own: under any other, the slot could never be filled again.
     Names are unique, so of two with one ordinal at most one holds the slot.
@@ -121,8 +121,8 @@ def _replacements(
 def _fill(
     kept: Mapping[int, compute.Instance], deployment: str, desired: int, template_hash: str
 ) -> tuple[list[Step], list[Step]]:
-    """Creates of empty slots and waits for slots on their way, lowest ordinal first; apart
-    from them the creates that come only after a stale Instance below has been replaced."""
+    """Creates of empty slots and waits for slots in progress, lowest ordinal first; besides
+    them the creates that come only after a stale Instance below has been replaced."""
     steps: list[Step] = []
     later: list[Step] = []
     creates = steps
@@ -139,7 +139,7 @@ def _fill(
     return steps, later
 
 
-@lru_cache(maxsize=8192)  # the same slots are found empty in pass after pass
+@lru_cache(maxsize=8192)  # the same slots are empty in many reconciles
 def _create(deployment: str, ordinal: int) -> Create:
     return Create(ordinal, names.instance_name(deployment, ordinal))
 
@@ -147,7 +147,7 @@ def _create(deployment: str, ordinal: int) -> Create:
 def _removals(
     instances: Sequence[compute.Instance], deployment: str, reason: DeleteReason
 ) -> list[Step]:
-    """One removal each, in the order given; those under way first, until they are gone."""
+    """One removal each, in the order given; those already being deleted first."""
     ordered = sorted(instances, key=lambda each: not each.metadata.deleting)
     return [_removal(instance, deployment, reason) for instance in ordered]
 

@@ -13,7 +13,7 @@ class DeleteReason(StrEnum):
     STRAY = "Stray"
     """It has no ordinal, or a name that is not its ordinal's."""
     REPLACE_UNREADY = "ReplaceUnready"
-    """Of an older template and not serving anyway."""
+    """Of an older template and not ready."""
     RECREATE = "Recreate"
     """Of an older template and ready: the roll."""
     SCALE_DOWN = "ScaleDown"

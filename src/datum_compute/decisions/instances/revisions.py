@@ -1,9 +1,8 @@
 """The revision of a template: equal templates hash equal, on any plane, in any release.
 
-The same wish can be written in several ways: a null, an empty list or a default spelled
-out say no more than leaving the field away, and a server fills defaults in. All of those
-are removed first. Fields we do not know stay, because a newer client may mean something
-by them.
+The same template can be written in several ways: a null, an empty list or a default that is
+spelled out means the same as an absent field, and a server fills defaults in. All of those
+are removed first. Unknown fields stay, because a newer client may mean something by them.
 
 A template hashes to the same value for ever: a changed hash would restart everything that
 runs. So the list of defaults below is frozen for the fields it could have named from the
@@ -23,7 +22,7 @@ _ENV_SOURCE = (*_CONTAINER, "env", _EACH, "valueFrom")
 _VOLUME = ("spec", "volumes", _EACH)
 
 Defaults = Mapping[tuple[str, ...], Any]
-"""Paths, with ``[]`` for each item of a list, and what is meant where nothing stands."""
+"""Paths, with ``[]`` for each item of a list, and the value of an absent field."""
 
 TEMPLATE_DEFAULTS: Defaults = {
     (*_CONTAINER, "ports", _EACH, "protocol"): "TCP",

@@ -204,13 +204,13 @@ def test_a_platform_without_entitlements_enables_compute_for_everybody() -> None
                 reader = SessionReader(
                     "http://desk", cluster="dfw", prefix="/clusters/dfw", token=TOKEN
                 )
-                reader.desk = self.desk
+                reader.session = self.session
                 return reader
 
         class OnAClusterWithoutIt(SessionReach):
             def find(self, env: Any, args: Any) -> Any:
                 found: Any = hub.find(env, args)
-                return Elsewhere(found.desk, found.project, found.token)
+                return Elsewhere(found.session, found.project, found.token)
 
         reach = OnAClusterWithoutIt(here)
         code = main(["access", "-o", "json"], here.env, streams, reach=reach)
@@ -276,7 +276,7 @@ def test_a_project_is_not_called_missing_by_one_who_may_not_see_projects() -> No
 
         class Reached(SessionReach):
             def find(self, env: Any, args: Any) -> Any:
-                return Blind(self.desk, "dmeo", TOKEN)
+                return Blind(self.session, "dmeo", TOKEN)
 
         err = io.StringIO()
         streams = Streams(io.StringIO(), io.StringIO(), err)

@@ -54,7 +54,7 @@ def ben_at(here: CliSession, name: str, at: int, *, records: bool) -> Intercepti
 def test_a_concurrent_change_at_any_moment_is_kept_and_reported(
     command: str, records: bool
 ) -> None:
-    line, told = OURS[command]
+    line, recorded = OURS[command]
     with cli_session("DFW") as here:
         for at in range(1, 40):
             name = f"w{at}"
@@ -70,7 +70,7 @@ def test_a_concurrent_change_at_any_moment_is_kept_and_reported(
 
             history = list(reversed(here.run(f"rollout history {name} -o json").json))
             happened = [(each["changes"], each["actor"]) for each in history]
-            assert happened.count((told, "local-admin")) == 1, (at, happened)
+            assert happened.count((recorded, "local-admin")) == 1, (at, happened)
             assert happened.count(("label by", "ben")) == 1, (at, happened)
             assert not any("external" in changes for changes, _ in happened), (at, happened)
             assert len(happened) == 5, (at, happened)

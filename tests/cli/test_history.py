@@ -90,7 +90,7 @@ def ten_changes(here: CliSession) -> list[dict[str, Any]]:
     return [*specs, spec_of(here)]
 
 
-TOLD = [
+RECORDED = [
     ("created", "local-admin"),
     ("image 1 → 2, env LOG", "local-admin"),
     ("min replicas (default) 1 → 2", "local-admin"),
@@ -110,7 +110,7 @@ def test_ten_changes_are_listed_with_their_authors() -> None:
 
         found = history_of(here)
 
-        assert [(each["changes"], each["actor"]) for each in found] == TOLD
+        assert [(each["changes"], each["actor"]) for each in found] == RECORDED
         assert [each["revision"] for each in found] == list(range(1, 11))
         assert [each["object"]["spec"] for each in found] == specs
         assert [each["active"] for each in found] == [False] * 9 + [True]
@@ -162,8 +162,8 @@ def test_undo_twice_is_back_where_it_was_and_the_history_tells_of_both() -> None
             assert here.run("rollout undo api --yes").code == 0
 
         assert spec_of(here) == before
-        told = [each["changes"] for each in history_of(here)]
-        assert told[2:] == ["rollback to #1", "rollback to #2"]
+        recorded = [each["changes"] for each in history_of(here)]
+        assert recorded[2:] == ["rollback to #1", "rollback to #2"]
 
 
 def test_the_history_is_the_workloads_and_goes_with_it() -> None:
@@ -198,10 +198,10 @@ async def test_the_history_of_an_earlier_workload_of_the_name_is_not_taken_over(
             "name": "earlier",
             "uid": earlier["metadata"]["uid"],
         }
-        told = new_entry(earlier["spec"], now=env.now(), changes="created", actor="ana")
+        recorded = new_entry(earlier["spec"], now=env.now(), changes="created", actor="ana")
         body = {
             "metadata": {"name": NAME, "ownerReferences": [owner]},
-            "data": {"7": told._replace(rev=7).to_json()},
+            "data": {"7": recorded._replace(rev=7).to_json()},
         }
         await client.create(CONFIG_MAPS, body, "default")
         history = ConfigMapHistory(client, env)
@@ -223,8 +223,8 @@ def test_a_workload_that_others_made_begins_with_their_change() -> None:
         assert here.run("rollout undo api --yes").code == 5
         assert here.run("scale api --min 2").code == 0
 
-        told = [(each["changes"], each["actor"]) for each in history_of(here)]
-        assert told == [
+        recorded = [(each["changes"], each["actor"]) for each in history_of(here)]
+        assert recorded == [
             ("external change", ""),
             ("min replicas (default) 1 → 2", "local-admin"),
         ]
@@ -290,12 +290,12 @@ async def changed(client: Client, env: SimulatedEnvironment, who: str, times: in
         spec = json.loads(json.dumps(live["spec"]))
         container = spec["template"]["spec"]["runtime"]["sandbox"]["containers"][0]
         container["image"] = f"{who}:{done}"
-        told = new_entry(spec, now=env.now(), changes=f"{who} {done}", actor=who)
+        recorded = new_entry(spec, now=env.now(), changes=f"{who} {done}", actor=who)
         generation = live["metadata"]["generation"]
         patch = [
             {"op": "test", "path": "/metadata/generation", "value": generation},
             {"op": "replace", "path": "/spec", "value": spec},
-            {"op": "add", "path": "/metadata/annotations", "value": change_annotation(told)},
+            {"op": "add", "path": "/metadata/annotations", "value": change_annotation(recorded)},
         ]
         try:
             written = await client.patch(compute.WORKLOADS, "api", json_patch(patch), "default")
@@ -305,7 +305,7 @@ async def changed(client: Client, env: SimulatedEnvironment, who: str, times: in
         done += 1
         # The other may be faster now, with a change on top of this one.
         await asyncio.sleep(env.random(who).choice([0, 0.02, 0.2]))
-        await history.record(to_dict(written), told, before=live)
+        await history.record(to_dict(written), recorded, before=live)
 
 
 async def test_two_writers_at_once_lose_nothing_and_keep_the_order() -> None:
@@ -317,15 +317,15 @@ async def test_two_writers_at_once_lose_nothing_and_keep_the_order() -> None:
         await asyncio.gather(*(changed(client, env, who, 9) for who in ("ana", "ben")))
 
         found = (await ConfigMapHistory(client, env).read(stored)).entries
-        told = [each.changes for each in found]
+        recorded = [each.changes for each in found]
         wanted = {f"{who} {i}" for who in ("ana", "ben") for i in range(9)}
-        assert len(told) == len(set(told)), told
-        assert set(told) == wanted | {"external change"}
+        assert len(recorded) == len(set(recorded)), recorded
+        assert set(recorded) == wanted | {"external change"}
         assert [each.rev for each in found] == list(range(1, 20))
         live = to_dict(await client.get(compute.WORKLOADS, "api", "default"))
         assert found[-1].spec == live["spec"]
         for who in ("ana", "ben"):
-            assert [each for each in told if each.startswith(who)] == [
+            assert [each for each in recorded if each.startswith(who)] == [
                 f"{who} {i}" for i in range(9)
             ]
 
@@ -335,11 +335,11 @@ async def test_two_first_writers_make_one_history() -> None:
         client, env = embedded.client("project/demo"), SimulatedEnvironment(1)
         first = new_workload("api", Flags(image="a:1", cities=("DFW",)))
         stored = to_dict(await client.create(compute.WORKLOADS, first, "default"))
-        told = [new_entry(stored["spec"], now=env.now(), changes=c, actor="me") for c in "xyz"]
+        recorded = [new_entry(stored["spec"], now=env.now(), changes=c, actor="me") for c in "xyz"]
 
-        histories = [ConfigMapHistory(client, env) for _ in told]
+        histories = [ConfigMapHistory(client, env) for _ in recorded]
         await asyncio.gather(
-            *(h.record(stored, e, before=None) for h, e in zip(histories, told, strict=True))
+            *(h.record(stored, e, before=None) for h, e in zip(histories, recorded, strict=True))
         )
 
         found = (await histories[0].read(stored)).entries
@@ -358,8 +358,8 @@ def test_a_history_that_cannot_be_written_fails_nothing_and_is_made_up_for() -> 
         assert "Warning: the change is made, but it is not in the history yet" in said.err
         assert len(history_of(here)) == 1
         assert here.run("scale api --min 2").code == 0
-        told = [(each["changes"], each["actor"]) for each in history_of(here)]
-        assert told == [
+        recorded = [(each["changes"], each["actor"]) for each in history_of(here)]
+        assert recorded == [
             ("created", "local-admin"),
             ("image 1 → 2", "ana"),
             ("min replicas (default) 1 → 2", "local-admin"),
@@ -397,8 +397,8 @@ def test_a_note_applies_to_its_own_spec_only() -> None:
 
         assert here.run("restart api").code == 0
 
-        told = [(each["changes"], each["actor"]) for each in history_of(here)]
-        assert told == [
+        recorded = [(each["changes"], each["actor"]) for each in history_of(here)]
+        assert recorded == [
             ("created", "local-admin"),
             ("external change: image 1 → 2, min replicas (default) 1 → 3", ""),
             ("restart", "local-admin"),

@@ -86,7 +86,7 @@ def test_following_ends_when_the_instance_is_deleted() -> None:
 def test_the_plane_of_the_cell_has_the_same_lines() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
-        namespace = _tenant(here)
+        namespace = _hub_namespace(here)
 
         there = ask(here, NAMES[0], "cell/dfw", namespace, timestamps="true")
 
@@ -104,7 +104,7 @@ def test_a_disconnected_cell_has_no_logs_and_ends_followed_streams() -> None:
         here.wait(5)
         away = ask(here, NAMES[0])
         elsewhere = ask(here, NAMES[2])
-        in_the_cell = ask(here, NAMES[0], "cell/dfw", _tenant(here))
+        in_the_cell = ask(here, NAMES[0], "cell/dfw", _hub_namespace(here))
         here.platform.partitions.connect("dfw")
 
         assert reading.done()
@@ -125,7 +125,7 @@ def test_a_replaced_instance_has_its_own_lines_alone() -> None:
         assert said.out == "api-default-dfw-0 | simulated: started a:2 (no container runs)\n"
 
 
-def _tenant(here: CliSession) -> str:
+def _hub_namespace(here: CliSession) -> str:
     """The project's namespace in the cells."""
     (namespace,) = {
         each.namespace for each in here.act(here.client("cell/dfw").list(compute.INSTANCES)).items

@@ -122,8 +122,8 @@ def lived_through(here: CliSession, story: Story, way: str, at: int, name: str) 
 @pytest.mark.parametrize("story", sorted(STORIES))
 def test_running_it_again_ends_as_if_the_first_had_finished(story: str, way: str) -> None:
     with cli_session("DFW") as here:
-        told = STORIES[story]
-        for line in (*told.before, told.command):
+        recorded = STORIES[story]
+        for line in (*recorded.before, recorded.command):
             assert here.run(line.format("w0")).code == 0
         here.wait(5)
         wanted = outcome(here, "w0")
@@ -131,7 +131,7 @@ def test_running_it_again_ends_as_if_the_first_had_finished(story: str, way: str
         while lived:
             at += 1
             assert at < 100
-            lived, found = lived_through(here, told, way, at, f"w{at}")
+            lived, found = lived_through(here, recorded, way, at, f"w{at}")
             if lived:
                 assert found == wanted, f"{way} request {at}"
             here.run(f"destroy w{at} --yes")
@@ -184,10 +184,10 @@ BOTH = "deploy {} --image=a/api:1 --city=DFW,LHR --no-wait"
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("flags", "told"), [("", "restart"), (" --city DFW", "restart in DFW")], ids=["all", "city"]
+    ("flags", "recorded"), [("", "restart"), (" --city DFW", "restart in DFW")], ids=["all", "city"]
 )
 def test_every_restart_is_recorded_wherever_it_was_interrupted(
-    flags: str, told: str, way: str
+    flags: str, recorded: str, way: str
 ) -> None:
     """Every time that reached a template has its entry, and the second run restarts."""
     with cli_session("DFW", "LHR") as here:
@@ -206,7 +206,7 @@ def test_every_restart_is_recorded_wherever_it_was_interrupted(
             assert again.code == 0, again.err
             assert restarted_at(here, name) - first, f"{way} request {at}: it did not restart"
             entries = restarts(here, name)
-            assert set(entries) == {told}
+            assert set(entries) == {recorded}
             assert len(entries) >= len(first) + 1, f"{way} request {at}: {entries}"
             here.run(f"destroy {name} --yes")
         else:

@@ -183,8 +183,8 @@ def until(cluster: ControlPlane, message: str) -> Answer:
     deadline = time.monotonic() + 30
     while True:
         answer = create(cluster, _workload("anas"), ANA)
-        told = "" if answer.status == 201 else answer.body["message"]
-        if (message and message in told) or (not message and not told):
+        refusal = "" if answer.status == 201 else answer.body["message"]
+        if (message and message in refusal) or (not message and not refusal):
             return answer
-        assert time.monotonic() < deadline, told
+        assert time.monotonic() < deadline, refusal
         time.sleep(0.2)

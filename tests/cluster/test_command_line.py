@@ -104,8 +104,8 @@ def test_changes_are_recorded_and_undone_and_access_is_asked_for_where_there_is_
     person.succeeds("restart", "api", "--no-wait")
 
     history = json.loads(person.succeeds("rollout", "history", "api", "-o", "json"))
-    told = [(each["changes"], each["actor"]) for each in reversed(history)]
-    assert told == [
+    recorded = [(each["changes"], each["actor"]) for each in reversed(history)]
+    assert recorded == [
         ("created", ADMIN_USER),
         ("label team, image 1 → 2", ADMIN_USER),
         ("external change: min replicas (default) 1 → 3", ""),

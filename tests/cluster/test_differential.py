@@ -385,11 +385,11 @@ def test_a_watch_sends_the_same_events(sides: tuple[ServerSide, ServerSide]) -> 
         for side in sides:
             side.send(ask)
 
-    told = []
+    streams = []
     for side, revision in zip(sides, since, strict=True):
         query = (("watch", "true"), ("resourceVersion", revision), ("timeoutSeconds", "1"))
         _, text = side.send(DifferentialRequest("GET", path, query=query))
-        told.append([plain(json.loads(line)) for line in str(text).splitlines()])
+        streams.append([plain(json.loads(line)) for line in str(text).splitlines()])
 
-    assert len(told[0]) > 10, "the walk changed too little"
-    assert told[0] == told[1]
+    assert len(streams[0]) > 10, "the walk changed too little"
+    assert streams[0] == streams[1]

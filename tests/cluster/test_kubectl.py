@@ -521,7 +521,7 @@ def test_describe_in_the_project_tells_what_happened_in_the_cell(
         "--timeout=30s",
     )
 
-    told = {
+    reasons = {
         kind: [
             line[1]
             for line in table(project.says("describe", kind, f"{deployment}{ordinal}"))
@@ -530,7 +530,7 @@ def test_describe_in_the_project_tells_what_happened_in_the_cell(
         for kind, ordinal in (("instance", "-0"), ("workloaddeployment", ""))
     }
 
-    assert told == {"instance": ["ImageUnavailable"], "workloaddeployment": ["ImageUnavailable"]}
+    assert reasons == {"instance": ["ImageUnavailable"], "workloaddeployment": ["ImageUnavailable"]}
     project.says("delete", "workload", name, "--timeout=30s")
 
 

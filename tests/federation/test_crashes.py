@@ -47,10 +47,10 @@ def of(name: str) -> Scenario:
 
 
 def judge(
-    scenario: Scenario, teller: ScenarioRunner, wanted: dict[str, Any], *crashes: Crash
+    scenario: Scenario, runner: ScenarioRunner, wanted: dict[str, Any], *crashes: Crash
 ) -> None:
     for crash in crashes:
-        killer, found = teller.run(crash)
+        killer, found = runner.run(crash)
         assert killer.victims, f"{scenario.name} {crash}: nobody died"
         problem = difference(wanted, found)
         assert not problem, f"{scenario.name} {crash}: {killer.victims}\n{problem}"
@@ -63,18 +63,18 @@ def test_a_crash_after_any_write_changes_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     """Of any process: ours, the provider's and the stand-ins'."""
-    teller = ScenarioRunner(scenario, tmp_path)
-    undisturbed, wanted = teller.run()
+    runner = ScenarioRunner(scenario, tmp_path)
+    undisturbed, wanted = runner.run()
     assert undisturbed.writes, "there is something to interrupt"
     crashes = (Crash(write) for write in range(1, undisturbed.writes + 1))
-    judge(scenario, teller, wanted, *crashes)
+    judge(scenario, runner, wanted, *crashes)
 
 
 @pytest.mark.parametrize("name", sorted(QUICK))
 def test_a_crash_after_some_writes_changes_nothing_in_the_end(name: str, tmp_path: Path) -> None:
-    teller = ScenarioRunner(of(name), tmp_path)
-    _, wanted = teller.run()
-    judge(of(name), teller, wanted, *(Crash(write) for write in QUICK[name]))
+    runner = ScenarioRunner(of(name), tmp_path)
+    _, wanted = runner.run()
+    judge(of(name), runner, wanted, *(Crash(write) for write in QUICK[name]))
 
 
 SAMPLED = 4
@@ -100,9 +100,9 @@ def sample(scenario: Scenario, writes: int) -> list[Crash]:
 def test_crashes_before_a_write_and_in_twos_change_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    teller = ScenarioRunner(scenario, tmp_path)
-    undisturbed, wanted = teller.run()
-    judge(scenario, teller, wanted, *sample(scenario, undisturbed.writes))
+    runner = ScenarioRunner(scenario, tmp_path)
+    undisturbed, wanted = runner.run()
+    judge(scenario, runner, wanted, *sample(scenario, undisturbed.writes))
 
 
 CUTS = 4
@@ -115,14 +115,14 @@ CUTS = 4
 def test_a_crash_of_all_between_two_commits_changes_nothing_in_the_end(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    teller = ScenarioRunner(scenario, tmp_path)
-    _, wanted = teller.run()
-    total = teller.count_commits()
+    runner = ScenarioRunner(scenario, tmp_path)
+    _, wanted = runner.run()
+    total = runner.count_commits()
     every = scenario is SCENARIOS[0]
     commits = range(1, total + 1, 2) if every else spread(total, CUTS)
     for number, commit in enumerate(commits):
         stored = bool(number % 2)
-        found = teller.run_with_power_cut(commit, stored=stored)
+        found = runner.run_with_power_cut(commit, stored=stored)
         problem = difference(wanted, found)
         assert not problem, f"{scenario.name}: cut at {commit}, stored {stored}\n{problem}"
 
@@ -162,12 +162,14 @@ def main() -> None:
     parser.add_argument("--unsent", action="store_true", help="the write is never carried out")
     parser.add_argument("--again", type=int, default=0, help="another dies so many writes later")
     parser.add_argument("--down", type=float, default=1.0, help="seconds until they come back")
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     with TemporaryDirectory() as name:
-        teller = ScenarioRunner(of(told.scenario), Path(name))
-        _, wanted = teller.run()
-        crash = Crash(told.write, sent=not told.unsent, again=told.again, down=told.down)
-        killer, found = teller.run(crash)
+        runner = ScenarioRunner(of(arguments.scenario), Path(name))
+        _, wanted = runner.run()
+        crash = Crash(
+            arguments.write, sent=not arguments.unsent, again=arguments.again, down=arguments.down
+        )
+        killer, found = runner.run(crash)
         print(killer, difference(wanted, found) or "the same", sep="\n")
 
 

@@ -76,8 +76,8 @@ async def test_a_successful_deployment_emits_a_few_events() -> None:
 
         for client in (project, cell):
             for ordinal in range(2):
-                told = await events_on(client, "Instance", f"web-main-dfw-{ordinal}")
-                assert told == [("Normal", "Available", 1)]
+                reported = await events_on(client, "Instance", f"web-main-dfw-{ordinal}")
+                assert reported == [("Normal", "Available", 1)]
             assert await events_on(client, "WorkloadDeployment", "web-main-dfw") == [
                 ("Normal", "Scaled", 1),
                 ("Normal", "StableInstanceFound", 1),
@@ -99,11 +99,11 @@ async def test_a_bad_image_is_a_warning_on_both_planes_once() -> None:
         }
         await project.create(compute.WORKLOADS, bad)
 
-        async def told() -> str:
+        async def reported() -> str:
             found = await events_on(project, "Instance", "web-main-dfw-0")
             return "" if found == [("Warning", "ImageUnavailable", 1)] else str(found)
 
-        await eventually("the project hears of the image", told)
+        await eventually("the project hears of the image", reported)
         await asyncio.sleep(600)
         for client in (project, cell):
             found = await events_on(client, "Instance", "web-main-dfw-0")
@@ -149,8 +149,8 @@ async def test_a_roll_emits_events_for_the_instances_it_replaces() -> None:
         await project.patch(compute.WORKLOADS, "web", merge(change), NAMESPACE)
         await settled(project, compute.WORKLOADS, "web", 2)
 
-        told = await events_on(cell, "WorkloadDeployment", "web-main-dfw")
-        assert told.count(("Normal", "Recreated", 1)) == 2
+        reported = await events_on(cell, "WorkloadDeployment", "web-main-dfw")
+        assert reported.count(("Normal", "Recreated", 1)) == 2
         found = await events_on(cell, "Instance", "web-main-dfw-0")
         assert found == [("Normal", "Available", 1)] * 2 + [("Normal", "Terminating", 1)]
 
@@ -163,9 +163,9 @@ async def test_denied_quota_emits_one_event() -> None:
         await project.create(compute.WORKLOADS, workload(CITY, replicas=2))
         await asyncio.sleep(900)
 
-        told = await events_on(project, "Instance", "web-main-dfw-1")
+        reported = await events_on(project, "Instance", "web-main-dfw-1")
 
-    assert told == [("Warning", "QuotaExceeded", 1)]
+    assert reported == [("Warning", "QuotaExceeded", 1)]
 
 
 async def test_a_missing_network_emits_an_event_on_the_workload() -> None:
@@ -223,5 +223,5 @@ async def test_a_claim_without_a_bucket_emits_an_event_only_after_a_delay() -> N
             await asyncio.sleep(600)
 
             assert early == []
-            told = await events_on(there.cell, "Instance", made.name)
-            assert told == [("Warning", "QuotaNoBudget", 1)]
+            reported = await events_on(there.cell, "Instance", made.name)
+            assert reported == [("Warning", "QuotaNoBudget", 1)]

@@ -14,13 +14,13 @@ from tests.support.simulation.platform import PlatformRun
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_life_of_a_workload_in_process(seed: int, tmp_path: Path) -> None:
-    witness = CommitChecker()
+    commit_checker = CommitChecker()
 
     async def story(life: PlatformRun) -> None:
         await Lifecycle(life, within=60).run()
 
-    assert PlatformRun(seed, tmp_path / "state.db", commit_checker=witness).run(story)
-    assert witness.broken == []
+    assert PlatformRun(seed, tmp_path / "state.db", commit_checker=commit_checker).run(story)
+    assert commit_checker.broken == []
 
 
 @pytest.mark.parametrize("seed", [0, 1])

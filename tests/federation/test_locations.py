@@ -45,14 +45,14 @@ async def test_a_city_that_becomes_unavailable_later_is_reported_and_keeps_what_
         await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 2))
         uids = {obj.metadata.uid for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")}
         await set_available(on, "DFW", "False")
-        told = await until(
+        reported = await until(
             on.project,
             compute.WORKLOADS,
             "web",
             NAMESPACE,
             lambda obj: "No available location serves DFW" in message(obj, "Available"),
         )
-        assert condition(told, "Available")[0] == "True", "what runs there runs"
+        assert condition(reported, "Available")[0] == "True", "what runs there runs"
         await asyncio.sleep(600)
         found = await list_on_planes(on, compute.INSTANCES, "cell/dfw")
         assert {obj.metadata.uid for obj in found} == uids

@@ -17,12 +17,12 @@ from tests.support.simulation.random_operations import DesiredWorkload
 from tests.support.simulation.settled import unsettled
 
 MANAGEMENT = "compute-management"
-WISH = DesiredWorkload("web", "acme/web:1", 2, ("DFW", "LHR"))
+DESIRED = DesiredWorkload("web", "acme/web:1", 2, ("DFW", "LHR"))
 
 
 async def deployed(on: Stage) -> None:
-    await apply(on, WISH.to_create())
-    await eventually("deployed", lambda: unsettled(on, {"web": WISH}))
+    await apply(on, DESIRED.to_create())
+    await eventually("deployed", lambda: unsettled(on, {"web": DESIRED}))
 
 
 async def orphan_on_hub(on: Stage) -> None:
@@ -39,7 +39,7 @@ async def test_hub_copies_deleted_without_their_dependents_are_recreated() -> No
             obj.metadata.uid for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")
         }
         await orphan_on_hub(on)
-        await eventually("as before", lambda: unsettled(on, {"web": WISH}))
+        await eventually("as before", lambda: unsettled(on, {"web": DESIRED}))
         after = {
             obj.metadata.uid for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")
         }
@@ -97,10 +97,10 @@ async def test_a_city_whose_cell_leaves_the_hub_shows_nothing_of_it() -> None:
         await deployed(on)
         await on.hub.delete(karmada.CLUSTERS, "dfw")
 
-        async def told() -> str:
+        async def reported() -> str:
             obj = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
             status = obj.view(compute.Workload).status
             counted = (status.replicas, status.ready_replicas, status.desired_replicas)
             return "" if counted == (2, 2, 4) else f"it counts {counted}"
 
-        await eventually("half of it is there", told, within=60)
+        await eventually("half of it is there", reported, within=60)

@@ -21,7 +21,7 @@ from datum_compute.providers.simulated.behaviour import (
     SLEEP_AFTER_SECONDS,
 )
 from tests.support.federation import crash_scenarios
-from tests.support.federation.crashes import Scenario as Told
+from tests.support.federation.crashes import Scenario as CrashScenario
 from tests.support.federation.crashes import ScenarioRunner
 from tests.support.federation.stage import SETTLED_AFTER_SECONDS
 from tests.support.federation.steady_states import STEADY_STATES, SteadyState
@@ -32,12 +32,12 @@ HOUR = 3600.0
 Act = Callable[[PlatformRun], Awaitable[None]]
 
 
-def wish(image: str, minimum: int) -> dict[str, Any]:
+def desired(image: str, minimum: int) -> dict[str, Any]:
     return workload(image, minimum, ("DFW",))
 
 
 def annotated(**annotations: str) -> dict[str, Any]:
-    body = wish("acme/web:1", 2)
+    body = desired("acme/web:1", 2)
     body["spec"]["template"]["metadata"] = {"annotations": annotations}
     return body
 
@@ -47,11 +47,11 @@ async def nothing(life: PlatformRun) -> None:
 
 
 async def serving(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 2))
+    await apply(life, desired("acme/web:1", 2))
 
 
 async def denied(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 3))
+    await apply(life, desired("acme/web:1", 3))
 
 
 async def failing_image(life: PlatformRun) -> None:
@@ -67,22 +67,22 @@ async def asleep(life: PlatformRun) -> None:
 
 
 async def rolled(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 2))
+    await apply(life, desired("acme/web:1", 2))
     await asyncio.sleep(30)
-    await apply(life, wish("acme/web:2", 2))
+    await apply(life, desired("acme/web:2", 2))
 
 
 async def destroyed(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 2))
+    await apply(life, desired("acme/web:1", 2))
     await asyncio.sleep(30)
     await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
 
 async def cut_off(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 2))
+    await apply(life, desired("acme/web:1", 2))
     await asyncio.sleep(30)
     life.partitions.disconnect("dfw")
-    await apply(life, wish("acme/web:2", 3))
+    await apply(life, desired("acme/web:2", 3))
 
 
 async def destroyed_while_cut_off(life: PlatformRun) -> None:
@@ -92,21 +92,21 @@ async def destroyed_while_cut_off(life: PlatformRun) -> None:
 
 
 async def without_network(life: PlatformRun) -> None:
-    body = wish("acme/web:1", 2)
+    body = desired("acme/web:1", 2)
     interface = {"network": {"name": "nowhere"}}
     body["spec"]["template"]["spec"]["networkInterfaces"] = [interface]
     await apply(life, body)
 
 
 async def network_gone(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 1))
+    await apply(life, desired("acme/web:1", 1))
     await asyncio.sleep(30)
     await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
-    await apply(life, wish("acme/web:1", 2))
+    await apply(life, desired("acme/web:1", 2))
 
 
 async def city_unavailable(life: PlatformRun) -> None:
-    await apply(life, wish("acme/web:1", 2))
+    await apply(life, desired("acme/web:1", 2))
     await asyncio.sleep(30)
     status = {
         "conditions": [
@@ -169,29 +169,29 @@ QUICK = (serving, denied)
 def test_nothing_is_written_once_it_is_settled(
     seconds: float, scenario: Scenario, tmp_path: Path
 ) -> None:
-    witness = CommitChecker()
+    commit_checker = CommitChecker()
 
     def writes() -> dict[str, int]:
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
-        return {kind: count for kind, count in witness.changes.items() if kind not in quiet}
+        return {kind: count for kind, count in commit_checker.changes.items() if kind not in quiet}
 
     async def story(life: PlatformRun) -> None:
         await scenario.act(life)
         await asyncio.sleep(SETTLED_AFTER_SECONDS)
         before = writes()
         await asyncio.sleep(seconds)
-        assert writes() == before, witness.recent[-5:]
+        assert writes() == before, commit_checker.recent[-5:]
 
     settings = LocalSettings(
         cities=("DFW",), grant={**DEFAULT_GRANT, "instances": scenario.instances}
     )
-    assert PlatformRun(5, tmp_path / "state.db", settings=settings, commit_checker=witness).run(
-        story
-    )
+    assert PlatformRun(
+        5, tmp_path / "state.db", settings=settings, commit_checker=commit_checker
+    ).run(story)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "standing"),
+    ("seconds", "state"),
     [
         *(
             pytest.param(HOUR, each, id=f"hour-{each.name}")
@@ -204,17 +204,15 @@ def test_nothing_is_written_once_it_is_settled(
         ),
     ],
 )
-async def test_nothing_is_written_in_any_steady_state(
-    seconds: float, standing: SteadyState
-) -> None:
-    async with standing.stage() as on:
+async def test_nothing_is_written_in_any_steady_state(seconds: float, state: SteadyState) -> None:
+    async with state.stage() as on:
         assert await on.written_in(seconds) == []
-        await standing.check(on)
+        await state.check(on)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "scenario",
     [pytest.param(each, id=each.name, marks=LONG) for each in crash_scenarios.SCENARIOS],
 )
-def test_nothing_is_written_after_any_scenario(told: Told, tmp_path: Path) -> None:
-    assert ScenarioRunner(told, tmp_path).written_at_rest(24 * HOUR) == []
+def test_nothing_is_written_after_any_scenario(scenario: CrashScenario, tmp_path: Path) -> None:
+    assert ScenarioRunner(scenario, tmp_path).written_at_rest(24 * HOUR) == []

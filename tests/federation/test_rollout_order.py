@@ -11,7 +11,7 @@ from datum_compute.testing.expectations import eventually
 from tests.support.simulation.platform import PlatformRun, apply, missing_for_image, workload
 
 
-class Witness:
+class InstanceWatcher:
     """Watches the Instances of one cell and writes down what happens to them."""
 
     def __init__(self) -> None:
@@ -37,21 +37,21 @@ class Witness:
 
 
 async def roll(life: PlatformRun) -> None:
-    witness = Witness()
-    async with TaskGroup("witness") as tasks:
-        watching = tasks.start(witness.watch(life, "cell/dfw"), name="witness")
+    watcher = InstanceWatcher()
+    async with TaskGroup("instance watcher") as tasks:
+        watching = tasks.start(watcher.watch(life, "cell/dfw"), name="instance watcher")
         await apply(life, workload("acme/web:1", 3))
         await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 6))
-        assert witness.created == [f"web-default-dfw-{i}" for i in (0, 1, 2)]
-        witness.created.clear()
+        assert watcher.created == [f"web-default-dfw-{i}" for i in (0, 1, 2)]
+        watcher.created.clear()
 
         await apply(life, workload("acme/web:2", 3))
         await eventually("updated", lambda: missing_for_image(life, "acme/web:2", 6))
         await tasks.stop(watching)
 
-    assert witness.replaced == [f"web-default-dfw-{i}" for i in (2, 1, 0)]
-    assert witness.created == witness.replaced, "each is back before the next one goes"
-    assert witness.fewest == 2
+    assert watcher.replaced == [f"web-default-dfw-{i}" for i in (2, 1, 0)]
+    assert watcher.created == watcher.replaced, "each is back before the next one goes"
+    assert watcher.fewest == 2
 
 
 def test_a_roll_goes_one_by_one_from_the_top(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def _get(url: str) -> tuple[int, str]:
 
 
 @contextlib.asynccontextmanager
-async def surroundings(directory: Path) -> AsyncIterator[tuple[ManagedPlatform, ManagerFiles]]:
+async def managed_platform(directory: Path) -> AsyncIterator[tuple[ManagedPlatform, ManagerFiles]]:
     env = SystemEnvironment()
     platform = PlatformWithoutControllers(env, directory / "state.db", SETTINGS)
     async with (
@@ -109,7 +109,7 @@ async def cell_manager(directory: Path, files: ManagerFiles, name: str) -> Async
 
 async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
     async with (
-        surroundings(tmp_path) as (place, files),
+        managed_platform(tmp_path) as (place, files),
         cell_manager(tmp_path, files, "one") as one,
     ):
         await one.until_said("ready")
@@ -142,7 +142,7 @@ async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
 
 async def test_a_manager_that_loses_its_lease_ends_and_says_why(tmp_path: Path) -> None:
     async with (
-        surroundings(tmp_path) as (place, files),
+        managed_platform(tmp_path) as (place, files),
         cell_manager(tmp_path, files, "one") as one,
     ):
         await one.until_said("leading")

@@ -50,7 +50,7 @@ class Mode:
 MODES = [Mode(quota, networks) for quota in (True, False) for networks in (True, False)]
 
 
-class Surroundings(LocalPlatform):
+class ModePlatform(LocalPlatform):
     """A platform whose controllers run elsewhere, and whose provider is of the mode."""
 
     def controllers(self) -> list[tuple[str, ManagerFactory]]:
@@ -154,9 +154,9 @@ class Place:
 
 
 @contextlib.asynccontextmanager
-async def surroundings(directory: Path, mode: Mode) -> AsyncIterator[Place]:
+async def mode_platform(directory: Path, mode: Mode) -> AsyncIterator[Place]:
     env = SystemEnvironment()
-    platform = Surroundings(env, directory / "state.db", SETTINGS)
+    platform = ModePlatform(env, directory / "state.db", SETTINGS)
     platform.networking = mode.networking
     async with (
         platform.run(admin_token=TOKEN),
@@ -167,7 +167,7 @@ async def surroundings(directory: Path, mode: Mode) -> AsyncIterator[Place]:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 async def test_a_federation_serves_in_each_mode(mode: Mode, tmp_path: Path) -> None:
-    async with surroundings(tmp_path, mode) as place:
+    async with mode_platform(tmp_path, mode) as place:
         hub = f"--federation-kubeconfig={place.kubeconfig('hub')}"
         core_path = place.kubeconfig("root")
         projects = place.config("management", mode="milo", discoveryKubeconfigPath=core_path)
@@ -207,7 +207,7 @@ async def given_tenancy(place: Place) -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 async def test_a_single_cluster_serves_in_each_mode(mode: Mode, tmp_path: Path) -> None:
-    async with surroundings(tmp_path, mode) as place:
+    async with mode_platform(tmp_path, mode) as place:
         await given_tenancy(place)
         argv = ["--enable-management-controllers", *place.of_the_cell()]
         async with place.program("all", *argv):

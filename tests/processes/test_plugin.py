@@ -146,7 +146,7 @@ def test_cache_directory_is_taken_from_the_environment(
     assert len(os.listdir(tmp_path / "cache" / "datum-compute" / "plugin")) == 1
 
 
-def test_another_python_is_told_which_one_is_needed(installed: Installed) -> None:
+def test_another_python_gets_the_version_that_is_needed(installed: Installed) -> None:
     change_facts(installed.plugin, python="3.99")
     process = installed.start("version")
     _, stderr = process.communicate(timeout=60)

@@ -19,7 +19,7 @@ from tests.support.cli.read_screens import manifest
 pytestmark = [pytest.mark.long, pytest.mark.realtime]
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 """Seconds until something that does not appear is missed."""
 
 
@@ -62,10 +62,10 @@ class Terminal:
         while chunk := self._read():
             self.everything += chunk
         os.close(self._master)
-        return self._process.wait(PATIENCE)
+        return self._process.wait(TIMEOUT_SECONDS)
 
     def _read(self) -> bytes:
-        ready, _, _ = select.select([self._master], [], [], PATIENCE)
+        ready, _, _ = select.select([self._master], [], [], TIMEOUT_SECONDS)
         assert ready, f"nothing came for a while: {self._shown.decode(errors='replace')}"
         try:
             chunk = os.read(self._master, 65536)
@@ -101,7 +101,7 @@ class Person:
             input=typed,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             check=False,
             env=self.environment,
         )

@@ -37,7 +37,7 @@ spec:
 """
 
 
-class Desk:
+class Shell:
     """A state directory, with and without a terminal."""
 
     def __init__(self, directory: Path) -> None:
@@ -88,8 +88,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    somebody = Desk(tmp_path)
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    somebody = Shell(tmp_path)
     try:
         yield somebody
     finally:
@@ -110,65 +110,67 @@ def ended(pid: int) -> bool:
         os.close(watched)
 
 
-def test_ctrl_c_and_refusals_of_a_running_platform(desk: Desk) -> None:
-    desk.types("local", "up", "--detach", "--cities", "DFW")
+def test_ctrl_c_and_refusals_of_a_running_platform(shell: Shell) -> None:
+    shell.types("local", "up", "--detach", "--cities", "DFW")
     waits = ("deploy", "big", "--image=a", "--city=DFW", "--min=300")
 
-    code, text = desk.at_a_terminal(*waits, answers={"PLACEMENT": CTRL_C})
+    code, text = shell.at_a_terminal(*waits, answers={"PLACEMENT": CTRL_C})
     assert (code, "Detached." in text) == (0, True), text
-    code, text = desk.at_a_terminal(*waits, answers={"PLACEMENT": CTRL_C})
+    code, text = shell.at_a_terminal(*waits, answers={"PLACEMENT": CTRL_C})
     assert code == 130, "nothing was written, so there is nothing to detach from"
 
     for answer, expected in ((CTRL_C, 130), (CTRL_D, 9), (b"\n", 9)):
-        code, text = desk.at_a_terminal("destroy", "big", answers={"[y/N]": answer})
+        code, text = shell.at_a_terminal("destroy", "big", answers={"[y/N]": answer})
         assert code == expected, text
-    assert desk.types("destroy", "big").returncode == 2
-    code, text = desk.at_a_terminal("destroy", "big", answers={"[y/N]": b"y\n", "Removing": CTRL_C})
+    assert shell.types("destroy", "big").returncode == 2
+    code, text = shell.at_a_terminal(
+        "destroy", "big", answers={"[y/N]": b"y\n", "Removing": CTRL_C}
+    )
     assert (code, "Detached." in text) == (0, True), text
-    assert desk.types("destroy", "big", "--yes").returncode in (0, 5)
+    assert shell.types("destroy", "big", "--yes").returncode in (0, 5)
 
 
-def test_a_file_is_deployed_whole_or_not_begun(desk: Desk) -> None:
-    desk.types("local", "up", "--detach", "--cities", "DFW")
-    file = desk.directory / "two.yaml"
+def test_a_file_is_deployed_whole_or_not_begun(shell: Shell) -> None:
+    shell.types("local", "up", "--detach", "--cities", "DFW")
+    file = shell.directory / "two.yaml"
     good = DOCUMENT.replace("NAME", "good").replace("CITY", "DFW")
     bad_city = DOCUMENT.replace("NAME", "bad").replace("CITY", "ZZZ")
     bad_field = DOCUMENT.replace("NAME", "bad").replace("CITY", "DFW").replace("image:", "imge:")
 
     for bad, code in ((bad_city, 7), (bad_field, 2)):
         file.write_text(good + bad)
-        done = desk.types("deploy", "-f", str(file), "--no-wait")
+        done = shell.types("deploy", "-f", str(file), "--no-wait")
         assert done.returncode == code
         assert "datumapis.com" not in done.stderr
-        assert desk.types("status", "good").returncode == 5
+        assert shell.types("status", "good").returncode == 5
 
     file.write_text(good + DOCUMENT.replace("NAME", "also").replace("CITY", "DFW"))
-    done = desk.types("deploy", "-f", str(file), "-o", "json")
+    done = shell.types("deploy", "-f", str(file), "-o", "json")
     assert [(v["name"], v["action"]) for v in json.loads(done.stdout)] == [
         ("good", "created"),
         ("also", "created"),
     ]
-    done = desk.types("scale", "good", "--min=2", "-o", "json")
+    done = shell.types("scale", "good", "--min=2", "-o", "json")
     scaled = json.loads(done.stdout)
     assert (scaled["action"], len(scaled["instances"])) == ("scaled", 2)
-    assert desk.types("destroy", "also", "--yes", "-o", "name").stdout == "workload/also\n"
+    assert shell.types("destroy", "also", "--yes", "-o", "name").stdout == "workload/also\n"
 
 
-def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(desk: Desk) -> None:
-    desk.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=5")
-    waiting = desk.starts("deploy", "big", "--image=a", "--city=DFW", "--min=6")
+def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(shell: Shell) -> None:
+    shell.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=5")
+    waiting = shell.starts("deploy", "big", "--image=a", "--city=DFW", "--min=6")
     assert waiting.stderr is not None
     line = next(line for line in waiting.stderr if "PLACEMENT" in line)
 
-    pid = desk.state.holder()
+    pid = shell.state.holder()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     assert ended(pid)
-    assert desk.types("local", "up", "--detach").returncode == 0
+    assert shell.types("local", "up", "--detach").returncode == 0
     line = next(line for line in waiting.stderr if "Blocked" in line)
     assert "requested 1, available 0" in line
 
-    assert desk.types("local", "down").returncode == 0
+    assert shell.types("local", "down").returncode == 0
     rest = waiting.stderr.read()
     assert waiting.wait(60) == 1
     assert 'lost contact with the platform while waiting for "big"' in rest
@@ -176,60 +178,60 @@ def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(desk: Desk) -
     waiting.stderr.close()
 
 
-def test_simultaneous_starts_share_one_platform(desk: Desk) -> None:
-    both = [desk.starts("local", "up", "--detach", "--cities", "DFW") for _ in range(3)]
+def test_simultaneous_starts_share_one_platform(shell: Shell) -> None:
+    both = [shell.starts("local", "up", "--detach", "--cities", "DFW") for _ in range(3)]
 
     said = [each.communicate(timeout=60)[1] for each in both]
 
     assert [each.returncode for each in both] == [0, 0, 0], said
     assert sum("Ready in" in text for text in said) == 1
     assert sum("already running" in text for text in said) == 2
-    assert desk.types("local", "up", "--detach", "--cities", "LHR").returncode == 2
-    assert desk.types("local", "down").returncode == 0
+    assert shell.types("local", "up", "--detach", "--cities", "LHR").returncode == 2
+    assert shell.types("local", "down").returncode == 0
 
 
-def test_a_start_that_is_interrupted_leaves_nothing_behind(desk: Desk) -> None:
-    code, text = desk.at_a_terminal("local", "up", "--detach", answers={"project": CTRL_C})
+def test_a_start_that_is_interrupted_leaves_nothing_behind(shell: Shell) -> None:
+    code, text = shell.at_a_terminal("local", "up", "--detach", answers={"project": CTRL_C})
 
     assert (code, "Interrupted." in text) == (130, True), text
-    assert not desk.state.is_held()
+    assert not shell.state.is_held()
 
 
-def test_ctrl_c_ends_a_platform_in_the_foreground_without_a_flood_of_lines(desk: Desk) -> None:
-    code, text = desk.at_a_terminal(
+def test_ctrl_c_ends_a_platform_in_the_foreground_without_a_flood_of_lines(shell: Shell) -> None:
+    code, text = shell.at_a_terminal(
         "local", "up", "--cities", "DFW", answers={"get instances": CTRL_C}
     )
 
     assert code == 0
     assert text.partition("get instances")[2].split() in (["^C", "Stopped."], ["^CStopped."])
-    assert not desk.state.is_held()
+    assert not shell.state.is_held()
 
 
-def test_an_impatient_second_ctrl_c_does_no_harm(desk: Desk) -> None:
-    code, _ = desk.at_a_terminal(
+def test_an_impatient_second_ctrl_c_does_no_harm(shell: Shell) -> None:
+    code, _ = shell.at_a_terminal(
         *("local", "up", "--cities", "DFW"), answers={"get instances": CTRL_C, "^C": CTRL_C}
     )
 
     assert code in (0, 130), "it was either quick enough by itself, or made to be"
-    assert not desk.state.is_held()
-    assert desk.types("local", "up", "--detach").returncode == 0
+    assert not shell.state.is_held()
+    assert shell.types("local", "up", "--detach").returncode == 0
 
 
-def test_a_platform_that_is_only_starting_can_be_stopped(desk: Desk) -> None:
-    starting = desk.starts("local", "up", "--cities", "DFW")
+def test_a_platform_that_is_only_starting_can_be_stopped(shell: Shell) -> None:
+    starting = shell.starts("local", "up", "--cities", "DFW")
     assert starting.stderr is not None
     next(line for line in starting.stderr if "cluster engaged" in line)
 
-    assert "is stopped" in desk.types("local", "down").stderr
+    assert "is stopped" in shell.types("local", "down").stderr
     assert "Stopped." in starting.stderr.read()
     assert starting.wait(10) == 0
     starting.stderr.close()
 
 
-def test_open_watches_do_not_hold_a_platform_up(desk: Desk) -> None:
-    desk.types("local", "up", "--detach", "--cities", "DFW")
-    kubeconfig = desk.types("local", "kubeconfig").stdout
-    running = desk.state.running()
+def test_open_watches_do_not_hold_a_platform_up(shell: Shell) -> None:
+    shell.types("local", "up", "--detach", "--cities", "DFW")
+    kubeconfig = shell.types("local", "kubeconfig").stdout
+    running = shell.state.running()
     assert running is not None
     watch = "/api/v1/namespaces?watch=true"
     program = (
@@ -242,7 +244,7 @@ def test_open_watches_do_not_hold_a_platform_up(desk: Desk) -> None:
     watcher = subprocess.Popen(
         [
             *(sys.executable, "-c", program, running.address + watch),
-            *(desk.state.token() or "", str(desk.state.certificate_authority)),
+            *(shell.state.token() or "", str(shell.state.certificate_authority)),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -251,7 +253,7 @@ def test_open_watches_do_not_hold_a_platform_up(desk: Desk) -> None:
     assert watcher.stdout is not None
     assert watcher.stdout.readline() == "event\n"
 
-    assert desk.types("local", "down").returncode == 0
+    assert shell.types("local", "down").returncode == 0
 
     watcher.stdout.read()
     watcher.wait(10)
@@ -259,41 +261,41 @@ def test_open_watches_do_not_hold_a_platform_up(desk: Desk) -> None:
     assert ended(running.pid)
 
 
-def test_a_port_that_is_taken_is_named_with_the_way_out(desk: Desk) -> None:
+def test_a_port_that_is_taken_is_named_with_the_way_out(shell: Shell) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
 
         for how in (("--detach",), ()):
-            done = desk.types("local", "up", "--cities", "DFW", "--port", port, *how)
+            done = shell.types("local", "up", "--cities", "DFW", "--port", port, *how)
             assert done.returncode == 1
             assert f"port {port} is taken by another process" in done.stderr
             assert "local up --port N" in done.stderr
-    assert not desk.state.is_held()
+    assert not shell.state.is_held()
 
 
-def test_a_directory_that_cannot_be_used_is_named(desk: Desk) -> None:
-    desk.state.path.write_text("a file")
+def test_a_directory_that_cannot_be_used_is_named(shell: Shell) -> None:
+    shell.state.path.write_text("a file")
     for words in (("local", "up"), ("local", "up", "--detach"), ("local", "down"), ("instances",)):
-        done = desk.types(*words)
+        done = shell.types(*words)
         assert done.returncode in (1, 2)
         assert "Not a directory" in done.stderr
 
-    desk.state.path.unlink()
-    desk.state.create()
-    (desk.state.path / "settings.json").write_text('{"cities": 5}')
-    done = desk.types("local", "up", "--detach")
+    shell.state.path.unlink()
+    shell.state.create()
+    (shell.state.path / "settings.json").write_text('{"cities": 5}')
+    done = shell.types("local", "up", "--detach")
     assert (done.returncode, "settings.json is damaged" in done.stderr) == (1, True)
 
-    (desk.state.path / "settings.json").unlink()
-    desk.state.database.write_text("no database at all")
-    done = desk.types("local", "up", "--detach")
+    (shell.state.path / "settings.json").unlink()
+    shell.state.database.write_text("no database at all")
+    done = shell.types("local", "up", "--detach")
     assert (done.returncode, "not a database" in done.stderr) == (1, True)
 
 
-def test_suggested_commands_work_as_printed(desk: Desk) -> None:
-    up = desk.types("local", "up", "--detach", "--cities", "AMS")
+def test_suggested_commands_work_as_printed(shell: Shell) -> None:
+    up = shell.types("local", "up", "--detach", "--cities", "AMS")
     suggested = up.stderr.partition("Try:")[2].splitlines()[0].strip()
 
     assert "--city=AMS" in suggested
@@ -303,20 +305,20 @@ def test_suggested_commands_work_as_printed(desk: Desk) -> None:
         text=True,
         timeout=60,
         check=False,
-        env={"HOME": str(desk.directory), "PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
+        env={"HOME": str(shell.directory), "PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
     )
     assert done.returncode == 0, done.stderr
-    lock = os.open(desk.state.path / "lock", os.O_RDWR)
+    lock = os.open(shell.state.path / "lock", os.O_RDWR)
     with pytest.raises(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(lock)
 
 
-def test_common_mistakes_are_answered_with_the_right_command(desk: Desk) -> None:
-    up = desk.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=2")
+def test_common_mistakes_are_answered_with_the_right_command(shell: Shell) -> None:
+    up = shell.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=2")
     assert up.returncode == 0, up.stderr
-    address = json.loads(desk.types("local", "status", "-o", "json").stdout)["address"]
-    authority = str(desk.state.certificate_authority)
+    address = json.loads(shell.types("local", "status", "-o", "json").stdout)["address"]
+    authority = str(shell.state.certificate_authority)
     there = ("--server", address, "--project", "demo", "--certificate-authority", authority)
     deploy = ("deploy", "web", "--image=acme/web:1")
     for words, code, says in (
@@ -327,25 +329,25 @@ def test_common_mistakes_are_answered_with_the_right_command(desk: Desk) -> None
         ((*deploy, "--city=DFW", "--min=3", "--timeout=2s"), 4, "quota exceeded"),
         (("status", "wbe"), 5, 'workload "wbe" not found in project demo'),
     ):
-        done = desk.types(*words)
+        done = shell.types(*words)
         assert (done.returncode, says in done.stderr) == (code, True), (words, done.stderr)
         assert "Try:  " in done.stderr, words
 
 
-def test_a_platform_that_was_killed_is_started_again_as_it_was(desk: Desk) -> None:
-    desk.types("local", "up", "--detach", "--cities", "DFW")
-    desk.types("deploy", "web", "--image=acme/web:1", "--city=DFW")
-    before = json.loads(desk.types("local", "status", "-o", "json").stdout)
+def test_a_platform_that_was_killed_is_started_again_as_it_was(shell: Shell) -> None:
+    shell.types("local", "up", "--detach", "--cities", "DFW")
+    shell.types("deploy", "web", "--image=acme/web:1", "--city=DFW")
+    before = json.loads(shell.types("local", "status", "-o", "json").stdout)
     watched = os.pidfd_open(before["pid"])
     os.kill(before["pid"], signal.SIGKILL)
     assert select.select([watched], [], [], 30)[0], "it is gone"
     os.close(watched)
 
-    lost = desk.types("workloads")
+    lost = shell.types("workloads")
     assert (lost.returncode, "local up --detach" in lost.stderr) == (1, True), lost.stderr
-    again = desk.types("local", "up", "--detach")
+    again = shell.types("local", "up", "--detach")
 
     assert again.returncode == 0, again.stderr
-    after = json.loads(desk.types("local", "status", "-o", "json").stdout)
+    after = json.loads(shell.types("local", "status", "-o", "json").stdout)
     assert (after["address"], after["cities"]) == (before["address"], ["DFW"])
-    assert json.loads(desk.types("status", "web", "-o", "json").stdout)["health"] == "Available"
+    assert json.loads(shell.types("status", "web", "-o", "json").stdout)["health"] == "Available"

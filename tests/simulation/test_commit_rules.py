@@ -18,7 +18,7 @@ from tests.support.simulation.commits import RuleChecker, Timeline, Values
 from tests.support.simulation.rules import all_rules
 
 PROJECT, HUB, CELL = "project/demo", "hub", "cell/dfw"
-TENANT = "ns-n1"
+SHARED = "ns-n1"
 HOUR = 3_600_000
 GRACE = 90_000
 
@@ -29,14 +29,14 @@ UPSTREAM = {
 OWN = {
     compute.LABEL_WORKLOAD_DEPLOYMENT_UID: "cell-d",
     compute.LABEL_SOURCE_CLUSTER: "dfw",
-    compute.LABEL_INSTANCE_NAMESPACE: TENANT,
+    compute.LABEL_INSTANCE_NAMESPACE: SHARED,
 }
 CITY = {compute.LABEL_TOPOLOGY_CITY_CODE: "DFW"}
 GATED = {"controller": {"schedulingGates": [{"name": compute.GATE_QUOTA}]}}
 INSTANCES = "compute.datumapis.com/instances"
 
 
-def made(name: str, uid: str, namespace: str = TENANT, **rest: Any) -> Values:
+def made(name: str, uid: str, namespace: str = SHARED, **rest: Any) -> Values:
     """An object; ``labels``, ``annotations`` and ``owner`` go into its metadata."""
     metadata: Values = {"name": name, "uid": uid, "generation": 1}
     if namespace:
@@ -53,7 +53,7 @@ def true(*types: str, **more: Any) -> Values:
     return {"conditions": [{"type": each, "status": "True"} for each in types], **more}
 
 
-def deployment(uid: str, namespace: str = TENANT, *, count: int = 1, **rest: Any) -> Values:
+def deployment(uid: str, namespace: str = SHARED, *, count: int = 1, **rest: Any) -> Values:
     spec = {"scaleSettings": {"minReplicas": count}, "workloadRef": {"uid": "w"}}
     return made("web", uid, namespace, spec=spec, labels=CITY, **rest)
 
@@ -94,8 +94,8 @@ class World:
         bucket = {"resourceType": INSTANCES}
         for plane, kind, obj in (
             (PROJECT, "namespaces", made("default", "n1", "")),
-            (HUB, "namespaces", made(TENANT, "n2", "", labels=UPSTREAM)),
-            (CELL, "namespaces", made(TENANT, "n3", "", labels=UPSTREAM)),
+            (HUB, "namespaces", made(SHARED, "n2", "", labels=UPSTREAM)),
+            (CELL, "namespaces", made(SHARED, "n3", "", labels=UPSTREAM)),
             (PROJECT, "allowancebuckets", made("b", "b", "m", spec=bucket, status={"limit": 2})),
             (PROJECT, "workloads", made("web", "w", "default")),
             (PROJECT, "workloaddeployments", deployment("project-d", "default")),
@@ -103,7 +103,7 @@ class World:
             (HUB, "workloaddeployments", deployment("hub-d")),
             (CELL, "workloaddeployments", deployment("cell-d")),
             (CELL, "instances", instance()),
-            (HUB, "instances", shown("hub-i", TENANT, "hub-d")),
+            (HUB, "instances", shown("hub-i", SHARED, "hub-d")),
             (PROJECT, "instances", shown("project-i", "default", "project-d")),
             (PROJECT, "resourceclaims", claim()),
         ):
@@ -194,7 +194,7 @@ def test_nothing_passes_the_quota_gate_without_a_claim() -> None:
 @pytest.mark.parametrize(
     ("plane", "copy", "words"),
     [
-        (HUB, shown("x", TENANT, ""), "is owned by []"),
+        (HUB, shown("x", SHARED, ""), "is owned by []"),
         (PROJECT, shown("x", "default", ""), "is owned by []"),
         (PROJECT, shown("x", "default", "hub-d"), "is owned by ['hub-d']"),
         (PROJECT, shown("x", "default", "project-d", "made-up"), "which no cell ever had"),
@@ -211,7 +211,7 @@ def test_a_copy_is_of_something_and_has_an_owner(plane: str, copy: Values, words
 def test_a_copy_of_another_instance_is_another_copy() -> None:
     world = World()
     world.commit(CELL, "instances", instance(uid="i1"))
-    world.commit(HUB, "instances", shown("another", TENANT, "hub-d", "i1"))
+    world.commit(HUB, "instances", shown("another", SHARED, "hub-d", "i1"))
     assert world.broken == []
 
     world.commit(PROJECT, "instances", shown("project-i", "default", "project-d", "i1"))
@@ -222,7 +222,7 @@ def test_a_copy_of_another_instance_is_another_copy() -> None:
 def test_a_copy_says_whose_it_is() -> None:
     world = World()
     labels = {**OWN, compute.LABEL_SOURCE_CLUSTER: "lhr"}
-    copy = shown("hub-i", TENANT, "hub-d")
+    copy = shown("hub-i", SHARED, "hub-d")
     copy["metadata"]["labels"] = labels
 
     world.commit(HUB, "instances", copy)
@@ -233,7 +233,7 @@ def test_a_copy_says_whose_it_is() -> None:
 @pytest.mark.parametrize(
     ("plane", "copy", "where"),
     [
-        (HUB, shown("hub-i", TENANT, "hub-d"), "cell/dfw"),
+        (HUB, shown("hub-i", SHARED, "hub-d"), "cell/dfw"),
         (PROJECT, shown("project-i", "default", "project-d"), "hub"),
     ],
 )
@@ -249,7 +249,7 @@ def test_a_copy_goes_only_when_what_it_shows_has_gone(plane: str, copy: Values, 
 
     world = World()
     world.remove(CELL, "instances", instance())
-    world.remove(HUB, "instances", shown("hub-i", TENANT, "hub-d"))
+    world.remove(HUB, "instances", shown("hub-i", SHARED, "hub-d"))
     world.remove(PROJECT, "instances", shown("project-i", "default", "project-d"))
     assert world.broken == []
 
@@ -272,7 +272,7 @@ def test_a_projects_deployment_outlives_all_there_is_of_it_on_the_hub() -> None:
     world = World()
     binding = "web-workloaddeployment"
     notes = {
-        karmada.ANNOTATION_BINDING_NAMESPACE: TENANT,
+        karmada.ANNOTATION_BINDING_NAMESPACE: SHARED,
         karmada.ANNOTATION_BINDING_NAME: binding,
     }
     world.commit(HUB, "resourcebindings", made(binding, "r"))
@@ -286,13 +286,13 @@ def test_a_projects_deployment_outlives_all_there_is_of_it_on_the_hub() -> None:
 
 def drained(world: World, *, ready: str = "True", left: int = 0, asked: int = 0) -> None:
     """Delete the hub's copy when its cell has reported this much."""
-    told = datetime.fromtimestamp(world.time / 1000, UTC).isoformat()
+    deleted_at = datetime.fromtimestamp(world.time / 1000, UTC).isoformat()
     cluster = made("dfw", "k", "", status={"conditions": [{"type": "Ready", "status": ready}]})
     binding = made("web-workloaddeployment", "r", spec={"clusters": [{"name": "dfw"}]})
     world.commit(HUB, "clusters", cluster)
     world.commit(HUB, "resourcebindings", binding)
     world.time += GRACE + 1
-    ending = deployment("project-d", "default", deletionTimestamp=told)
+    ending = deployment("project-d", "default", deletionTimestamp=deleted_at)
     world.commit(PROJECT, "workloaddeployments", ending)
     world.commit(CELL, "workloaddeployments", deployment("cell-d", status=counts(left, left)))
     copy = deployment("hub-d", count=asked, status=counts(left, left))
@@ -367,7 +367,7 @@ def test_a_cell_counts_what_it_has() -> None:
 
 def test_a_report_travels_as_it_was_made_and_never_back() -> None:
     world = World()
-    places = ((CELL, "cell-d", TENANT), (HUB, "hub-d", TENANT), (PROJECT, "project-d", "default"))
+    places = ((CELL, "cell-d", SHARED), (HUB, "hub-d", SHARED), (PROJECT, "project-d", "default"))
 
     def report(plane: str, uid: str, namespace: str, status: Values) -> None:
         world.commit(plane, "workloaddeployments", deployment(uid, namespace, status=status))

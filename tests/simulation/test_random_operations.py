@@ -96,9 +96,9 @@ def _cut(chance: Random) -> int:
     return chance.randint(1, chance.choice((30, 150, 600)))
 
 
-def _writes(witness: CommitChecker) -> dict[str, int]:
+def _writes(commit_checker: CommitChecker) -> dict[str, int]:
     """Without Leases, which are renewed, and what the server itself lets expire."""
-    return {k: n for k, n in witness.changes.items() if k not in UNASKED}
+    return {k: n for k, n in commit_checker.changes.items() if k not in UNASKED}
 
 
 def tell(seed: int, directory: Path, *, losses: float = 0.0) -> SequenceRun:
@@ -161,13 +161,13 @@ def test_seeds_that_once_failed_reach_the_desired_state(
 @pytest.mark.parametrize("seed", [4, 5, 23])
 def test_the_same_seed_gives_the_same_commits_in_any_process(seed: int) -> None:
     """Sets and dicts of text are laid out differently in each of the two."""
-    traces = [_told_elsewhere(seed, hash_seed) for hash_seed in ("1", "2")]
+    traces = [_run_elsewhere(seed, hash_seed) for hash_seed in ("1", "2")]
 
     assert traces[0] == traces[1]
     assert traces[0].split()[0] == str(seed)
 
 
-def _told_elsewhere(seed: int, hash_seed: str) -> str:
+def _run_elsewhere(seed: int, hash_seed: str) -> str:
     command = [
         sys.executable,
         "-m",

@@ -138,15 +138,15 @@ def test_a_cell_is_cut_off_for_days_and_its_manager_starts_anew_meanwhile(
         await check_reported_unreachable(life, cut_at[0])
         await reconnect(life, lambda: life.partitions.connect("dfw"))
 
-    witness = CommitChecker()
-    assert PlatformRun(1, tmp_path / "state.db", commit_checker=witness).run(first)
+    commit_checker = CommitChecker()
+    assert PlatformRun(1, tmp_path / "state.db", commit_checker=commit_checker).run(first)
     later = START + timedelta(days=days)
     again = PlatformRun(
         2,
         tmp_path / "state.db",
         start=later,
         partitions=Partitions(["dfw"]),
-        commit_checker=witness,
+        commit_checker=commit_checker,
     )
     assert again.run(second)
 
@@ -302,8 +302,10 @@ async def _thirty_days() -> None:
             for _ in range(30):
                 await asyncio.sleep(DAY)
                 assert await _served(w, 2) == before
-            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, "web-main-dfw", w.hub_namespace)
-            assert "CellDisconnected" in message(told, "ReplicasReady")
+            reported = await w.cell.get(
+                compute.WORKLOAD_DEPLOYMENTS, "web-main-dfw", w.hub_namespace
+            )
+            assert "CellDisconnected" in message(reported, "ReplicasReady")
 
             hub_line.cut = project_line.cut = False
             await _granted(w, 2)

@@ -69,9 +69,9 @@ async def test_a_workload_created_while_a_city_is_unreachable_runs_there_on_reco
         assert await in_cell(on) == {}
         shown = await on.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
         assert condition(shown, "Available")[0] != "True"
-        told = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
-        assert condition(told, "Available")[0] == "True", "the other city serves"
-        assert "DFW" in message(told, "Available")
+        reported = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
+        assert condition(reported, "Available")[0] == "True", "the other city serves"
+        assert "DFW" in message(reported, "Available")
 
         on.network.heal()
 

@@ -49,7 +49,7 @@ class Line:
     """Whether the cell replaces nothing while it is broken."""
     starts_new: bool = False
     """Whether a further Instance that is wanted comes to run meanwhile."""
-    is_told: bool = False
+    is_reported: bool = False
     """Whether the project says that the cell is not reachable."""
 
     def cut(self, on: Stage, **more: Any) -> None:
@@ -58,7 +58,7 @@ class Line:
 
 TO_HUB = Line(MANAGER, "hub", holds_rolls=True, starts_new=True)
 TO_PROJECT = Line(MANAGER, PROJECT, holds_rolls=True)
-PROPAGATION = Line("standin-propagation", "cell/dfw", is_told=True)
+PROPAGATION = Line("standin-propagation", "cell/dfw", is_reported=True)
 
 LINES = {"to-hub": TO_HUB, "to-project": TO_PROJECT, "propagation": PROPAGATION}
 WAYS: dict[str, dict[str, Any]] = {
@@ -91,13 +91,13 @@ async def test_one_connection_breaks_and_only_its_dependents_wait(
         await asyncio.sleep(10 * MINUTE)
 
         await check_still_runs(on, uids)
-        told = await cell_deployment(on)
-        assert ("CellDisconnected" in message(told, "ReplicasReady")) is line.holds_rolls
+        reported = await cell_deployment(on)
+        assert ("CellDisconnected" in message(reported, "ReplicasReady")) is line.holds_rolls
         assert await serving(on) == 2 + line.starts_new
         shown = await on.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
-        assert condition(shown, "CellReachable")[0] == ("False" if line.is_told else "True")
+        assert condition(shown, "CellReachable")[0] == ("False" if line.is_reported else "True")
         assert condition(shown, "Available")[0] == "True"
-        if not line.is_told:
+        if not line.is_reported:
             # Karmada still carries the report, and the project shows why nothing moves.
             assert "CellDisconnected" in message(shown, "ReplicasReady")
         assert await errors_of(on) == before, "a pass failed because a plane is away"

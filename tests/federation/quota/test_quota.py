@@ -226,14 +226,14 @@ async def test_an_unregistered_kind_is_reported_and_recovers_once_registered() -
         await root.delete(quota.RESOURCE_REGISTRATIONS, vcpus.name)
         await asyncio.sleep(5)
         await deploy(on, "web", 1)
-        told = await until(
+        reported = await until(
             on.project,
             compute.INSTANCES,
             "web-default-dfw-0",
             NAMESPACE,
             lambda obj: condition(obj, "QuotaGranted") == ("False", "QuotaMisconfigured"),
         )
-        assert told.view(compute.Instance).gates == (compute.GATE_QUOTA,)
+        assert reported.view(compute.Instance).gates == (compute.GATE_QUOTA,)
         await asyncio.sleep(700)
         before = on.writes()
         await asyncio.sleep(HOUR)

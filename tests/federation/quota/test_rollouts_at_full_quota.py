@@ -197,8 +197,8 @@ async def test_a_size_there_is_no_room_for_holds_nothing_and_comes_when_there_is
         [runs] = await ready(on, "sized")
         assert runs == "sized-default-dfw-0", "from the last to the first, one at a time"
         found = {obj.name: obj for obj in await list_on_planes(on, compute.INSTANCES, "cell/dfw")}
-        told = condition(found["sized-default-dfw-1"], "QuotaGranted")
-        assert told == ("False", "QuotaExceeded")
+        reported = condition(found["sized-default-dfw-1"], "QuotaGranted")
+        assert reported == ("False", "QuotaExceeded")
         assert await on.written_in(HOUR) == []
         assert await books(on, instances=1, vcpus=1000, memory=2048) == ""
 

@@ -137,8 +137,8 @@ def test_roles_of_stand_ins_are_in_no_folder_that_is_applied_to_a_cluster() -> N
     for path, document in documents():
         named = [document["metadata"]["name"]] if "metadata" in document else []
         named += [each["name"] for each in document.get("subjects", ())]
-        standing_in = any(name.startswith("standin-") for name in named)
-        assert not standing_in or LOCAL in path.parents, path
+        of_standins = any(name.startswith("standin-") for name in named)
+        assert not of_standins or LOCAL in path.parents, path
 
 
 def test_no_folder_that_is_applied_to_a_cluster_includes_one_of_the_local_platform() -> None:

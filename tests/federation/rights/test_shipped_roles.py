@@ -47,13 +47,13 @@ async def test_lesson_17_events_are_written_with_the_shipped_roles() -> None:
         await apply(on, workload("acme/web:1", 1))
         await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 2))
         users = {call.user for call in on.calls.calls}
-        told = {
+        reported = {
             plane: {obj.kind for obj in (await on.client(plane).list(core.EVENTS)).items}
             for plane in ("project/demo", "cell/dfw")
         }
         shown = await on.project.get(compute.INSTANCES, "web-default-dfw-0", NAMESPACE)
 
-    assert told == {"project/demo": {"Event"}, "cell/dfw": {"Event"}}
+    assert reported == {"project/demo": {"Event"}, "cell/dfw": {"Event"}}
     assert shown.name
     assert {"compute-management", "compute-cell-dfw", "provider-dfw"} <= users
 

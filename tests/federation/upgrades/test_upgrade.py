@@ -40,13 +40,13 @@ GOLDEN: list[dict[str, Any]] = template_hashes.GOLDEN
 
 
 def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
-    witness = CommitChecker()
+    commit_checker = CommitChecker()
     before: dict[str, int] = {}
     uids: set[str] = set()
 
     def writes() -> dict[str, int]:
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
-        return {kind: count for kind, count in witness.changes.items() if kind not in quiet}
+        return {kind: count for kind, count in commit_checker.changes.items() if kind not in quiet}
 
     async def deployed(life: PlatformRun) -> None:
         await apply(life, workload("acme/web:1", 2))
@@ -62,9 +62,11 @@ def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
         found = await list_on_planes(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
         assert {obj.metadata.uid for obj in found} == uids
 
-    assert PlatformRun(1, tmp_path / "state.db", commit_checker=witness).run(deployed)
+    assert PlatformRun(1, tmp_path / "state.db", commit_checker=commit_checker).run(deployed)
     for number in (1, 2):
-        life = PlatformRun(1 + number, tmp_path / "state.db", number=number, commit_checker=witness)
+        life = PlatformRun(
+            1 + number, tmp_path / "state.db", number=number, commit_checker=commit_checker
+        )
         assert life.run(started_again)
     assert writes() == before
 
@@ -143,8 +145,8 @@ async def test_instances_of_every_template_on_record_stay() -> None:
         ):
             await settle(60)
             for name, uid in kept.items():
-                told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, name, w.hub_namespace)
-                assert counters(told) == (1, 1, 1, 1), name
+                reported = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, name, w.hub_namespace)
+                assert counters(reported) == (1, 1, 1, 1), name
                 found = await w.cell.get(compute.INSTANCES, f"{name}-0", w.hub_namespace)
                 assert (found.metadata.uid, found.metadata.deleting) == (uid, False), name
                 # What a later release added to the labels has been put on, and nothing else.

@@ -112,11 +112,11 @@ class ErrorTranscript:
             1, variables={"XDG_STATE_HOME": str(self.directory / "none"), **(variables or {})}
         )
         streams = Streams(typed or io.StringIO(stdin), out, err)
-        with ErrorRecorder() as witness:
+        with ErrorRecorder() as recorder:
             code = main(shlex.split(line), used, streams, reach=reach)
         said = err.getvalue()
         assert code != 0, (line, said)
-        for made in witness.made:
+        for made in recorder.made:
             if made.text not in said:
                 continue  # made, and never shown
             kind = made.error.code if made.error else "Usage"
@@ -132,8 +132,8 @@ class ErrorTranscript:
 
     def between(self, somebody: InterceptedSession, line: str, **how: Any) -> None:
         """With somebody between the command and the platform."""
-        reach = somebody._reach = _Reach(somebody.desk, somebody.answer, somebody.after)
-        self.run(line, somebody.desk.env, reach, **how)
+        reach = somebody._reach = _Reach(somebody.session, somebody.answer, somebody.after)
+        self.run(line, somebody.session.env, reach, **how)
 
     def text(self) -> str:
         listed = sorted(self.entries.items())
@@ -326,13 +326,13 @@ class _Root(SessionDestination):
 
     def reader(self) -> Reader:
         reader = SessionReader("http://desk", cluster="root", token=self.token)
-        reader.desk = self.desk
+        reader.session = self.session
         return reader
 
 
 class _Elsewhere(SessionReach):
     def find(self, env: Environment, args: Namespace) -> Destination:
-        return _Root(self.desk, "demo")
+        return _Root(self.session, "demo")
 
 
 DEPLOY = "deploy api --image=a/api:1 --city=DFW,LHR --port=http=8080"

@@ -57,9 +57,9 @@ class _Runner(SessionRunner):
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
         """As asyncio's own runner does it: Ctrl-C cancels what runs, and is raised then."""
-        self.reach.task = self.desk.loop.create_task(coro)
+        self.reach.task = self.session.loop.create_task(coro)
         try:
-            found: T = self.desk.loop.run_until_complete(self.reach.task)
+            found: T = self.session.loop.run_until_complete(self.reach.task)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         return found
@@ -73,7 +73,7 @@ class _Reach(SessionReach):
     task: asyncio.Task[Any] | None = None
 
     def runner(self) -> Runner:
-        return _Runner(self.desk, self)
+        return _Runner(self.session, self)
 
     async def interrupt(self) -> None:
         assert self.task is not None
@@ -81,18 +81,18 @@ class _Reach(SessionReach):
         await asyncio.sleep(3600)  # until the cancellation arrives here
 
     def find(self, env: Environment, args: Namespace) -> Destination:
-        project = args.project or self.desk.platform.settings.project
-        return _Way(self.desk, project, args.token or TOKEN, self)
+        project = args.project or self.session.platform.settings.project
+        return _Way(self.session, project, args.token or TOKEN, self)
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         if request.path.endswith("/serviceentitlements/compute") and request.method == "GET":
-            return await self.desk.platform.server.handle(request)  # the check before a command
+            return await self.session.platform.server.handle(request)  # the check before a command
         self.seen.append(request)
         number = len(self.seen)
         answered = await self.answer(request, number)
         if answered is not None:
             return answered
-        response = await self.desk.platform.server.handle(request)
+        response = await self.session.platform.server.handle(request)
         if self.after is not None:
             answered = await self.after(request, number)
             if answered is not None:
@@ -104,7 +104,7 @@ class _Reach(SessionReach):
 class InterceptedSession:
     """A desk whose commands' requests are seen before they arrive, and after."""
 
-    desk: CliSession
+    session: CliSession
     answer: Interception
     after: Interception | None = None
     requests: list[HttpRequest] = field(default_factory=list)
@@ -117,8 +117,8 @@ class InterceptedSession:
 
     def run(self, line: str, stdin: str = "") -> CommandResult:
         out, err = io.StringIO(), io.StringIO()
-        reach = self._reach = _Reach(self.desk, self.answer, self.after)
+        reach = self._reach = _Reach(self.session, self.answer, self.after)
         streams = Streams(io.StringIO(stdin), out, err)
-        code = main(shlex.split(line), self.desk.env, streams, reach=reach)
+        code = main(shlex.split(line), self.session.env, streams, reach=reach)
         self.requests = reach.seen
         return CommandResult(code, out.getvalue(), err.getvalue(), "")

@@ -39,11 +39,11 @@ class ReadScene:
     cities: tuple[str, ...] = ("DFW", "LHR")
     grant: tuple[tuple[str, int], ...] = ()
 
-    def desk(self) -> AbstractContextManager[CliSession]:
+    def session(self) -> AbstractContextManager[CliSession]:
         return cli_session(*self.cities, grant=dict(self.grant))
 
     def transcript(self) -> str:
-        with self.desk() as here:
+        with self.session() as here:
             return "\n".join(self.play(here))
 
 

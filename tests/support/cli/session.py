@@ -60,17 +60,17 @@ class SessionEnvironment(SimulatedEnvironment):
 class SessionReader(Reader):
     """Reads from the embedded server by running the loop until it has answered."""
 
-    desk: CliSession
+    session: CliSession
 
     def _send(self, url: str, headers: dict[str, str], call: AnyCall) -> tuple[int, str, bytes]:
-        self.desk.fail_if_broken(call)
+        self.session.fail_if_broken(call)
         parts = urlsplit(url)
         path = unquote(parts.path)
-        if self.desk.without_logs and path.endswith("/log"):
+        if self.session.without_logs and path.endswith("/log"):
             return 404, "", b"404 page not found\n"
-        canned = self.desk.logs.get(path.rpartition("/instances/")[2])
+        canned = self.session.logs.get(path.rpartition("/instances/")[2])
         if canned is not None:
-            self.desk.log_queries.append(dict(parse_qsl(parts.query)))
+            self.session.log_queries.append(dict(parse_qsl(parts.query)))
             return 200, "", canned.encode()
         request = HttpRequest(
             "GET",
@@ -78,13 +78,15 @@ class SessionReader(Reader):
             tuple(parse_qsl(parts.query, keep_blank_values=True)),
             {key.lower(): value for key, value in headers.items()},
         )
-        response = self.desk.loop.run_until_complete(self.desk.platform.server.handle(request))
+        response = self.session.loop.run_until_complete(
+            self.session.platform.server.handle(request)
+        )
         return response.status, response.headers.get("retry-after", ""), response.body
 
 
 @dataclass
 class SessionDestination:
-    desk: CliSession
+    session: CliSession
     project: str
     token: str = TOKEN
 
@@ -95,17 +97,17 @@ class SessionDestination:
             prefix=planes.plane_prefix(f"project/{self.project}"),
             token=self.token,
         )
-        reader.desk = self.desk
+        reader.session = self.session
         return reader
 
     def root(self) -> Reader:
         reader = SessionReader("http://desk", cluster="root", token=self.token)
-        reader.desk = self.desk
+        reader.session = self.session
         return reader
 
     def client(self) -> ApiClient:
         return ApiClient(
-            InProcessTransport(self.desk.platform.server.handle),
+            InProcessTransport(self.session.platform.server.handle),
             cluster=self.project,
             prefix=planes.plane_prefix(f"project/{self.project}"),
             token=self.token,
@@ -117,27 +119,27 @@ class SessionDestination:
 
 @dataclass
 class SessionReach(Reach):
-    desk: CliSession
+    session: CliSession
 
     def find(self, env: Environment, args: Namespace) -> Destination:
-        project = args.project or self.desk.platform.settings.project
-        return SessionDestination(self.desk, project, args.token or TOKEN)
+        project = args.project or self.session.platform.settings.project
+        return SessionDestination(self.session, project, args.token or TOKEN)
 
     def runner(self) -> Runner:
-        return SessionRunner(self.desk)
+        return SessionRunner(self.session)
 
     def sleep(self, seconds: float) -> None:
-        self.desk.wait(seconds)
+        self.session.wait(seconds)
 
 
 @dataclass
 class SessionRunner:
     """Runs commands on the loop of the platform."""
 
-    desk: CliSession
+    session: CliSession
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        return self.desk.loop.run_until_complete(coro)
+        return self.session.loop.run_until_complete(coro)
 
     def close(self) -> None: ...
 

@@ -42,13 +42,13 @@ async def gone(client: Client, resource: Resource, name: str, at: str = "") -> N
         pass
 
 
-async def create(on: Stage, wish: DesiredWorkload = WEB) -> None:
-    await made(on.project, compute.WORKLOADS, wish.to_create(), NAMESPACE)
+async def create(on: Stage, desired: DesiredWorkload = WEB) -> None:
+    await made(on.project, compute.WORKLOADS, desired.to_create(), NAMESPACE)
 
 
-async def change(on: Stage, wish: DesiredWorkload) -> None:
-    body = merge({"spec": wish.body()["spec"]})
-    await on.project.patch(compute.WORKLOADS, wish.name, body, NAMESPACE)
+async def change(on: Stage, desired: DesiredWorkload) -> None:
+    body = merge({"spec": desired.body()["spec"]})
+    await on.project.patch(compute.WORKLOADS, desired.name, body, NAMESPACE)
 
 
 async def settled(on: Stage) -> None:

@@ -185,8 +185,8 @@ class ScenarioRunner:
         self._scenario = scenario
         self._directory = directory
         self._template = StoreTemplate(directory / "before.db", self._boot)
-        self._told = 0
-        self._witness = CommitChecker()
+        self._copies = 0
+        self._commit_checker = CommitChecker()
         self._grant = {"instances": scenario.instances}
 
     def run(self, crash: Crash = UNDISTURBED) -> tuple[ProcessKiller, dict[str, Any]]:
@@ -212,37 +212,39 @@ class ScenarioRunner:
 
     def run_with_power_cut(self, commit: int, *, stored: bool) -> dict[str, Any]:
         """What there is in the end when the power went, and came back, with everybody."""
-        path, cut, told = self._copy(), PowerCutPoint(commit, stored), list[str]()
-        witness = self._heir()
-        assert not _lives(self._live(path, cut, witness, told)), "the power never went"
-        witness.begin()
+        path, cut, done = self._copy(), PowerCutPoint(commit, stored), list[str]()
+        commit_checker = self._heir()
+        assert not _lives(self._live(path, cut, commit_checker, done)), "the power never went"
+        commit_checker.begin()
         cut.bury()
-        found = loop.run(self._live(path, PowerCutPoint(), witness, told, life=2), seed=2)
+        found = loop.run(self._live(path, PowerCutPoint(), commit_checker, done, life=2), seed=2)
         path.unlink()
         return found
 
     def _copy(self) -> Path:
-        self._told += 1
-        return self._template.copy_to(self._directory / f"{self._told}.db")
+        self._copies += 1
+        return self._template.copy_to(self._directory / f"{self._copies}.db")
 
     def _boot(self, path: Path) -> None:
         loop.run(self._prepare(path))
 
     async def _prepare(self, path: Path) -> None:
         mode = self._scenario.mode
-        async with stage(path, grant=self._grant, commit_checker=self._witness, mode=mode) as on:
+        async with stage(
+            path, grant=self._grant, commit_checker=self._commit_checker, mode=mode
+        ) as on:
             await self._scenario.before(on)
             await asyncio.sleep(SETTLED_AFTER)
 
     async def _tell(self, path: Path, killer: ProcessKiller) -> dict[str, Any]:
         env = SimulatedEnvironment(7, START + timedelta(hours=1))
-        witness, scenario = self._heir(), self._scenario
+        commit_checker, scenario = self._heir(), self._scenario
         async with stage(
             path,
             grant=self._grant,
             wrap=killer.wrap,
             env=env,
-            commit_checker=witness,
+            commit_checker=commit_checker,
             mode=scenario.mode,
         ) as on:
             killer.on = on
@@ -250,14 +252,14 @@ class ScenarioRunner:
             killer.armed = True
             await scenario.act(on)
             await asyncio.sleep(SETTLED_AFTER)
-            assert witness.broken == [], f"{killer}: {witness.broken}"
+            assert commit_checker.broken == [], f"{killer}: {commit_checker.broken}"
             return snapshot(on.platform.store)
 
     async def _rest(self, path: Path, seconds: float) -> list[str]:
         env = SimulatedEnvironment(7, START + timedelta(hours=1))
-        witness, scenario = self._heir(), self._scenario
+        commit_checker, scenario = self._heir(), self._scenario
         async with stage(
-            path, grant=self._grant, env=env, commit_checker=witness, mode=scenario.mode
+            path, grant=self._grant, env=env, commit_checker=commit_checker, mode=scenario.mode
         ) as on:
             await scenario.act(on)
             return await on.written_in(seconds)
@@ -266,31 +268,31 @@ class ScenarioRunner:
         self,
         path: Path,
         cut: PowerCutPoint,
-        witness: CommitChecker,
-        told: list[str],
+        commit_checker: CommitChecker,
+        done: list[str],
         *,
         life: int = 1,
     ) -> dict[str, Any]:
         env = SimulatedEnvironment(6 + life, START + timedelta(hours=life))
         scenario = self._scenario
         async with stage(
-            path, grant=self._grant, env=env, commit_checker=witness, mode=scenario.mode
+            path, grant=self._grant, env=env, commit_checker=commit_checker, mode=scenario.mode
         ) as on:
             cut.on = on
             env.on_fault(cut.point, cut.passed)  # after the witness, who sees what is stored
             await asyncio.sleep(5)
             cut.armed = True
-            if not told:
+            if not done:
                 await scenario.act(on)
-                told.append(scenario.name)
+                done.append(scenario.name)
             await asyncio.sleep(SETTLED_AFTER)
-            assert witness.broken == [], f"{cut}: {witness.broken}"
+            assert commit_checker.broken == [], f"{cut}: {commit_checker.broken}"
             return snapshot(on.platform.store)
 
     def _heir(self) -> CommitChecker:
         """One who knows all that the witness of what was before has seen."""
         known = {
-            each.name: copy.deepcopy(getattr(self._witness, each.name))
+            each.name: copy.deepcopy(getattr(self._commit_checker, each.name))
             for each in fields(CommitChecker)
             if each.name not in ("_trace", "_pending", "quota_is_kept", "grants_are_kept")
         }

@@ -47,20 +47,20 @@ class Lifecycle:
         await self.delete_and_recreate()
         await self.destroy()
 
-    async def settled(self, wish: DesiredWorkload) -> None:
+    async def settled(self, desired: DesiredWorkload) -> None:
         await eventually(
-            f"all planes are as {wish} says",
-            lambda: unsettled(self._on, {wish.name: wish}),
+            f"all planes match {desired}",
+            lambda: unsettled(self._on, {desired.name: desired}),
             within=self._within,
         )
 
-    async def change(self, wish: DesiredWorkload) -> None:
-        body = merge({"spec": wish.body()["spec"]})
-        await self._on.project.patch(compute.WORKLOADS, wish.name, body, NAMESPACE)
+    async def change(self, desired: DesiredWorkload) -> None:
+        body = merge({"spec": desired.body()["spec"]})
+        await self._on.project.patch(compute.WORKLOADS, desired.name, body, NAMESPACE)
 
-    async def become(self, wish: DesiredWorkload) -> None:
-        await self.change(wish)
-        await self.settled(wish)
+    async def become(self, desired: DesiredWorkload) -> None:
+        await self.change(desired)
+        await self.settled(desired)
 
     async def uids(self, city: str) -> dict[str, str]:
         found = await list_on_planes(self._on, compute.INSTANCES, f"cell/{city.lower()}")
@@ -93,9 +93,9 @@ class Lifecycle:
         assert set(after.values()).isdisjoint(before.values())
 
     async def restart_all_and_one_city(self) -> None:
-        wish = replace(FIRST, image="acme/web:2")
+        desired = replace(FIRST, image="acme/web:2")
         first = {city: await self.uids(city) for city in BOTH}
-        await self.become(replace(wish, restarted="2026-02-01T00:00:00Z"))
+        await self.become(replace(desired, restarted="2026-02-01T00:00:00Z"))
         second = {city: await self.uids(city) for city in BOTH}
         for city in BOTH:
             assert set(first[city].values()).isdisjoint(second[city].values())
@@ -106,7 +106,7 @@ class Lifecycle:
             merge({"spec": {"template": {"metadata": {"annotations": note}}}}),
             NAMESPACE,
         )
-        await self.settled(wish)
+        await self.settled(desired)
         third = {city: await self.uids(city) for city in BOTH}
         assert set(second["DFW"].values()).isdisjoint(third["DFW"].values())
         assert second["LHR"] == third["LHR"]
@@ -115,7 +115,7 @@ class Lifecycle:
         bad = replace(FIRST, image="acme/web:bad", fail="ImageUnavailable")
         await self.change(bad)
 
-        async def told() -> str:
+        async def reported() -> str:
             obj = await self._on.project.get(
                 compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", NAMESPACE
             )
@@ -124,33 +124,33 @@ class Lifecycle:
             reason = ready.reason if ready else "nothing"
             return "" if reason == "ImageUnavailable" else f"it says {reason}"
 
-        await eventually("the cause is told in the project", told, within=self._within)
+        await eventually("the cause is told in the project", reported, within=self._within)
         obj = await self._on.project.get(compute.WORKLOADS, "web", NAMESPACE)
         available = obj.view(compute.Workload).status.conditions
         assert conditions.is_true(available, "Available"), "one at a time: the others serve"
         await self.become(replace(FIRST, image="acme/web:3"))
 
     async def leave_a_city_and_come_back(self) -> None:
-        wish = replace(FIRST, image="acme/web:3")
+        desired = replace(FIRST, image="acme/web:3")
         before = await self.uids("DFW")
-        await self.become(replace(wish, cities=("DFW",)))
-        await self.become(wish)
+        await self.become(replace(desired, cities=("DFW",)))
+        await self.become(desired)
         assert await self.uids("DFW") == before
 
     async def delete_and_recreate(self) -> None:
-        wish = replace(FIRST, image="acme/web:4", minimum=1)
+        desired = replace(FIRST, image="acme/web:4", minimum=1)
         before = await self._on.project.get(compute.WORKLOADS, "web", NAMESPACE)
         await self._on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
         async def recreated() -> str:
             try:
-                await self._on.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+                await self._on.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
             except errors.AlreadyExists:
                 return "the name is taken"
             return ""
 
         await eventually("recreated at once", recreated, within=self._within)
-        await self.settled(wish)
+        await self.settled(desired)
         after = await self._on.project.get(compute.WORKLOADS, "web", NAMESPACE)
         assert after.metadata.uid != before.metadata.uid
 

@@ -98,9 +98,9 @@ async def check_still_runs(life: RunningPlatform, uids: dict[str, str]) -> None:
 
 async def check_held_back(life: RunningPlatform, uids: dict[str, str]) -> None:
     """Rolls wait and say why; what is new waits at its gate."""
-    told = await cell_deployment(life)
-    assert "CellDisconnected" in message(told, "ReplicasReady")
-    assert condition(told, "Available") == ("True", "StableInstanceFound")
+    reported = await cell_deployment(life)
+    assert "CellDisconnected" in message(reported, "ReplicasReady")
+    assert condition(reported, "Available") == ("True", "StableInstanceFound")
     found = await in_cell(life)
     assert set(found) == {*uids, f"{DEPLOYMENT}-2"}
     waits = found[f"{DEPLOYMENT}-2"]
@@ -150,11 +150,11 @@ async def reconnect(
 async def check_reachable(life: RunningPlatform) -> None:
     """The project says that the cell is back, and nothing was done that must not be."""
 
-    async def told() -> str:
+    async def reported() -> str:
         obj = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
         status, _ = condition(obj, "CellReachable")
         return "" if status == "True" else f"CellReachable is {status}"
 
-    await eventually("told as reachable", told, within=RECONNECTED_WITHIN)
+    await eventually("told as reachable", reported, within=RECONNECTED_WITHIN)
     assert life.commit_checker is not None
     assert not life.commit_checker.broken, life.commit_checker.broken

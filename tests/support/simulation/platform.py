@@ -103,13 +103,13 @@ class PlatformRun:
     def _run(self, story: Scenario) -> None:
         start = self.start or START + timedelta(hours=self.number)
         env = self.env = SimulatedEnvironment(self.seed, start)
-        witness = self.commit_checker
-        if witness is not None:
-            witness.begin()
-            env.on_fault("store.after-commit", witness.committed)
+        commit_checker = self.commit_checker
+        if commit_checker is not None:
+            commit_checker.begin()
+            env.on_fault("store.after-commit", commit_checker.committed)
         point = "store.after-commit" if self.cut_after_commit else "store.before-commit"
         env.on_fault(point, self._count)
-        listeners = [witness.changed] if witness is not None else []
+        listeners = [commit_checker.changed] if commit_checker is not None else []
         self.platform = LocalPlatform(
             env,
             self.database,

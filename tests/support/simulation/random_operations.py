@@ -174,12 +174,14 @@ class SequenceGenerator:
         self._end()
         return story
 
-    def _tell(self, deed: str, wish: DesiredWorkload | None = None, **rest: int) -> None:
-        self._story.steps.append(Step(self._chance.choice(self._pauses), deed, wish, **rest))
+    def _add(self, operation: str, desired: DesiredWorkload | None = None, **rest: int) -> None:
+        self._story.steps.append(
+            Step(self._chance.choice(self._pauses), operation, desired, **rest)
+        )
 
-    def _wish(self, wish: DesiredWorkload, deed: str = "apply") -> None:
-        self._story.wanted[wish.name] = wish
-        self._tell(deed, wish)
+    def _want(self, desired: DesiredWorkload, operation: str = "apply") -> None:
+        self._story.wanted[desired.name] = desired
+        self._add(operation, desired)
 
     def _image(self) -> str:
         self._images += 1
@@ -190,58 +192,58 @@ class SequenceGenerator:
         if not free:
             return self._change()
         chance = self._chance
-        wish = DesiredWorkload(
+        desired = DesiredWorkload(
             chance.choice(free), self._image(), chance.randint(1, 3), chance.choice(self._cities)
         )
         if chance.random() < 0.2:
-            wish = replace(wish, start_seconds=chance.choice(("0.3", "5")))
-        return self._wish(wish)
+            desired = replace(desired, start_seconds=chance.choice(("0.3", "5")))
+        return self._want(desired)
 
     def _any(self) -> DesiredWorkload | None:
         wanted = self._story.wanted
         return wanted[self._chance.choice(sorted(wanted))] if wanted else None
 
     def _change(self) -> None:
-        wish, chance = self._any(), self._chance
-        if wish is None:
+        desired, chance = self._any(), self._chance
+        if desired is None:
             return self._deploy()
         match chance.randint(0, 5):
             case 0 | 1:
-                wish = replace(wish, image=self._image(), fail="")
+                desired = replace(desired, image=self._image(), fail="")
             case 2:
-                wish = replace(wish, minimum=chance.randint(1, 4))
+                desired = replace(desired, minimum=chance.randint(1, 4))
             case 3:
-                wish = replace(wish, cities=chance.choice(self._cities))
+                desired = replace(desired, cities=chance.choice(self._cities))
             case 4:
                 self._images += 1
-                wish = replace(wish, restarted=f"2026-01-01T00:00:{self._images:02}Z")
+                desired = replace(desired, restarted=f"2026-01-01T00:00:{self._images:02}Z")
             case _:
-                wish = replace(wish, image=self._image(), fail=chance.choice(FAILURES))
-        return self._wish(wish)
+                desired = replace(desired, image=self._image(), fail=chance.choice(FAILURES))
+        return self._want(desired)
 
     def _destroy(self) -> None:
-        wish = self._any()
-        if wish is not None:
-            del self._story.wanted[wish.name]
-            self._tell("destroy", wish)
+        desired = self._any()
+        if desired is not None:
+            del self._story.wanted[desired.name]
+            self._add("destroy", desired)
 
     def _recreate(self) -> None:
-        wish = self._any()
-        if wish is not None:
+        desired = self._any()
+        if desired is not None:
             chance = self._chance
             changed = chance.random() < 0.5
-            self._wish(replace(wish, image=self._image()) if changed else wish, "recreate")
+            self._want(replace(desired, image=self._image()) if changed else desired, "recreate")
 
     def _network(self) -> None:
-        self._tell("network")
+        self._add("network")
 
     def _lose(self) -> None:
         chance = self._chance
-        self._tell("lose", target=chance.randrange(len(LOSABLE)), pick=chance.randrange(1000))
+        self._add("lose", target=chance.randrange(len(LOSABLE)), pick=chance.randrange(1000))
 
     def _drift(self) -> None:
         chance = self._chance
-        self._tell(
+        self._add(
             "drift",
             amount=chance.randint(0, 1),
             target=chance.randrange(len(EDITABLE)),
@@ -251,24 +253,24 @@ class SequenceGenerator:
     def _withdraw(self) -> None:
         cities = sorted({city for choice in self._cities for city in choice})
         pick = self._chance.randrange(len(cities))
-        self._tell("withdraw", target=pick, amount=self._chance.choice((1, 5, 20)))
+        self._add("withdraw", target=pick, amount=self._chance.choice((1, 5, 20)))
 
     def _end(self) -> None:
         """Make what is wanted possible."""
         wanted, chance = self._story.wanted, self._chance
         for name in sorted(wanted):
             if wanted[name].fail:
-                self._wish(replace(wanted[name], image=self._image(), fail=""))
-        needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
+                self._want(replace(wanted[name], image=self._image(), fail=""))
+        needed = sum(desired.minimum * len(desired.cities) for desired in wanted.values())
         if needed > self._granted:
             if chance.random() < 0.5:
-                self._tell("grant", amount=needed)
+                self._add("grant", amount=needed)
             else:
                 for name in sorted(wanted):
-                    self._wish(replace(wanted[name], minimum=1))
-                needed = sum(wish.minimum * len(wish.cities) for wish in wanted.values())
+                    self._want(replace(wanted[name], minimum=1))
+                needed = sum(desired.minimum * len(desired.cities) for desired in wanted.values())
                 if needed > self._granted:
-                    self._tell("grant", amount=needed)
+                    self._add("grant", amount=needed)
 
 
 def generate_sequence(seed: int) -> OperationSequence:
@@ -278,13 +280,13 @@ def generate_sequence(seed: int) -> OperationSequence:
 async def perform(life: RunningPlatform, step: Step) -> None:
     """One deed; doing it twice is as good as once, for the power may go in between."""
     match step.operation, step.desired:
-        case "apply", DesiredWorkload() as wish:
-            await _apply(life, wish)
-        case "destroy", DesiredWorkload() as wish:
-            await _delete(life, wish.name)
-        case "recreate", DesiredWorkload() as wish:
-            await _delete(life, wish.name)
-            await _create_when_free(life, wish)
+        case "apply", DesiredWorkload() as desired:
+            await _apply(life, desired)
+        case "destroy", DesiredWorkload() as desired:
+            await _delete(life, desired.name)
+        case "recreate", DesiredWorkload() as desired:
+            await _delete(life, desired.name)
+            await _create_when_free(life, desired)
         case "network", _:
             await _replace_network(life)
         case "grant", _:
@@ -299,21 +301,21 @@ async def perform(life: RunningPlatform, step: Step) -> None:
             raise ValueError(f"nobody knows how to {step.operation}")
 
 
-async def _apply(life: RunningPlatform, wish: DesiredWorkload) -> None:
+async def _apply(life: RunningPlatform, desired: DesiredWorkload) -> None:
     try:
-        await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+        await life.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
     except errors.AlreadyExists:
-        there = await life.project.get(compute.WORKLOADS, wish.name, NAMESPACE)
+        there = await life.project.get(compute.WORKLOADS, desired.name, NAMESPACE)
         if there.metadata.deleting:
-            return await _create_when_free(life, wish)
-        spec = wish.body()["spec"]
-        await life.project.patch(compute.WORKLOADS, wish.name, merge({"spec": spec}), NAMESPACE)
+            return await _create_when_free(life, desired)
+        spec = desired.body()["spec"]
+        await life.project.patch(compute.WORKLOADS, desired.name, merge({"spec": spec}), NAMESPACE)
 
 
-async def _create_when_free(life: RunningPlatform, wish: DesiredWorkload) -> None:
+async def _create_when_free(life: RunningPlatform, desired: DesiredWorkload) -> None:
     while True:
         try:
-            await life.project.create(compute.WORKLOADS, wish.to_create(), NAMESPACE)
+            await life.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
         except errors.AlreadyExists:
             await asyncio.sleep(0.5)
         else:

@@ -28,16 +28,18 @@ async def unsettled(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
-def _deployments_of(wish: DesiredWorkload) -> dict[str, str]:
+def _deployments_of(desired: DesiredWorkload) -> dict[str, str]:
     """Name -> city."""
-    return {names.deployment_name(wish.name, "", "default", city): city for city in wish.cities}
+    return {
+        names.deployment_name(desired.name, "", "default", city): city for city in desired.cities
+    }
 
 
 def _in_city(wanted: DesiredWorkloads, cell: str) -> dict[str, DesiredWorkload]:
     return {
-        deployment: wish
-        for wish in wanted.values()
-        for deployment, city in _deployments_of(wish).items()
+        deployment: desired
+        for desired in wanted.values()
+        for deployment, city in _deployments_of(desired).items()
         if city.lower() == cell
     }
 
@@ -63,10 +65,10 @@ async def _workloads(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     found = await _named(life, compute.WORKLOADS, _project(life))
     if problem := _compare("workloads", found, wanted):
         return problem
-    for name, wish in wanted.items():
+    for name, desired in wanted.items():
         obj = found[name]
         status = obj.view(compute.Workload).status
-        count = wish.minimum * len(wish.cities)
+        count = desired.minimum * len(desired.cities)
         counters = (
             status.replicas,
             status.current_replicas,
@@ -95,13 +97,13 @@ async def _deployments(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
         found = await _named(life, compute.WORKLOAD_DEPLOYMENTS, plane)
         if problem := _compare(f"deployments on {plane}", found, here):
             return problem
-        for name, wish in here.items():
+        for name, desired in here.items():
             obj = found[name]
             view = obj.view(compute.WorkloadDeployment)
             sandbox = view.spec.template.spec.runtime.sandbox
             if obj.metadata.deleting:
                 return f"{plane}: deployment {name} is being deleted"
-            if sandbox is None or sandbox.containers[0].image != wish.image:
+            if sandbox is None or sandbox.containers[0].image != desired.image:
                 return f"{plane}: deployment {name} has another image"
             if specs.setdefault(name, patch.values(obj.spec)) != patch.values(obj.spec):
                 return f"{plane}: the spec of deployment {name} differs"
@@ -114,7 +116,7 @@ async def _deployments(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
                 status.ready_replicas,
                 status.desired_replicas,
             )
-            if counters[1:] != (wish.minimum,) * 5:
+            if counters[1:] != (desired.minimum,) * 5:
                 return f"{plane}: deployment {name} counts {counters}"
             if statuses.setdefault(name, counters) != counters:
                 return f"{plane}: the counters of {name} differ: {counters}"
@@ -129,9 +131,9 @@ async def _deployments(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
 
 def _instances_of(deployments: Mapping[str, DesiredWorkload]) -> dict[str, DesiredWorkload]:
     return {
-        names.instance_name(deployment, ordinal): wish
-        for deployment, wish in deployments.items()
-        for ordinal in range(wish.minimum)
+        names.instance_name(deployment, ordinal): desired
+        for deployment, desired in deployments.items()
+        for ordinal in range(desired.minimum)
     }
 
 
@@ -153,13 +155,13 @@ async def _instances(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
         found = await _named(life, compute.INSTANCES, plane)
         if problem := _compare(f"instances on {plane}", found, here):
             return problem
-        for name, wish in here.items():
+        for name, desired in here.items():
             obj = found[name]
             view = obj.view(compute.Instance)
             sandbox = view.spec.runtime.sandbox
             if obj.metadata.deleting:
                 return f"{plane}: {name} is being deleted"
-            if sandbox is None or sandbox.containers[0].image != wish.image:
+            if sandbox is None or sandbox.containers[0].image != desired.image:
                 return f"{plane}: {name} has another image"
             if view.template_hash != hashes.get(name.rpartition("-")[0]):
                 return f"{plane}: {name} has another template"
@@ -178,7 +180,7 @@ async def _instances(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
 async def _claims(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     everything = _instances_of(_all(life, wanted))
     claims = await _named(life, quota.RESOURCE_CLAIMS, _project(life))
-    wished = {names.claim_name(name): wish for name, wish in everything.items()}
+    wished = {names.claim_name(name): desired for name, desired in everything.items()}
     if problem := _compare("claims", claims, wished):
         return problem
     for name, obj in claims.items():
@@ -194,7 +196,7 @@ async def _claims(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
 
 
 async def _hub(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    cities = {city for wish in wanted.values() for city in wish.cities}
+    cities = {city for desired in wanted.values() for city in desired.cities}
     policies = await _named(life, karmada.PROPAGATION_POLICIES, "hub")
     if problem := _compare("policies", policies, {names.policy_name(c): 1 for c in cities}):
         return problem

@@ -55,8 +55,8 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def network(weather: NetworkFaults = NO_FAULTS, seed: int = 1) -> SimulatedNetwork:
-    return SimulatedNetwork(SimulatedEnvironment(seed), faults=weather)
+def network(faults: NetworkFaults = NO_FAULTS, seed: int = 1) -> SimulatedNetwork:
+    return SimulatedNetwork(SimulatedEnvironment(seed), faults=faults)
 
 
 async def messages(transport: Transport, watch: HttpRequest = WATCH) -> AsyncIterator[bytes]:
@@ -293,9 +293,9 @@ async def test_the_course_follows_from_the_seed() -> None:
 
 async def _course(seed: int) -> list[str]:
     """What was noted, without its time: the three courses follow one another."""
-    weather = NetworkFaults(lose_request=0.3, duplicate=0.3, lose_reply=0.3)
+    faults = NetworkFaults(lose_request=0.3, duplicate=0.3, lose_reply=0.3)
     trace = Trace()
-    async with SimulatedNetwork(SimulatedEnvironment(seed), trace, weather) as bad:
+    async with SimulatedNetwork(SimulatedEnvironment(seed), trace, faults) as bad:
         link = bad.transport("cell", "hub", Server())
         for _ in range(20):
             try:

@@ -24,7 +24,7 @@ from tests.support.simulation.commits import (
 
 UNDER_WAY = 50_000
 """Milliseconds: how old a live answer may be when what was decided on it arrives."""
-PATIENCE = 150_000
+DRAIN_MILLISECONDS = 150_000
 """Milliseconds that a cell has at the least to stop what runs: ten minutes of a clock that is
 five ahead and too fast, and what is decided on them."""
 
@@ -106,7 +106,9 @@ class DeletionRules:
             if planes.is_old(*key, than=UNDER_WAY):
                 yield f"{change} was deleted while its project has it"
             return
-        if planes.now - _told_at(source) > PATIENCE or not self._is_bound(planes, change):
+        if planes.now - _deleted_at(source) > DRAIN_MILLISECONDS or not self._is_bound(
+            planes, change
+        ):
             return
         assert change.old is not None
         left = status_of(change.old).get("replicas", 0)
@@ -135,6 +137,6 @@ class DeletionRules:
                 yield f"{change} was deleted while it routes {each['metadata']['name']}"
 
 
-def _told_at(obj: Values) -> int:
+def _deleted_at(obj: Values) -> int:
     """When it was told to go."""
     return int(datetime.fromisoformat(obj["metadata"]["deletionTimestamp"]).timestamp() * 1000)

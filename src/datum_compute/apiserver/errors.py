@@ -119,7 +119,9 @@ def not_found(resource: Resource, name: str) -> ApiError:
     return ApiError(404, "NotFound", message, _about(resource, name))
 
 
-def method_not_allowed(message: str) -> ApiError:
+def method_not_allowed(
+    message: str = "the server does not allow this method on the requested resource",
+) -> ApiError:
     return ApiError(405, "MethodNotAllowed", message)
 
 

@@ -15,7 +15,7 @@ import msgspec
 from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
-from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request import accept, access, routes
@@ -58,7 +58,6 @@ _PATH_VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_SUBRESOURCE_VERBS = ("get", "update", "patch")
 _SCALE_VERBS = {"get": scale.get, "update": scale.update, "patch": scale.patch}
 
 
@@ -149,7 +148,7 @@ class RequestHandler:
         self, source: LogSubresource, verb: str, call: RequestContext
     ) -> Awaitable[HttpResponse]:
         if verb != "get":
-            raise _not_allowed()
+            raise errors.method_not_allowed()
         return logs.get(source, call, self._env)
 
     def _get_path(
@@ -213,17 +212,11 @@ class RequestHandler:
 def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> str:
     verbs = _OBJECT_VERBS if target.name else _COLLECTION_VERBS
     verb = verbs.get(request.method)
-    if verb is None or (target.subresource and verb not in _SUBRESOURCE_VERBS):
-        raise _not_allowed()
+    if verb is None or (target.subresource and verb not in SUBRESOURCE_VERBS):
+        raise errors.method_not_allowed()
     if verb == "list" and query.get("watch") in ("true", "1", "True"):
         return "watch"
     return verb
-
-
-def _not_allowed() -> errors.ApiError:
-    return errors.method_not_allowed(
-        "the server does not allow this method on the requested resource"
-    )
 
 
 def _attributes(verb: str, plane: str, target: ResourcePath) -> Attributes:
@@ -257,5 +250,5 @@ def _served(plane: Plane, target: ResourcePath, verb: str) -> ServedKind:
                 raise errors.PathNotFound
             raise errors.not_found(resource, target.name)  # as if the object were missing
     elif verb not in kind.verbs:
-        raise _not_allowed()
+        raise errors.method_not_allowed()
     return kind

@@ -14,11 +14,9 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 
 Document = dict[str, Any]
-
-SUBRESOURCE_VERBS = ("get", "patch", "update")
 
 
 def core_versions() -> Document:

@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver import codec
 from datum_compute.apiserver.builtin import openapi_meta as meta
-from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.schema import Schema
 
 Document = dict[str, Any]
 
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+_PATCHES = (codec.JSON_PATCH, codec.MERGE_PATCH)
 """What every kind takes. Strategic merge is left out on purpose: kubectl then computes those
 patches from its own types, which know more of built-in kinds than our schemas."""
 
@@ -140,10 +141,10 @@ def _paths(kind: _Facts) -> Document:
         everywhere = _operation(kind, "list", _component(resource, kind.list_kind), "AllNamespaces")
         paths[resource.path()] = {"parameters": [], "get": everywhere}
     if kind.has_status:
-        below = _operations(kind, _SUBRESOURCE, item, "Status")
+        below = _operations(kind, SUBRESOURCE_VERBS, item, "Status")
         paths[f"{one}/status"] = {"parameters": named, **below}
     if kind.has_scale:
-        below = _operations(kind, _SUBRESOURCE, meta.SCALE, "Scale")
+        below = _operations(kind, SUBRESOURCE_VERBS, meta.SCALE, "Scale")
         paths[f"{one}/scale"] = {"parameters": named, **below}
     return paths
 
@@ -158,7 +159,6 @@ _METHODS = {
     "patch": ("patch", "patch"),
     "delete": ("delete", "delete"),
 }
-_SUBRESOURCE = ("get", "update", "patch")
 
 
 def _collection_operations(kind: _Facts) -> Document:

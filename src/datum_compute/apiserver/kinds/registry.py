@@ -40,6 +40,12 @@ class KindRegistry:
                 return kind
         return None
 
+    def builtin(self, group_resource: str) -> ServedKind:
+        """A kind that every plane serves."""
+        kind = self.any_version(group_resource)
+        assert kind is not None, f"every plane serves {group_resource}"
+        return kind
+
     def kinds(self) -> list[ServedKind]:
         return list(self._by_path.values())
 

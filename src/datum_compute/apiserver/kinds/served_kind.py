@@ -60,6 +60,7 @@ class ServedKind:
         return self.scale is not None
 
 
+SUBRESOURCE_VERBS = ("get", "patch", "update")
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 

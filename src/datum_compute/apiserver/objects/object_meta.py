@@ -16,12 +16,13 @@ import msgspec
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError
 from datum_compute.apiserver import errors
+from datum_compute.apiserver.kinds.builtin_rules import NAMESPACE_CLEANUP
 from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.env import Environment
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-_STANDARD_FINALIZERS = (FOREGROUND, ORPHAN, "kubernetes")
+_STANDARD_FINALIZERS = (FOREGROUND, ORPHAN, NAMESPACE_CLEANUP)
 
 _is_label = re.compile(name_patterns.DNS_LABEL).fullmatch
 _is_subdomain = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch

@@ -32,10 +32,15 @@ _PROJECTS = PROJECTS.group_resource
 class Plane:
     """One API server as a client sees it."""
 
-    def __init__(self, env: Environment, store: PlaneStore, builtins: list[ServedKind]) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        plane_type: PlaneType,
+        store: PlaneStore,
+        builtins: list[ServedKind],
+    ) -> None:
         self.name = store.name
-        self.type = planes.plane_type(store.name)
-        """None for a plane that another release stored: it is served as it is."""
+        self.type = plane_type
         self.prefix = planes.plane_prefix(store.name)
         self.store = store
         self.registry = KindRegistry(builtins)
@@ -61,7 +66,10 @@ class PlaneRegistry:
         self._builtins = builtin_kinds()
         self._planes: dict[str, Plane] = {}
         for stored in store.planes.values():
-            plane = self._adopt(stored)
+            plane_type = planes.plane_type(stored.name)
+            if plane_type is None:
+                continue  # of another release: it stays in the store, and no path leads to it
+            plane = self._add(plane_type, stored)
             for row in stored.table(builtin_rules.CRDS).in_order(None):
                 plane.registry.define(decode_json(row.raw))
         store.subscribe(self._on_change)
@@ -80,7 +88,7 @@ class PlaneRegistry:
             raise ValueError(f"no plane is named {name!r}")
         plane = self._planes.get(name)
         if plane is None:
-            plane = self._adopt(self._store.open_plane(name))
+            plane = self._add(plane_type, self._store.open_plane(name))
         for namespace in plane_type.namespaces:
             self._ensure_namespace(plane, namespace)
         for definition in self._definitions[plane_type]:
@@ -91,8 +99,7 @@ class PlaneRegistry:
         """After opening a store: bring planes up to their type, and create and drop those of
         projects."""
         for plane in self.all():
-            if plane.type is not None:
-                self.ensure(plane.name)
+            self.ensure(plane.name)
         root = self._planes.get(ROOT.plane())
         if root is None:
             return
@@ -104,8 +111,8 @@ class PlaneRegistry:
             if plane.type is PROJECT and plane.name not in expected:
                 self._drop(plane.name)
 
-    def _adopt(self, stored: PlaneStore) -> Plane:
-        plane = Plane(self._env, stored, self._builtins)
+    def _add(self, plane_type: PlaneType, stored: PlaneStore) -> Plane:
+        plane = Plane(self._env, plane_type, stored, self._builtins)
         self._planes[stored.name] = plane
         return plane
 
@@ -116,14 +123,12 @@ class PlaneRegistry:
     def _ensure_namespace(self, plane: Plane, name: str) -> None:
         if plane.namespace_state(name):
             return
-        kind = plane.registry.find("", "v1", "namespaces")
-        assert kind is not None, "every plane serves namespaces"
+        kind = plane.registry.builtin(builtin_rules.NAMESPACES)
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         plane.writer.create(kind, body)
 
     def _ensure_definition(self, plane: Plane, definition: Mapping[str, Any]) -> None:
-        kind = plane.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        assert kind is not None, "every plane serves definitions"
+        kind = plane.registry.builtin(builtin_rules.CRDS)
         # Copied through JSON: the definition is the caller's, what is stored may be changed.
         wanted = decode_json(encode_json(definition))
         before = plane.store.table(builtin_rules.CRDS).get("", wanted["metadata"]["name"])

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import fields
-from datum_compute.api.scheme import Resource
 from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.kinds import builtin_rules
 from datum_compute.apiserver.objects import object_meta, patches
 from datum_compute.apiserver.objects.lifecycle import (
     UnknownFieldsError,
@@ -116,21 +116,14 @@ def _check_namespace(call: RequestContext, obj: dict[str, Any]) -> None:
         return
     namespace = call.target.namespace
     if not namespace:
-        raise errors.method_not_allowed(
-            "the server does not allow this method on the requested resource"
-        )
+        raise errors.method_not_allowed()
     state = call.plane.namespace_state(namespace)
     if not state:
-        raise errors.not_found(_namespaces(call), namespace)
+        namespaces = call.plane.registry.builtin(builtin_rules.NAMESPACES).resource
+        raise errors.not_found(namespaces, namespace)
     if state == "Terminating":
         name = str(metadata.get("name") or "")
         raise errors.namespace_terminating(call.kind.resource, name, namespace)
-
-
-def _namespaces(call: RequestContext) -> Resource:
-    kind = call.plane.registry.find("", "v1", "namespaces")
-    assert kind is not None, "every plane serves namespaces"
-    return kind.resource
 
 
 def draft_update(call: RequestContext) -> Draft:

@@ -11,8 +11,10 @@ import pytest
 from datum_compute.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
+from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import embedded_server
 from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS, Caller, widget_server
 
@@ -194,3 +196,16 @@ async def test_definitions_of_a_type_that_changed_reach_old_planes(tmp_path: Pat
         assert await _names(client, GADGETS) == []
         assert await _names(client, WIDGETS) == []
         assert unchanged.metadata.generation == 1
+
+
+async def test_a_stored_plane_of_an_unknown_type_is_kept_and_not_served(tmp_path: Path) -> None:
+    env = SimulatedEnvironment()
+    path = tmp_path / "state.db"
+    store = LogStore(env, str(path))
+    store.open_plane("moon/tranquility")
+    await store.wait_durable()
+    store.close()
+
+    async with embedded_server(env, path, cells=("dfw",), projects=()) as embedded:
+        assert "moon/tranquility" in embedded.store.planes
+        assert await _names(embedded.client("cell/dfw"), CRDS)

@@ -42,9 +42,9 @@ _NOT_HTTP = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"connection: close\r\ncontent-length: 31\r\n\r\nInvalid HTTP request received.\n"
 )
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in http.HTTPStatus
-}
+_PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
+_STATUS_LINES = {code: f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n" for code in range(100, 600)}
+"""All of them: an admission may deny with a code that has no name."""
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127), "?")
 """What would end a header's value, or the head."""
 
@@ -111,6 +111,8 @@ class HttpServerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
+        self._is_parsing = False
+        del self._parser  # it refers to the connection, which is then freed at once
         self._connections.discard(self)
         self.closed.set_result(None)
         self._waiting.clear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -66,6 +68,18 @@ async def test_a_whole_response_is_one_write_in_the_turn_in_which_it_is_built() 
     assert len(sent) == 1  # head and body together
     assert sent[0].endswith(b"\r\n\r\nhello")
     assert wire.sent == sent
+
+
+async def test_a_code_without_a_name_is_sent() -> None:
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(499, {}, b"")
+
+    wire, connection = connect(handler)
+    connection.data_received(GET)
+    await asyncio.sleep(0)
+    connection.connection_lost(None)
+
+    assert wire.sent[0].startswith(b"HTTP/1.1 499 \r\n")
 
 
 async def test_a_trailer_is_no_header() -> None:
@@ -224,3 +238,20 @@ async def test_shutting_down_lets_a_response_finish_and_then_closes() -> None:
     assert busy.ended == "closed"
     first.connection_lost(None)
     second.connection_lost(None)
+
+
+async def test_a_lost_connection_is_freed_at_once() -> None:
+    wire, connection = connect(_hello)
+    connection.data_received(GET)
+    await asyncio.sleep(1)
+    connection.connection_lost(None)
+    freed = weakref.ref(connection)
+
+    gc.disable()
+    try:
+        del connection
+        await asyncio.sleep(0)
+        assert freed() is None
+    finally:
+        gc.enable()
+    assert len(wire.sent) == 1

@@ -1,5 +1,6 @@
 """The composition root: the only place that knows everything.
 
-Each module here reads from top to bottom as the diagram of one process. Settings are read
-once, here, and handed down as values.
+``local`` is the whole platform in one process, ``manager`` the program ``compute-manager``;
+:mod:`.process_groups` holds the controllers both run, :mod:`.rights` the rights of every process
+and :mod:`.logs` the form of log lines. Settings are read here and passed down as values.
 """

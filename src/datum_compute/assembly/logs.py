@@ -1,6 +1,6 @@
-"""How log lines look: a constant message, then what varies as ``key=value`` or as JSON.
+"""The form of log lines: a constant message, then fields as ``key=value`` or as JSON.
 
-Every line of a reconcile tells which one, however deep it was written
+Every line written in a reconcile carries its request
 (:mod:`datum_compute.runtime.log_context`).
 """
 

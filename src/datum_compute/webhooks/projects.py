@@ -1,8 +1,8 @@
-"""What the project of a request has to offer, read live from its plane.
+"""The cities and networks a project may use, read live from its plane.
 
-A cache would be faster and could refuse a city that was bound a moment ago; Workloads are
-written rarely enough to ask. Whatever does not answer in time leaves the question open, and
-an open question is never a yes.
+A stale cache could refuse a city that was bound a moment ago, and Workloads are written rarely.
+A project that does not answer in time leaves the review undecided, and an undecided review is
+never allowed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ PARENT_TYPE = "iam.miloapis.com/parent-type"
 PARENT_NAME = "iam.miloapis.com/parent-name"
 
 READ_SECONDS = 5.0
-"""For all that is read for one review. API servers wait ten seconds for a webhook unless
-told otherwise, and a refusal that says why is better than one by timeout."""
+"""For all reads of one review. API servers wait ten seconds for a webhook by default, and a
+refusal with its cause is better than a timeout."""
 
 ClientOf = Callable[[str], Client | None]
 """From a project's name to a client of its plane; None while there is none."""
 
 
 class OfferUnavailable(Exception):
-    """What it takes to judge could not be found out; the message says what and why."""
+    """The project could not be read; the message names it and the cause."""
 
 
 class NoProject(Exception):
-    """The request does not say which project it is about."""
+    """The request names no project."""
 
 
 def named_project(user: UserInfo) -> str:
-    """The project in which a user acts, as the platform around us has noted it."""
+    """The project of a user, from the extras that Milo sets. Raises :class:`NoProject`."""
     kind = user.extra.get(PARENT_TYPE, ("Project",))
     names = user.extra.get(PARENT_NAME, ())
     if kind != ("Project",) or len(names) != 1 or not names[0]:
@@ -48,15 +48,15 @@ def named_project(user: UserInfo) -> str:
 
 
 class OfferReader:
-    """Where offers come from."""
+    """Reads offers."""
 
     def __init__(self, client_of: ClientOf, *, single: str = "") -> None:
-        """``single`` names the one cluster there is; otherwise users say in which they act."""
+        """``single`` names the only cluster; otherwise a user's extras name the project."""
         self._client_of = client_of
         self._single = single
 
     async def offer(self, user: UserInfo, namespace: str, needs: Needs) -> Offer:
-        """What ``needs`` asks for; the rest of the offer stays unread. Raises
+        """The part of the offer in ``needs``; the rest is not read. Raises
         :class:`OfferUnavailable` and :class:`NoProject`."""
         if not needs.cities and not needs.networks:
             return Offer(None)
@@ -113,16 +113,16 @@ async def _denied(
     denied = set()
     for name in names:
         review = await project_client.create(
-            core.SUBJECT_ACCESS_REVIEWS, _question(user, namespace, name)
+            core.SUBJECT_ACCESS_REVIEWS, _access_review(user, namespace, name)
         )
         if not review.view(core.SubjectAccessReview).status.allowed:
             denied.add(name)
     return frozenset(denied)
 
 
-def _question(user: UserInfo, namespace: str, network: str) -> dict[str, object]:
-    """May this user use the network? With all that is known of the user: an authorizer may
-    find the project's rules only by the extras."""
+def _access_review(user: UserInfo, namespace: str, network: str) -> dict[str, object]:
+    """Whether this user may use the network. With all extras: an authorizer may need them to
+    find the project's rules."""
     return {
         "spec": {
             "user": user.username,

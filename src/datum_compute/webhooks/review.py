@@ -1,8 +1,7 @@
-"""An AdmissionReview as it travels: read strictly, answered in the same form.
+"""The wire form of an AdmissionReview.
 
-What an API server adds to a review in some later version is left alone; what we read must
-be of the right type. A review that cannot be read is a :class:`BadReview`, whose message
-names the field.
+Unknown fields, as of later versions, are ignored; the fields read here must have the right
+type. A review that cannot be read is a :class:`BadReview`, whose message names the field.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from datum_compute.api.scheme import Resource
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-"""All there are: of one nobody knows, it cannot be said that it needs no judgement."""
+"""Unknown operations are refused: they might need a review."""
 
-MOST_FAULTS = 64
-"""Of one refusal; whoever has more begins with these."""
+MAX_CAUSES = 64
+"""The most causes of one refusal."""
 
 
 class BadReview(Exception):
-    """Not a review that can be answered; the message says what was expected."""
+    """Not a review that can be answered; the message names what was expected."""
 
 
 class GroupResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +46,7 @@ class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     user_info: UserInfo = UserInfo()
-    object: Any = None  # any JSON value: it is judged, not believed
+    object: Any = None  # any JSON value, not validated yet
     old_object: Any = None
     dry_run: bool | None = None
 
@@ -60,7 +59,7 @@ class _Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, as a ``Status``."""
+    """A denial, as a ``Status``."""
 
     code: int
     reason: str
@@ -70,7 +69,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ReviewResponse:
-    """What is said to a request; a patch only by whoever may change the object."""
+    """The answer to a request; only a mutating review has a patch."""
 
     refusal: Refusal | None = None
     warnings: tuple[str, ...] = ()
@@ -97,17 +96,17 @@ def from_wire(values: Any) -> ReviewRequest:
 
 
 def _without_nulls(values: Any) -> Any:
-    """The review without fields that are null, which says the same as their absence. The
-    objects to be judged are left as they are."""
+    """The review without null fields, which mean the same as absent ones. The objects under
+    review are left as they are."""
     if not isinstance(values, dict) or not isinstance(values.get("request"), dict):
         return values
-    request = _given(values["request"])
+    request = _present(values["request"])
     if isinstance(user := request.get("userInfo"), dict):
-        request["userInfo"] = _given(user)
+        request["userInfo"] = _present(user)
     return {**values, "request": request}
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _present(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -131,16 +130,16 @@ def to_wire(uid: str, answer: ReviewResponse) -> dict[str, Any]:
 
 
 def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refusal:
-    """A refusal of an object for what it says, with a cause for each fault."""
-    shown, more = errors[:MOST_FAULTS], len(errors) - MOST_FAULTS
-    message = f'{resource.kind}.{resource.group} "{name}" is invalid: {aggregate(shown)}'
+    """The refusal of an invalid object, with a cause for each fault."""
+    listed, more = errors[:MAX_CAUSES], len(errors) - MAX_CAUSES
+    message = f'{resource.kind}.{resource.group} "{name}" is invalid: {aggregate(listed)}'
     details = {
         "name": name,
         "group": resource.group,
         "kind": resource.kind,
         "causes": [
             {"reason": error.cause_reason, "message": error.message, "field": error.path}
-            for error in shown
+            for error in listed
         ],
     }
     if more > 0:
@@ -149,7 +148,7 @@ def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refu
 
 
 def unavailable(message: str) -> Refusal:
-    """A refusal for what could not be found out: asking again may well succeed."""
+    """The refusal when the project cannot be read: a retry may succeed."""
     return Refusal(503, "ServiceUnavailable", message, {"retryAfterSeconds": 1})
 
 

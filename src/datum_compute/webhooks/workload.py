@@ -1,9 +1,9 @@
-"""Answers to reviews of Workloads.
+"""Reviews of Workloads.
 
-Both take a review as JSON values and give one back, and neither changes anything anywhere,
-so a dry run is answered like any other. :meth:`WorkloadReviews.mutate` fills in defaults;
-:meth:`WorkloadReviews.validate` judges. Nothing is looked up for a write that brings in no
-city and no network, so controllers can go on noting their finalizers whatever is down.
+:meth:`WorkloadReviews.mutate` sets defaults; :meth:`WorkloadReviews.validate` decides. Both
+take and return a review as JSON values and have no side effects, so a dry run is answered like
+any other. Nothing is read for a write that adds no city and no network, so controllers can
+write finalizers while a project is unreachable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VALIDATE_PATH = "/validate-compute-datumapis-com-v1alpha-workload"
 
 logger = get_logger(__name__)
 
-_JUDGED = ("CREATE", "UPDATE")
+_REVIEWED = ("CREATE", "UPDATE")
 
 
 class WorkloadReviews:
@@ -34,19 +34,19 @@ class WorkloadReviews:
         request = _request(values)
         patch = tuple(
             {"op": "add", "path": _pointer(default.path), "value": default.value}
-            for default in (decide_defaults(request.object) if _is_judged(request) else ())
+            for default in (decide_defaults(request.object) if _is_reviewed(request) else ())
         )
         return review.to_wire(request.uid, ReviewResponse(patch=patch))
 
     async def validate(self, values: Any) -> dict[str, Any]:
         """Raises :class:`~datum_compute.webhooks.review.BadReview`."""
         request = _request(values)
-        answer = await self._judge(request) if _is_judged(request) else ReviewResponse()
+        answer = await self._decide(request) if _is_reviewed(request) else ReviewResponse()
         if answer.refusal is not None:
             _log(request, answer.refusal)
         return review.to_wire(request.uid, answer)
 
-    async def _judge(self, request: ReviewRequest) -> ReviewResponse:
+    async def _decide(self, request: ReviewRequest) -> ReviewResponse:
         old = request.old_object if request.operation == "UPDATE" else None
         workload = _in_namespace(request.object, request.namespace)
         old = _in_namespace(old, request.namespace)
@@ -57,7 +57,7 @@ class WorkloadReviews:
             return ReviewResponse(Refusal(403, "Forbidden", str(error)))
         except OfferUnavailable as error:
             return ReviewResponse(
-                review.unavailable(f"the workload cannot be judged now: {error}; try again")
+                review.unavailable(f"the workload cannot be reviewed now: {error}; try again")
             )
         verdict = decide_admission(workload, offer=offer, old=old)
         if verdict.errors:
@@ -72,12 +72,12 @@ def _request(values: Any) -> ReviewRequest:
     return request
 
 
-def _is_judged(request: ReviewRequest) -> bool:
-    return request.operation in _JUDGED and not request.sub_resource
+def _is_reviewed(request: ReviewRequest) -> bool:
+    return request.operation in _REVIEWED and not request.sub_resource
 
 
 def _in_namespace(workload: Any, namespace: str) -> Any:
-    """The workload with the namespace it is written to: its own metadata may leave that out."""
+    """The workload with its namespace, which its metadata may leave out."""
     metadata = workload.get("metadata") if isinstance(workload, dict) else None
     if not isinstance(metadata, dict):
         return workload
@@ -93,7 +93,7 @@ def _name(request: ReviewRequest) -> str:
 
 
 def _pointer(path: tuple[str | int, ...]) -> str:
-    """A JSON pointer; no field of ours holds a character that it would have to escape."""
+    """A JSON pointer; no field of a default needs escaping."""
     return "".join(f"/{step}" for step in path)
 
 

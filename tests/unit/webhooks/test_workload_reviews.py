@@ -239,7 +239,7 @@ async def test_the_project_is_the_one_the_user_acts_in() -> None:
     assert response["status"]["code"] == 503
     assert response["status"]["details"] == {"retryAfterSeconds": 1}
     assert response["status"]["message"] == (
-        'the workload cannot be judged now: project "other" is not known here yet; try again'
+        'the workload cannot be reviewed now: project "other" is not known here yet; try again'
     )
 
 

@@ -1,6 +1,8 @@
 """The local platform: every plane, stand-in, controller and provider in one process.
 
-:mod:`.state` is the directory it lives in, :mod:`.state_reader` what others read of it,
-:mod:`.platform` what runs, :mod:`.bootstrap` the objects it starts with, :mod:`.process` how
-it is started, found and stopped.
+:mod:`.state` is its directory and :mod:`.state_reader` the part of it that the CLI reads;
+:mod:`.platform` builds what runs, :mod:`.bootstrap` creates its first objects, :mod:`.process`
+starts, finds and stops it. :mod:`.standins` lists the stand-ins and :mod:`.plane_fleets` gives
+each process its planes. :mod:`.admission`, :mod:`.verbs` and
+:mod:`.provider_logs` extend its API server; :mod:`.partitions` disconnects cells.
 """

@@ -1,4 +1,4 @@
-"""The local API server's admission: the code of the webhooks, asked in process."""
+"""The local API server's admission: the webhooks, called in process."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""The objects a local platform starts with, made sure of at every start.
+"""The first objects of a local platform, ensured at every start.
 
 Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the
 project, what quota counts, what each further project is granted, and the service compute; in
 the project a network, a grant, an active entitlement, and per city a Location with an
-available LocationBinding. What is there already is left as it is: a person may have changed
-it. Only what a later start was told otherwise is changed: another grant, and cities that are
-served no longer or again.
+available LocationBinding. Existing objects are left as they are: a person may have changed
+them. A later start changes only what its settings change: the grant, and the served cities.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
 
 LOCATION_CLASS = "datum-managed"
-GRANT_TOLD = "local.datumapis.com/grant"
-"""Annotation of the grant: what ``local up`` was told when it wrote it last."""
+GRANT_SETTING = "local.datumapis.com/grant"
+"""Annotation of the grant: the setting it was last written from."""
 SERVED, NOT_SERVED = "Available", "LeftOut"
-"""Reasons of a LocationBinding's condition that are ours; with any other, somebody else's."""
+"""Reasons of a LocationBinding's condition that bootstrap writes; any other is left alone."""
 
 FIRST_GRANTS = "first-grant"
 FIRST_GRANT = {"instances": 10, "vcpus": 40_000, "memory": 81_920}
@@ -90,7 +89,7 @@ async def ensure_root(root_client: Client, settings: LocalSettings) -> None:
 
 
 async def _ensure_first_grants(root_client: Client, settings: LocalSettings) -> None:
-    """What every project gets that people make beside the platform's own."""
+    """The grant of every project besides the platform's own."""
     project = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
     others = {"expression": f'trigger.metadata.name != "{settings.project}"'}
     allowances = [
@@ -127,7 +126,7 @@ async def _ensure_first_grants(root_client: Client, settings: LocalSettings) -> 
 
 
 async def _ensure_service(root_client: Client, settings: LocalSettings) -> None:
-    """Compute in the catalogue: what a project's entitlement asks for, and what it measures."""
+    """Compute in the service catalogue, with its meters."""
     service = {
         "serviceName": services.SERVICE_COMPUTE,
         "phase": services.PHASE_PUBLISHED,
@@ -235,7 +234,7 @@ async def ensure_project(project_client: Client, env: Environment, settings: Loc
 
 
 async def _ensure_entitlement(project_client: Client, env: Environment) -> None:
-    """The platform's own project does not wait for an answer, whatever others do."""
+    """The entitlement of the platform's own project is approved at once."""
     spec = {"serviceRef": {"name": services.SERVICE_COMPUTE}}
     body = _object(services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE, spec)
     try:
@@ -262,8 +261,8 @@ def _moment(env: Environment) -> str:
 
 
 async def _ensure_grant(project_client: Client, settings: LocalSettings) -> None:
-    told = ",".join(f"{name}={amount}" for name, amount in sorted(settings.grant.items()))
-    annotations = {GRANT_TOLD: told}
+    setting = ",".join(f"{name}={amount}" for name, amount in sorted(settings.grant.items()))
+    annotations = {GRANT_SETTING: setting}
     spec = {
         "consumerRef": {
             "apiGroup": "resourcemanager.miloapis.com",
@@ -277,7 +276,7 @@ async def _ensure_grant(project_client: Client, settings: LocalSettings) -> None
     }
     body = _object(quota.RESOURCE_GRANTS, "local-default", spec, annotations=annotations)
     grant = await ensure(project_client, quota.RESOURCE_GRANTS, body, quota.NAMESPACE_MILO_SYSTEM)
-    if grant.metadata.annotations.get(GRANT_TOLD) != told:
+    if grant.metadata.annotations.get(GRANT_SETTING) != setting:
         patch = merge({"metadata": {"annotations": annotations}, "spec": spec})
         await project_client.patch(
             quota.RESOURCE_GRANTS, grant.name, patch, quota.NAMESPACE_MILO_SYSTEM
@@ -301,8 +300,8 @@ async def _ensure_location_binding(project_client: Client, env: Environment, cit
 async def _withdraw_left_out(
     project_client: Client, env: Environment, settings: LocalSettings
 ) -> None:
-    """A city that an earlier start had and this one has not is offered no more. What runs
-    there is not given up: it is known again when the city is back."""
+    """A city that this start no longer has is no longer available. What runs there stays, and
+    is served again when the city returns."""
     page = await project_client.list(networking.LOCATION_BINDINGS)
     for binding in page.items:
         city = binding.view(networking.LocationBinding).city_code

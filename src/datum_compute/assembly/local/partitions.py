@@ -1,9 +1,8 @@
-"""Cells that are cut off from the centre, to see that they live alone.
+"""Partitions: cells disconnected from hub, root and projects.
 
-Every call between a cell and hub, root or projects goes through a :class:`PartitionedTransport`, in
-either direction: the cell's own calls to the centre, and the centre's into the cell. While
-the cell is disconnected they fail as an unreachable host would make them fail, and watches
-that were open break. What stays within the cell is not affected.
+Every call between a cell and the other planes, in either direction, goes through a
+:class:`PartitionedTransport`. While the cell is disconnected they fail as for an unreachable
+host, and open watches break. Calls within the cell are not affected.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Partitions:
         *,
         on_change: Callable[[list[str]], None] = lambda cells: None,
     ) -> None:
-        """``on_change`` keeps what it is told for the next start, before it takes effect."""
+        """``on_change`` stores the disconnected cells before a change takes effect."""
         self._cells = set(cells)
         self._on_change = on_change
         self._streams: dict[PartitionedStream[Any], None] = {}
@@ -48,14 +47,14 @@ class Partitions:
         self._cells.discard(cell)
 
     def transport(self, inner: Transport, cell: str) -> Transport:
-        """A way between this cell and the centre."""
+        """A transport between this cell and another plane."""
         return PartitionedTransport(self, inner, cell)
 
     def stream(self, inner: AsyncIterator[T], cell: str) -> PartitionedStream[T]:
-        """What comes across from this cell, until it is cut off."""
+        """A stream from this cell, which ends when it is disconnected."""
         return PartitionedStream(self, cell, inner)
 
-    def is_cut(self, cell: str) -> bool:
+    def is_disconnected(self, cell: str) -> bool:
         return cell in self._cells
 
     def opened(self, stream: PartitionedStream[Any]) -> None:
@@ -66,21 +65,21 @@ class Partitions:
 
 
 class PartitionedTransport:
-    def __init__(self, cuts: Partitions, inner: Transport, cell: str) -> None:
-        self._cuts = cuts
+    def __init__(self, partitions: Partitions, inner: Transport, cell: str) -> None:
+        self._partitions = partitions
         self._inner = inner
         self._cell = cell
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if self._cuts.is_cut(self._cell):
+        if self._partitions.is_disconnected(self._cell):
             raise errors.ConnectFailed(_message(self._cell))
         response = await self._inner.send(request, timeout=timeout)
-        if self._cuts.is_cut(self._cell):
+        if self._partitions.is_disconnected(self._cell):
             await close_stream(response.stream)
             raise errors.Disconnected(_message(self._cell))
         if response.stream is None:
             return response
-        stream = self._cuts.stream(response.stream, self._cell)
+        stream = self._partitions.stream(response.stream, self._cell)
         return HttpResponse(response.status, response.headers, stream=stream)
 
     async def close(self) -> None:
@@ -90,14 +89,14 @@ class PartitionedTransport:
 class PartitionedStream(InterruptibleStream[T]):
     """A watch, or a log, that a partition disconnects."""
 
-    def __init__(self, cuts: Partitions, cell: str, inner: AsyncIterator[T]) -> None:
+    def __init__(self, partitions: Partitions, cell: str, inner: AsyncIterator[T]) -> None:
         super().__init__(inner)
         self.cell = cell
-        self._cuts = cuts
-        cuts.opened(self)
+        self._partitions = partitions
+        partitions.opened(self)
 
     async def aclose(self) -> None:
-        self._cuts.closed(self)
+        self._partitions.closed(self)
         await super().aclose()
 
     def break_off(self) -> None:

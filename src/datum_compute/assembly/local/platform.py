@@ -1,10 +1,8 @@
 """What runs in a local platform, and in which order it starts.
 
-First the API server with its planes, so that everything else has something to talk to;
-then the stand-ins, which make a project ready and a cell reachable; then management and
-the cells. Every part talks to the planes through a client of its own with an identity of
-its own, in process; a person's kubectl comes in through the network front end to the same
-handler.
+First the API server with its planes; then the stand-ins, which make a project ready and a cell
+reachable; then management and the cells. Each process has its own client and user, in process;
+kubectl reaches the same handler over the network.
 """
 
 from __future__ import annotations
@@ -52,8 +50,8 @@ ADMIN = "local-admin"
 """What runs the Instances of every cell."""
 
 STARTS_PER_TURN = 4
-"""Reconciles that begin before the loop looks at the network again, where kubectl waits. While a
-thousand Instances start, this halves the length of a turn; fewer would cost more commits."""
+"""Reconciles that start before the loop serves the network again. While a thousand Instances
+start, this halves the length of a turn; fewer would cost more commits."""
 
 TransportFactory = Callable[[Handler, str, str], Transport]
 """Makes the transport of a process's client of a plane."""
@@ -62,7 +60,7 @@ ManagerFactory = Callable[[Environment], Manager]
 
 
 class Running(Protocol):
-    """A process while it runs; a manager is one."""
+    """A running process; a manager is one."""
 
     async def run(self) -> None: ...
 
@@ -107,15 +105,15 @@ class LocalPlatform:
         listeners: Sequence[Listener] = (),
         guard: Callable[[Roles], Authorizer] = lambda roles: roles,
     ) -> None:
-        """``cuts`` says which cells are disconnected. ``carrier`` makes the transports of the
-        processes, ``supervise`` decides how a process runs, given its name and how it is
-        built, ``listeners`` hear of every change in the store, and ``guard`` is what every
-        request has to pass; simulations bring their own."""
+        """``partitions`` are the disconnected cells. Simulations replace the rest:
+        ``transport_factory`` makes the transports of the processes, ``supervise`` runs a process
+        of a name from its factory, ``listeners`` get every change of the store, and ``guard``
+        authorizes every request."""
         self.env = env
         self.settings = settings
         self.partitions = partitions or Partitions()
         self._database = str(database)
-        self._carrier = transport_factory
+        self._transport_factory = transport_factory
         self._supervise = supervise or (lambda _, build: build(env))
         self._listeners = listeners
         self._roles = Roles()
@@ -124,8 +122,8 @@ class LocalPlatform:
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
         self._registries: dict[str, MetricsRegistry] = {}
-        self._lines = ProviderLogs(self.partitions)
-        self._turns = StartLimiter(STARTS_PER_TURN)
+        self._logs = ProviderLogs(self.partitions)
+        self._start_limiter = StartLimiter(STARTS_PER_TURN)
 
     @property
     def server(self) -> ApiServer:
@@ -159,7 +157,7 @@ class LocalPlatform:
                 authorizer=self._authorizer,
                 local=verbs.handle,
                 metrics=self._metrics,
-                logs=self._lines.as_logs(),
+                logs=self._logs.as_logs(),
                 admissions=(
                     admission.build_admission(self._workload_reviewer),
                     admission.build_claim_admission(self._claim_reviewer),
@@ -189,14 +187,14 @@ class LocalPlatform:
             store.close()
 
     def abandon(self) -> None:
-        """Let go of the file as a killed process would; for simulations of just that."""
+        """Close the file as a killed process does; for simulations of a crash."""
         if self._store is not None:
             self._store.close()
 
     def client(self, plane: str, user: str, *, process: str = "", at: str = CENTRE) -> Client:
-        """A client of a plane as a user made for this run: its token is in no file. ``process``
-        is who uses it, if not named as the user, and ``at`` the cell in which that runs."""
-        transport = self._carrier(self.server.handle, process or user, plane)
+        """A client of a plane as a user of this run: its token is in no file. ``process`` is the
+        process that uses it, if not named as the user, and ``at`` the cell it runs in."""
+        transport = self._transport_factory(self.server.handle, process or user, plane)
         crossed = _cell_crossed(plane, at)
         if crossed and user != ADMIN:
             transport = self.partitions.transport(transport, crossed)
@@ -216,7 +214,7 @@ class LocalPlatform:
         return self._reviewer(ROOT.plane(), QUOTA)
 
     def _reviewer(self, plane: str, user: str) -> Client:
-        """For the API server's own admission: part of it, so no network lies between."""
+        """For the API server's own admission, with no network in between."""
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=planes.cluster_name(plane),
@@ -226,7 +224,7 @@ class LocalPlatform:
         )
 
     def token(self, user: str) -> str:
-        """Of a user made for this run, with the rights of the process of that name."""
+        """The token of a user of this run, with the rights of the process of that name."""
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()
@@ -277,9 +275,9 @@ class LocalPlatform:
         return PlaneFleets(self.client, self.settings, env, user, process=process, at=at)
 
     def _manager(self, name: str, env: Environment) -> Manager:
-        """A manager that counts apart from the others, as a process would."""
+        """A manager with its own metrics, as a process has."""
         registry = self._registries[name] = MetricsRegistry()
-        return Manager(name, env, metrics=registry, start_limiter=self._turns)
+        return Manager(name, env, metrics=registry, start_limiter=self._start_limiter)
 
     def _metrics(self) -> str:
         return render(*(self._registries[name] for name in sorted(self._registries)))
@@ -323,11 +321,11 @@ class LocalPlatform:
         own = self._fleets(user, env, at=cell).own_cell()
         provider = add_provider(manager, env, PROVIDER.name, cell=own, networking=self.networking)
         if isinstance(provider, LogSource):
-            self._lines.set_provider(cell, provider)
+            self._logs.set_provider(cell, provider)
         return manager
 
 
 def _cell_crossed(plane: str, at: str) -> str:
-    """The cell whose border a call from there to this plane crosses, if any."""
+    """The cell whose partition affects a call from ``at`` to this plane, if any."""
     beyond = planes.cluster_name(plane) if planes.plane_type(plane) is CELL else CENTRE
     return "" if beyond == at else at or beyond

@@ -1,7 +1,7 @@
-"""A local platform as a process: run it here, start it apart, and stop it.
+"""A local platform as a process: in the foreground, or detached, and its end.
 
-A detached platform tells the one who started it that it is ready, or why it failed, by
-writing to a pipe it inherited; however it ends, the pipe closes.
+A detached platform reports that it is ready, or why it failed, on a pipe it inherited; however
+it ends, the pipe closes.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ HOST = "127.0.0.1"
 START_SECONDS = 60.0
 """How long a detached platform may take to be ready. A guess, far above the usual second."""
 STOP_SECONDS = 15.0
-LOOK_SECONDS = 0.05
-"""Between two looks at a platform that somebody else starts."""
+POLL_SECONDS = 0.05
+"""Between two checks of a platform that another process starts."""
 GC_THRESHOLDS = (50_000, 20, 100)
 """Objects live long here; the collector's defaults made filling a cache 4 to 5 times slower."""
 
 
 class StartFailed(Exception):
-    """The platform did not become ready; the message says why."""
+    """The platform did not become ready; the message is the cause."""
 
 
 class PortTaken(StartFailed): ...
@@ -61,42 +61,42 @@ def run_in_foreground(
     ready_fd: int | None = None,
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
-    """Run a platform until SIGTERM or Ctrl-C; AlreadyRunning when somebody else does."""
+    """Run a platform until SIGTERM or Ctrl-C. Raises AlreadyRunning when another process does."""
     log_to_stderr()
     gc.set_threshold(*GC_THRESHOLDS)
 
-    starter = _Starter(ready_fd)
+    ready_pipe = _ReadyPipe(ready_fd)
 
     def ready(running: RunningPlatform) -> None:
         state.announce(running)
         if ready_fd is None:
             on_ready(running)
-        starter.tell(READY)
+        ready_pipe.report(READY)
 
     try:
         with state.hold(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(env, state, settings, on_ready=ready))
     except AlreadyRunning:
-        starter.tell(HELD)
+        ready_pipe.report(HELD)
         raise
     except Exception as error:
         failed = _start_failure(error, settings)
         report = {"reason": type(failed).__name__, "message": str(failed)}
-        starter.tell(json.dumps(report).encode())
+        ready_pipe.report(json.dumps(report).encode())
         raise failed from error
 
 
 READY, HELD = b"ready\n", b"held\n"
 
 
-class _Starter:
-    """Who started us and waits at the other end of a pipe; told once, then let go."""
+class _ReadyPipe:
+    """The pipe to the process that started this one; written once, then closed."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
-    def tell(self, message: bytes) -> None:
-        # Forgotten first: its number may soon be that of another file.
+    def report(self, message: bytes) -> None:
+        # Cleared first: the number may be reused for another file.
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
@@ -104,7 +104,7 @@ class _Starter:
             os.write(descriptor, message)
             os.close(descriptor)
         except OSError:
-            pass  # nobody waits any more
+            pass  # the reader has ended
 
 
 def _start_failure(error: Exception, settings: LocalSettings) -> StartFailed:
@@ -128,10 +128,10 @@ async def _run(
 
     def stop(number: int) -> None:
         if stopping.is_set():
-            # Asked again: what was acknowledged is on the disk, the rest may go as it is.
+            # A second signal: what was acknowledged is on disk.
             os._exit(128 + number)
         stopping.set()
-        # Every watch and cluster would report its end now; nobody asked for that.
+        # Every watch and cluster would log its end now.
         logging.getLogger().setLevel(logging.ERROR)
         main.cancel()
 
@@ -151,9 +151,9 @@ async def _serve(
     *,
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
-    """Until cancelled, which may be before all of it has started."""
-    cuts = Partitions(state.disconnected(), on_change=state.store_disconnected)
-    platform = LocalPlatform(env, state.database, settings, partitions=cuts)
+    """Serve until cancelled, possibly before everything has started."""
+    partitions = Partitions(state.disconnected(), on_change=state.store_disconnected)
+    platform = LocalPlatform(env, state.database, settings, partitions=partitions)
     async with platform.run(admin_token=state.ensure_token(env)):
         ports = [settings.port] if settings.port else [DEFAULT_PORT, 0]
         async with serve(
@@ -173,8 +173,8 @@ async def _serve(
 
 
 def start_detached(env: Environment, state: StateDirectory, settings: LocalSettings) -> None:
-    """Start a platform in a process of its own and return when it is ready; AlreadyRunning
-    when another was faster. One that does not become ready is not left behind."""
+    """Start a platform in another process and return when it is ready. One that does not become
+    ready is stopped. Raises AlreadyRunning when another process holds the directory."""
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "datum_compute.cli", "local", "up"]
     command += ["--data-dir", str(state.path.absolute()), "--ready-fd", str(writing)]
@@ -189,29 +189,29 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
                 stdout=log,
                 stderr=log,
                 # `-m` looks here first, so the child runs this same copy of the product, be it
-                # installed or unpacked; and the platform keeps nobody's directory busy.
+                # installed or unpacked; and the caller's directory is not kept busy.
                 cwd=Path(datum_compute.__file__).parents[1],
                 pass_fds=(writing,),
                 start_new_session=True,
             )
     finally:
         os.close(writing)
-    told = b""
+    report = b""
     try:
-        told = _told(reading)
+        report = _read_report(reading)
     finally:
         os.close(reading)
-        if told != READY:
+        if report != READY:
             child.terminate()
             child.wait(STOP_SECONDS)
-    if told == HELD:
+    if report == HELD:
         raise AlreadyRunning(str(state.path))
-    if told != READY:
-        raise _reported_failure(told, state)
+    if report != READY:
+        raise _reported_failure(report, state)
 
 
 def _reported_failure(report: bytes, state: StateDirectory) -> StartFailed:
-    """The failure a child reports. One that was killed reports nothing: its log may."""
+    """The failure a child reported; the last line of its log where it was killed."""
     try:
         found = json.loads(report)
     except ValueError:
@@ -220,31 +220,31 @@ def _reported_failure(report: bytes, state: StateDirectory) -> StartFailed:
     return kind(found["message"])
 
 
-def _told(reading: int) -> bytes:
-    """What the child reports before it closes the pipe or its time is up."""
+def _read_report(reading: int) -> bytes:
+    """The child's report, before it closes the pipe or the deadline passes."""
     readable, _, _ = select.select([reading], [], [], START_SECONDS)
     late = {"reason": "StartFailed", "message": f"not ready in {START_SECONDS:g} s"}
     return os.read(reading, 4096) if readable else json.dumps(late).encode()
 
 
 def wait_until_running(state: StateDirectory) -> RunningPlatform | None:
-    """The platform that another process is starting at this moment, once it is ready; None
-    when it ends instead, or takes too long."""
-    for _ in range(int(START_SECONDS / LOOK_SECONDS)):
+    """The platform that another process is starting, once it is ready; None when it ends
+    instead, or takes too long."""
+    for _ in range(int(START_SECONDS / POLL_SECONDS)):
         running = state.running()
         if running is not None or not state.is_held():
             return running
-        select.select([], [], [], LOOK_SECONDS)
+        select.select([], [], [], POLL_SECONDS)
     return None
 
 
 def _last_line(state: StateDirectory) -> str:
     lines = state.log.read_text(errors="replace").splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"
 
 
 def stop(state: StateDirectory, pid: int) -> bool:
-    """Ask a platform to stop; True when it has let go of its directory."""
+    """Stop a platform; True when it has released its directory."""
     try:
         watched = os.pidfd_open(pid)
     except ProcessLookupError:

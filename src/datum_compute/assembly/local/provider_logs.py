@@ -1,9 +1,8 @@
-"""Where the lines of an Instance come from: from the provider of its cell.
+"""The logs of Instances, from the provider of their cell.
 
-Asked on a project's plane, the Instance there is a projection: its labels name the cell, and
-an annotation the uid it has there. Asked on the cell's own plane, it is the Instance itself.
-From a project the way leads across the border of the cell, so a cell that is cut off tells
-nothing, and what was being followed ends.
+On a project's plane the Instance is a projection: its labels name the cell, and an annotation
+its uid there. On the cell's own plane it is the Instance itself. Logs of a disconnected cell
+are unavailable in a project, and followed logs end when it is disconnected.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ PLANE_TYPES = frozenset({PROJECT, CELL})
 
 
 class ProviderLogs:
-    """The providers of a platform's cells, as the API server asks them."""
+    """The log sources of a platform's cells."""
 
-    def __init__(self, cuts: Partitions) -> None:
-        self._cuts = cuts
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
         self._providers: dict[str, LogSource] = {}
 
     def set_provider(self, cell: str, provider: LogSource) -> None:
-        """From now on this is who tells of the cell's Instances."""
+        """Use this provider for the logs of the cell, in place of an earlier one."""
         self._providers[cell] = provider
 
     def as_logs(self) -> LogSubresource:
@@ -52,7 +51,7 @@ class ProviderLogs:
         if plane_type is PROJECT:
             cell = metadata.get("labels", {}).get(compute.LABEL_SOURCE_CLUSTER, "")
             uid = metadata.get("annotations", {}).get(compute.ANNOTATION_INSTANCE_UID, "")
-            if self._cuts.is_cut(cell):
+            if self._partitions.is_disconnected(cell):
                 raise LogsUnavailable(
                     f"cell {cell} is disconnected, so the logs of its instances are out of reach"
                 )
@@ -63,13 +62,13 @@ class ProviderLogs:
                 f' in its label {compute.LABEL_SOURCE_CLUSTER}: found "{cell}"'
             )
         lines = provider.lines(uid, tail=tail, since=since, follow=follow)
-        return lines if plane_type is CELL else _until_cut(self._cuts, cell, lines)
+        return lines if plane_type is CELL else _until_disconnected(self._partitions, cell, lines)
 
 
-async def _until_cut(
-    cuts: Partitions, cell: str, lines: AsyncIterator[LogLine]
+async def _until_disconnected(
+    partitions: Partitions, cell: str, lines: AsyncIterator[LogLine]
 ) -> AsyncIterator[LogLine]:
-    stream = cuts.stream(lines, cell)
+    stream = partitions.stream(lines, cell)
     try:
         async for line in stream:
             yield line

@@ -1,18 +1,18 @@
-"""The state directory of a local platform: what is where, and who holds it.
+"""The state directory of a local platform.
 
 ::
 
-    settings.json    what the first `local up` was told; later ones keep it
+    settings.json    the settings of the first `local up`; later ones keep them
     state.db         every plane, on one SQLite file
     ca.crt ca.key server.crt server.key
-    disconnected.json  cells that a person has cut off; a later start keeps them so
+    disconnected.json  disconnected cells; they stay so after a restart
     token            the token of local-admin, 0600; the server keeps only its hash
     lock             held (flock) by the running platform for as long as it lives; its pid
     platform.json    pid, address and start time of the one that holds the lock
     platform.log     output of a detached platform
 
-The lock, not the pid file, tells whether a platform runs: the kernel lets go of it however
-the process ends, so a file left by ``kill -9`` misleads nobody.
+A platform runs while the lock is held. The kernel releases it however the process ends, so a
+file left by ``kill -9`` does no harm.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _FILES = (
     "server.crt",
     "server.key",
 )
-"""All a platform keeps, but for the lock."""
+"""Every file of a platform except the lock."""
 
 
 @dataclass(frozen=True)
 class LocalSettings:
-    """What a person chose at the first ``local up``."""
+    """The settings of the first ``local up``."""
 
     cities: tuple[str, ...] = ("DFW", "IAD", "LHR")
     """City codes in upper case; each gets one cell named by its lower-case form."""
@@ -72,7 +72,7 @@ class LocalSettings:
     """The port of the API; 0 until the first start has found a free one."""
     grant: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_GRANT))
     approval_by_hand: bool = False
-    """Whether a person decides on requests for access; otherwise every one is approved."""
+    """Whether entitlement requests wait for a person; otherwise all are approved."""
     activation_seconds: float = 0.0
     """How long after a request it is approved."""
 
@@ -129,7 +129,7 @@ class StateDirectory(state_reader.StateReader):
         self._write("settings.json", asdict(settings))
 
     def disconnected(self) -> list[str]:
-        """Cells that are cut off from the centre."""
+        """The disconnected cells."""
         cells = (self.read("disconnected.json") or {}).get("cells")
         return [str(cell) for cell in cells] if isinstance(cells, list) else []
 
@@ -144,7 +144,7 @@ class StateDirectory(state_reader.StateReader):
         return token
 
     def holder(self) -> int | None:
-        """The process that holds this directory, from its first moment to its last."""
+        """The pid of the process that holds this directory."""
         if not self.is_held():
             return None
         text = self.text("lock").strip()
@@ -174,8 +174,8 @@ class StateDirectory(state_reader.StateReader):
         return any((self.path / name).exists() for name in _FILES)
 
     def reset(self) -> None:
-        """Forget everything, while nobody holds the directory. What else lies in it stays: it
-        may be a directory that somebody has named by mistake."""
+        """Delete every file of a platform that is not running. Other files stay: the directory
+        may have been named by mistake."""
         with self.hold():
             for name in _FILES:
                 self._remove(name)

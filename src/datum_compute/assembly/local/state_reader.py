@@ -1,7 +1,7 @@
-"""Whether a platform runs in a directory, and how to talk to it.
+"""Whether a platform runs in a directory, and how to reach it.
 
-For whoever only asks, as every command does that reads from a local platform: it loads next
-to nothing. :mod:`.state` tells what else is in the directory, and changes it.
+Every command that reads from a local platform loads this module, so it imports little.
+:mod:`.state` describes the directory and writes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datum_compute.env import Environment
 
 
 class RunningPlatform(NamedTuple):
-    """What a running platform says about itself in ``platform.json``."""
+    """The content of ``platform.json``, written by the running platform."""
 
     pid: int
     address: str
@@ -24,7 +24,7 @@ class RunningPlatform(NamedTuple):
 
 
 class StateUnusable(Exception):
-    """The state directory, or a file in it, is not what it must be; the message says which."""
+    """The state directory or a file in it cannot be used; the message names it and the cause."""
 
 
 def default_directory(env: Environment) -> str:
@@ -35,20 +35,20 @@ def default_directory(env: Environment) -> str:
 
 
 class StateReader:
-    """One directory, looked at from outside."""
+    """A state directory, read only."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
     def running(self) -> RunningPlatform | None:
-        """The platform that holds this directory, once it has said where it listens."""
+        """The platform that holds this directory, once it listens."""
         if not self.is_held():
             return None
         stored = self.read("platform.json")
         try:
             running = RunningPlatform(**stored) if stored else None
         except TypeError:
-            return None  # not in our form: as good as not said
+            return None  # of another version
         return running if running and isinstance(running.address, str) else None
 
     def is_held(self) -> bool:
@@ -71,7 +71,7 @@ class StateReader:
         return self.text("token").strip() or None
 
     def ca_pem(self) -> bytes:
-        """Whom to trust; a running platform without it is none to talk to."""
+        """The authority of the platform's certificate. Raises StateUnusable without it."""
         path = os.path.join(self._directory, "ca.crt")
         try:
             with open(path, "rb") as file:
@@ -87,7 +87,7 @@ class StateReader:
         return value if isinstance(value, dict) else None
 
     def text(self, name: str) -> str:
-        """What a file holds; nothing when it is not there."""
+        """The content of a file; empty when it does not exist."""
         path = os.path.join(self._directory, name)
         try:
             with open(path, encoding="utf-8", errors="replace") as file:

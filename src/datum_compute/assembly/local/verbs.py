@@ -1,12 +1,12 @@
-"""``/local/v1/…``: what only a local platform can tell and do, outside every plane.
+"""``/local/v1/…``: what only a local platform offers, outside every plane.
 
 ::
 
     GET   status
-    POST  cells/<cell>/disconnect    cut a cell off from hub, root and projects
+    POST  cells/<cell>/disconnect    disconnect a cell from hub, root and projects
     POST  cells/<cell>/connect       bring it back
 
-A verb that has nothing to do succeeds.
+The verbs are idempotent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JSON = {"content-type": "application/json"}
 
 
 class LocalVerbs:
-    """The handler the API server hands these paths to, after it knows who asks."""
+    """The handler of these paths; the API server authenticates first."""
 
     def __init__(
         self,

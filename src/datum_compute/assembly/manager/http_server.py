@@ -134,12 +134,12 @@ def _config(app: ASGIApp, tls: TlsFiles | None, name: str) -> uvicorn.Config:
 async def _keep_current(
     context: ssl.SSLContext, tls: TlsFiles, name: str, reload_seconds: float
 ) -> None:
-    shown = _stamps(tls)
-    tried: object = shown
+    loaded = _stamps(tls)
+    tried: object = loaded
     while True:
         await asyncio.sleep(reload_seconds)
         found = _stamps(tls)
-        if found == shown:
+        if found == loaded:
             continue
         try:
             # A failed load leaves a context without a key: so a fresh one goes first.
@@ -155,7 +155,7 @@ async def _keep_current(
                 )
             tried = found
         else:
-            shown = found
+            loaded = found
             logger.info("certificate reloaded", server=name)
 
 

@@ -183,7 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ADDRESS",
         help='where /healthz and /readyz are served; "0" for nowhere (default: :8081)',
     )
-    add("--log-format", default="text", choices=["text", "json"], help="how log lines look")
+    add("--log-format", default="text", choices=["text", "json"], help="the form of log lines")
     return parser
 
 

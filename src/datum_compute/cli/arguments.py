@@ -30,10 +30,18 @@ WIDTH = 78
 """Columns of help where nothing else is known."""
 
 
-def help_formatter(width: int) -> partial[argparse.RawDescriptionHelpFormatter]:
-    """Formats help ``width`` columns wide, with examples left as they are written. Without a
-    width argparse imports what finds the terminal's, for every parser it makes."""
-    return partial(argparse.RawDescriptionHelpFormatter, width=width)
+def help_formatter(
+    width: int, program: str = errors.PROGRAM
+) -> partial[argparse.RawDescriptionHelpFormatter]:
+    """Formats help ``width`` columns wide, with the program as it was typed and examples as
+    they are written. Without a width argparse imports what finds the terminal's, for every
+    parser it makes."""
+    return partial(_make_formatter, width, program)
+
+
+def _make_formatter(width: int, program: str, *, prog: str) -> argparse.RawDescriptionHelpFormatter:
+    typed = program + prog.removeprefix(errors.PROGRAM)
+    return argparse.RawDescriptionHelpFormatter(typed, width=width)
 
 
 DEFAULT_TIMEOUT = "10m"
@@ -78,6 +86,8 @@ class Parser(argparse.ArgumentParser):
         """Those of ``arguments`` that select the platform and the project."""
         self.subcommands: Any = None
         """What ``add_subparsers`` returned, which has no public type."""
+        self.examples: tuple[str, ...] = ()
+        """Command lines without the program's name."""
         self._parsed = argparse.Namespace()
         # No abbreviated flags: a new flag would change what an abbreviation means.
         defaults = {"allow_abbrev": False, "exit_on_error": False}
@@ -223,16 +233,24 @@ def add_action(
     return parser
 
 
-def set_width(parser: Parser, width: int) -> None:
-    """Make help this wide, here and below."""
-    parser.formatter_class = help_formatter(width)
+def adapt_help(parser: Parser, width: int, program: str) -> None:
+    """Make help this wide and name the program as it was typed, here and below."""
+    parser.formatter_class = help_formatter(width, program)
+    if parser.examples:
+        parser.epilog = _examples(parser, program)
     for each in parser.subparsers.values():
-        set_width(each, width)
+        adapt_help(each, width, program)
+
+
+def _examples(parser: Parser, program: str) -> str:
+    return "\n".join(["examples:", *(f"  {program} {each}" for each in parser.examples)])
 
 
 def set_examples(parser: argparse.ArgumentParser, *examples: str) -> None:
     """Examples below a command's help; a test runs each of them."""
-    parser.epilog = "\n".join(["examples:", *(f"  {errors.PROGRAM} {each}" for each in examples)])
+    assert isinstance(parser, Parser)
+    parser.examples = examples
+    parser.epilog = _examples(parser, errors.PROGRAM)
 
 
 def add_target_flags(parser: Parser) -> None:

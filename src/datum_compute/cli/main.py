@@ -7,18 +7,17 @@ import importlib
 import io
 import os
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.arguments import (
     WIDTH,
     Parser,
+    adapt_help,
     add_target_flags,
     insert_default_action,
     leaf_parsers,
     move_leading_flags,
-    set_width,
 )
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
@@ -65,14 +64,14 @@ TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
 """The variable that lets an unforeseen error through as it is."""
 
 
-def build_parser(command: str | None, width: int = WIDTH) -> Parser:
+def build_parser(command: str | None, width: int = WIDTH, program: str = errors.PROGRAM) -> Parser:
     """All commands by name, or the one that is asked for with its arguments: making the others
-    takes longer than they are worth. Help is ``width`` columns wide."""
+    takes longer than they are worth. Help is ``width`` columns wide and says ``program``."""
     parser = Parser(
         prog=errors.PROGRAM,
         description="Run workloads in many cities.",
-        epilog="Start here:  datumctl-compute local up --detach",
-        formatter_class=partial(argparse.HelpFormatter, max_help_position=18, width=width),
+        epilog=f"Start here:  {program} local up --detach",
+        formatter_class=lambda *, prog: argparse.HelpFormatter(program, 2, 18, width),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -88,7 +87,7 @@ def build_parser(command: str | None, width: int = WIDTH) -> Parser:
             _module(name).configure(sub)
             for leaf in leaf_parsers(sub):
                 add_target_flags(leaf)
-            set_width(sub, width)
+            adapt_help(sub, width, program)
     return parser
 
 
@@ -164,7 +163,7 @@ def _dispatch(
     argv = move_leading_flags(argv)
     first = next((word for word in argv if not word.startswith("-")), None)
     command = first if first in COMMANDS else None
-    parser = build_parser(command, _columns(env, streams.stdout))
+    parser = build_parser(command, _columns(env, streams.stdout), invocation.program)
     args = parser.parse_args(insert_default_action(argv, command))
     if args.version:
         args = build_parser("version").parse_args(["version"])

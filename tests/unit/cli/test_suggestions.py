@@ -153,7 +153,19 @@ def test_only_records_name_the_program() -> None:
         and f"{PROGRAM} " in node.value
     }
 
-    assert texts == {f"main.py: Start here:  {PROGRAM} local up --detach"}
+    assert not texts
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["rollout", "--help"], ["rollout", "undo", "--help"]])
+def test_help_names_the_program_as_typed(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(argv, SimulatedEnvironment(1), _streams(io.StringIO()), "datumctl compute")
+
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: datumctl compute")
+    assert PROGRAM not in shown
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--health",
         type=_health,
         metavar="HEALTH",
-        help="only this health: " + ", ".join(HEALTHS).lower(),
+        help="only workloads with this health: " + ", ".join(HEALTHS).lower(),
     )
     listing.add_argument("--city", help="only workloads placed in this city")
     listing.add_argument("-l", "--selector", default="", help="label selector")

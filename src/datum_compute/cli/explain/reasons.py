@@ -168,7 +168,7 @@ TEXTS = {
     ),
     reasons.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE: ReasonText(
         "project of the cell's namespace unknown",
-        "The cell cannot tell whose quota to use: contact the platform team.",
+        "The cell cannot tell which project's quota to use: contact the platform team.",
         _WHY,
     ),
     reasons.REASON_STABLE_INSTANCE_FOUND: ReasonText("an instance is available"),

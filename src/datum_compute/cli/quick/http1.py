@@ -115,15 +115,15 @@ class HttpConnection:
         self._send("CONNECT", self._beyond, {"Host": self._beyond, **self._proxy_headers})
         code, _, _ = self._head()
         if not 200 <= code < 300:
-            raise MalformedResponse(f"the proxy refused to connect, with HTTP {code}")
+            raise MalformedResponse(f"the proxy refused the connection with HTTP {code}")
         if self._received:
-            raise MalformedResponse("the proxy spoke before the server could")
+            raise MalformedResponse("the proxy sent data before the connection was set up")
 
     def _send(self, method: str, target: str, headers: Headers) -> None:
         assert self._socket is not None
         lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
         if " " in target or not all(line.isprintable() for line in lines):
-            raise ValueError("a request holds characters that would end a line of it")
+            raise ValueError("the request contains invalid characters")
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     def _head(self) -> tuple[int, Headers, bool]:
@@ -137,7 +137,7 @@ class HttpConnection:
                 options = {wish.strip() for wish in wishes}
                 keeps = "keep-alive" in options if version == b"HTTP/1.0" else True
                 return code, headers, keeps and "close" not in options
-        raise MalformedResponse("one interim answer after the other, and no final one")
+        raise MalformedResponse("too many interim responses and no final one")
 
     def _body(self, code: int, headers: Headers) -> tuple[bytes, bool]:
         """The body, and whether its end was marked, so that another answer may follow."""
@@ -147,7 +147,7 @@ class HttpConnection:
         length = headers.get("content-length")
         if coding is not None:
             if coding.lower() != "chunked":
-                raise MalformedResponse(f"the answer's transfer-encoding is {coding[:40]!r}")
+                raise MalformedResponse(f"unsupported transfer encoding {coding[:40]!r}")
             return self._chunks(), length is None  # both at once is for nobody to trust
         if length is None:
             return self._rest(), False
@@ -160,14 +160,14 @@ class HttpConnection:
         while True:
             line = self._until(b"\r\n", MAX_CHUNK_LINE).partition(b";")[0].rstrip(b" \t")
             if not line or len(line) > 16 or not _HEXADECIMAL.issuperset(line):
-                raise MalformedResponse(f"a chunk's size is {line[:40]!r}")
+                raise MalformedResponse(f"invalid chunk size {line[:40]!r}")
             size = int(line, 16)
             if size == 0:
                 break
             self._check_length(len(body) + size)
             body += self._exactly(size)
             if self._exactly(2) != b"\r\n":
-                raise MalformedResponse("a chunk is longer than its size")
+                raise MalformedResponse("a chunk is longer than its declared size")
         left = MAX_HEAD
         while trailer := self._until(b"\r\n", left):
             left -= len(trailer)
@@ -175,7 +175,7 @@ class HttpConnection:
 
     def _check_length(self, size: int) -> None:
         if size > self._max_body:
-            raise MalformedResponse(f"the answer is longer than {self._max_body} bytes")
+            raise MalformedResponse(f"the response is longer than {self._max_body} bytes")
 
     def _until(self, mark: bytes, limit: int) -> bytes:
         """What comes before ``mark``, which is taken as well."""
@@ -186,7 +186,7 @@ class HttpConnection:
                 break
             self._receive()
         if end < 0 or end > limit:
-            raise MalformedResponse(f"no end of a line or head within {limit} bytes")
+            raise MalformedResponse(f"a line or head is longer than {limit} bytes")
         found = bytes(self._received[:end])
         del self._received[: end + len(mark)]
         return found
@@ -213,7 +213,9 @@ class HttpConnection:
         data = self._socket.recv(_RECEIVED_AT_ONCE)
         self._received += data
         if not data and not may_end:
-            raise MalformedResponse("the server hung up before its answer was complete")
+            raise MalformedResponse(
+                "the server closed the connection before the response was complete"
+            )
         return bool(data)
 
 
@@ -239,7 +241,7 @@ def _ascii(host: str) -> bytes:
     try:
         return host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError as error:
-        raise OSError(f"{host!r} is not the name of a host") from error
+        raise OSError(f"{host!r} is not a valid host name") from error
 
 
 def _status(line: bytes) -> tuple[bytes, int]:
@@ -256,9 +258,9 @@ def _headers(lines: list[bytes]) -> Headers:
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or not _NAME.issuperset(name):
-            raise MalformedResponse(f"a header is {line[:40]!r}")
+            raise MalformedResponse(f"invalid header {line[:40]!r}")
         if b"\r" in value or b"\n" in value or b"\0" in value:
-            raise MalformedResponse(f"the header {name[:40]!r} holds the end of a line")
+            raise MalformedResponse(f"the header {name[:40]!r} contains a line break")
         key, text = name.decode("ascii").lower(), value.strip(b" \t").decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return headers
@@ -269,5 +271,5 @@ def _length(text: str) -> int:
     values = {each.strip() for each in text.split(",")}
     value = values.pop()
     if values or not (value.isascii() and value.isdigit()) or len(value) > 18:
-        raise MalformedResponse(f"the answer's length is {text[:40]!r}")
+        raise MalformedResponse(f"invalid content length {text[:40]!r}")
     return int(value)

@@ -339,7 +339,7 @@ async def test_a_proxy_that_does_not_connect_ends_it(answer: bytes) -> None:
 
 def test_a_name_that_is_none_is_an_error_of_the_network() -> None:
     for host in ("a" * 64 + "\N{LATIN SMALL LETTER E WITH ACUTE}.example", "\N{SNOWMAN}" * 70):
-        with pytest.raises(OSError, match="not the name of a host"):
+        with pytest.raises(OSError, match="not a valid host name"):
             HttpConnection(host, 1, timeout=1.0).connect()
 
 

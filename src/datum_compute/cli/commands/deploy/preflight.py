@@ -175,7 +175,7 @@ def interruption_lines(planned: Json, live: Json) -> list[str]:
     )
     if alone:
         lines.append(
-            f"With one instance in {', '.join(alone)} it will be unavailable there meanwhile."
+            f"With only one instance in {', '.join(alone)}, it will be unavailable there meanwhile."
         )
     return lines
 

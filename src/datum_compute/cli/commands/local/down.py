@@ -39,7 +39,7 @@ def reset(context: Context, state: StateDirectory) -> int:
     settings = state.settings() or LocalSettings()
     running = " It is running and will be stopped." if state.is_held() else ""
     context.say(
-        f"This will delete everything in the local platform in {where}: project "
+        f"This will delete the local platform in {where}: project "
         f"{settings.project}, cities {', '.join(settings.cities)}, its certificates and its "
         f"token.{running}\n"
     )

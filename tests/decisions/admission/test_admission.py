@@ -1,4 +1,4 @@
-"""What is refused, with which words; what is accepted, with which warnings."""
+"""What is refused, with which errors; what is accepted, with which warnings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def errors(workload: Any, *, old: Any = None, offer: Offer = OFFER) -> list[str]
 
 
 def warnings(workload: Any, *, old: Any = None, offer: Offer = OFFER) -> list[str]:
-    verdict = decide_admission(workload, offer=offer, old=old)
-    assert not verdict.errors
-    return list(verdict.warnings)
+    decision = decide_admission(workload, offer=offer, old=old)
+    assert not decision.errors
+    return list(decision.warnings)
 
 
 @pytest.mark.parametrize("bad", INVALID_WORKLOADS, ids=lambda bad: bad.what.replace(" ", "-"))
@@ -42,9 +42,9 @@ def test_the_table_of_errors_is_long_and_has_no_duplicates() -> None:
 
 @pytest.mark.parametrize("base", [CONTAINER, MACHINE], ids=["container", "machine"])
 def test_a_valid_workload_is_accepted_without_warnings(base: dict[str, Any]) -> None:
-    verdict = decide_admission(base, offer=OFFER)
+    decision = decide_admission(base, offer=OFFER)
 
-    assert (verdict.errors, verdict.warnings) == ((), ())
+    assert (decision.errors, decision.warnings) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_network_that_does_not_exist_yet_is_warned_about() -> None:
 def test_whether_a_denied_network_exists_is_not_revealed() -> None:
     workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "secret-lab"})
 
-    verdict = decide_admission(workload, offer=OFFER)
+    decision = decide_admission(workload, offer=OFFER)
 
-    assert (len(verdict.errors), verdict.warnings) == (1, ())
+    assert (len(decision.errors), decision.warnings) == (1, ())
 
 
 # Updates.
@@ -188,14 +188,14 @@ def test_an_update_is_judged_as_a_create_is(bad: InvalidWorkload) -> None:
     assert errors(workload, old=bad.base) == errors(workload)
 
 
-def test_a_city_that_went_away_does_not_keep_anybody_from_changing_the_image() -> None:
+def test_a_city_no_longer_served_does_not_block_a_change_of_the_image() -> None:
     gone = Offer(("DFW", "IAD"))
     workload = with_changes(CONTAINER, {"APP.image": "registry.example/acme/api:2"})
 
     assert errors(workload, old=CONTAINER, offer=gone) == []
 
 
-def test_a_city_that_went_away_may_stay_but_not_be_added() -> None:
+def test_a_city_no_longer_served_may_stay_but_not_be_added() -> None:
     gone = Offer(("DFW",))
     elsewhere = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW"]})
 
@@ -204,7 +204,7 @@ def test_a_city_that_went_away_may_stay_but_not_be_added() -> None:
     ]
 
 
-def test_a_city_that_went_away_may_be_spelled_differently() -> None:
+def test_a_city_no_longer_served_may_be_spelled_differently() -> None:
     gone = Offer(("DFW", "IAD"))
     workload = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "lhr", "IAD"]})
 
@@ -236,14 +236,14 @@ def test_a_fault_made_by_changing_something_else_is_judged() -> None:
     ]
 
 
-def test_a_network_in_use_is_not_asked_about_again() -> None:
+def test_a_network_in_use_is_not_looked_up_again() -> None:
     denied = Offer(OFFER.cities, denied=frozenset({"default"}))
     workload = with_changes(CONTAINER, {"SCALE.minReplicas": 3})
 
     assert errors(workload, old=CONTAINER, offer=denied) == []
 
 
-def test_a_drained_workload_may_not_be_asked_for() -> None:
+def test_a_workload_of_zero_replicas_is_refused() -> None:
     """Zero means drain, and only controllers write it, on deployments."""
     assert errors(with_changes(CONTAINER, {"SCALE.minReplicas": 0}), old=CONTAINER) != []
 
@@ -281,7 +281,7 @@ def test_an_update_needs_only_what_it_brings_in(changes: dict[str, Any], needs: 
 
 
 @pytest.mark.parametrize("name", ["", "../secrets/x", "A", "a" * 64, 3, None, {}], ids=repr)
-def test_what_cannot_be_a_network_is_not_looked_up(name: Any) -> None:
+def test_an_invalid_network_name_is_not_looked_up(name: Any) -> None:
     workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": name})
 
     assert decide_needs(workload).networks == ()

@@ -1,4 +1,4 @@
-"""What holds for every document, however it is made."""
+"""What holds for every document."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ DOCUMENTS = spoiled() | JSON
 
 @given(DOCUMENTS, OFFERS)
 def test_no_document_is_too_odd_to_be_judged(document: Any, offer: Offer) -> None:
-    verdict = decide_admission(document, offer=offer)
+    decision = decide_admission(document, offer=offer)
 
-    for error in verdict.errors:
+    for error in decision.errors:
         json.dumps(str(error))
     decide_needs(document)
 
@@ -101,9 +101,9 @@ def test_storing_the_same_again_is_never_refused(document: Any, offer: Offer) ->
     if document is None:
         return
 
-    verdict = decide_admission(document, offer=offer, old=copy.deepcopy(document))
+    decision = decide_admission(document, offer=offer, old=copy.deepcopy(document))
 
-    assert (verdict.errors, verdict.warnings) == ((), ())
+    assert (decision.errors, decision.warnings) == ((), ())
 
 
 @given(DOCUMENTS)

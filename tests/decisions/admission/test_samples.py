@@ -22,10 +22,10 @@ def sample(path: Path) -> dict[str, Any]:
 def test_a_sample_is_accepted_with_the_right_warnings(path: Path) -> None:
     offer = Offer(("DFW", "IAD", "LHR"), frozenset({"default"}))
 
-    verdict = decide_admission(sample(path), offer=offer)
+    decision = decide_admission(sample(path), offer=offer)
 
-    assert [str(error) for error in verdict.errors] == []
-    assert list(verdict.warnings) == WARNINGS.get(path.name, [])
+    assert [str(error) for error in decision.errors] == []
+    assert list(decision.warnings) == WARNINGS.get(path.name, [])
 
 
 def test_the_samples_show_what_they_are_there_to_show() -> None:

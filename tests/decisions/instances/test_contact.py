@@ -1,4 +1,4 @@
-"""What a cell may do without the centre, and what it clears up on contact."""
+"""What a disconnected cell may do, and what it sweeps after reconnecting."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_only_a_transport_failure_counts_as_unreachable(
         ),
     ],
 )
-def test_which_finalizers_go(
+def test_which_finalizers_are_removed(
     hub: PlaneReachability, project: PlaneReachability, release: FinalizerRelease
 ) -> None:
     assert connectivity.decide_release(hub=hub, project=project) == release
@@ -165,10 +165,10 @@ def test_a_cell_cut_off_replaces_nothing(found: list[compute.Instance], desired:
 
 @given(any_instances, st.integers(0, 6))
 def test_what_is_held_back_comes_on_contact(found: list[compute.Instance], desired: int) -> None:
-    cut_off, in_touch = plan(desired, found), plan(desired, found, "")
+    disconnected, connected = plan(desired, found), plan(desired, found, "")
 
-    held = [each.step for each in cut_off.held]
-    assert set(held) <= {*in_touch.actions, *in_touch.queued}
+    held = [each.step for each in disconnected.held]
+    assert set(held) <= {*connected.actions, *connected.queued}
 
 
 @pytest.mark.parametrize("hash", ["old", "new"])
@@ -194,10 +194,10 @@ def test_a_cell_cut_off_scales_up_to_the_gate_and_no_further() -> None:
 
     gates = gates_for_new(networks_ready=True)
     unanswered = quota.decide_quota(None, None)
-    said = [condition("QuotaGranted", unanswered.status, unanswered.reason)]
-    new = instance(1, gates=gates, conditions=said)
+    given = [condition("QuotaGranted", unanswered.status, unanswered.reason)]
+    new = instance(1, gates=gates, conditions=given)
     assert gates == ("Quota",)
-    assert not may_clear_gate(new, "Quota", tuple(said))
+    assert not may_clear_gate(new, "Quota", tuple(given))
 
 
 def sized(minimum: int, *, size: Size = SIZE, deleting: bool = False) -> Any:
@@ -242,7 +242,7 @@ def leaving(ordinal: int | None, size: Size = SIZE) -> compute.Instance:
 
 
 @pytest.mark.parametrize(
-    ("gone", "wanting", "kept"),
+    ("gone", "deployment_", "kept"),
     [
         (leaving(1), sized(2), True),
         (leaving(1), sized(1), False),
@@ -253,10 +253,10 @@ def leaving(ordinal: int | None, size: Size = SIZE) -> compute.Instance:
     ],
     ids=["wanted", "scaled down", "resized", "deployment leaves", "no deployment", "stray"],
 )
-def test_the_claim_of_one_that_goes_is_kept_for_its_replacement(
-    gone: compute.Instance, wanting: compute.WorkloadDeployment | None, kept: bool
+def test_the_claim_of_a_deleted_instance_is_kept_for_its_replacement(
+    gone: compute.Instance, deployment_: compute.WorkloadDeployment | None, kept: bool
 ) -> None:
-    assert connectivity.is_claim_kept(gone, wanting) is kept
+    assert connectivity.is_claim_kept(gone, deployment_) is kept
 
 
 OWN = {compute.LABEL_SOURCE_CLUSTER: "dfw"}
@@ -264,7 +264,7 @@ OTHERS = {compute.LABEL_SOURCE_CLUSTER: "iad"}
 
 
 @pytest.mark.parametrize(
-    ("copy", "found", "wanting", "left"),
+    ("copy", "found", "deployment_", "left"),
     [
         (None, None, None, Leftovers()),
         (OWN, None, None, Leftovers(copy=True)),
@@ -285,11 +285,11 @@ OTHERS = {compute.LABEL_SOURCE_CLUSTER: "iad"}
 def test_what_is_swept_on_contact(
     copy: dict[str, str] | None,
     found: quota_api.ResourceClaim | None,
-    wanting: compute.WorkloadDeployment | None,
+    deployment_: compute.WorkloadDeployment | None,
     left: Leftovers,
 ) -> None:
     swept = connectivity.decide_sweep(
-        source_cluster="dfw", namespace="ns-1", copy=copy, claim=found, deployment=wanting
+        source_cluster="dfw", namespace="ns-1", copy=copy, claim=found, deployment=deployment_
     )
 
     assert swept == left

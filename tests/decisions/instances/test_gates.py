@@ -1,4 +1,4 @@
-"""Gates: which are stamped, and when they may go."""
+"""Gates: which are stamped, and when they may be removed."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def test_ready_networks_need_no_gate() -> None:
         ("True", 4, ["Network"], False),
     ],
 )
-def test_the_quota_gate_goes_with_a_grant_for_this_spec(
+def test_the_quota_gate_is_removed_by_a_grant_for_this_spec(
     status: str, observed: int | None, stamped: list[str], may: bool
 ) -> None:
-    verdict = (
+    current = (
         Condition(type="QuotaGranted", status=status, reason="R", observed_generation=observed),
     )
 
-    assert gates.may_clear_gate(instance(0, gates=stamped, generation=4), "Quota", verdict) is may
+    assert gates.may_clear_gate(instance(0, gates=stamped, generation=4), "Quota", current) is may
 
 
 def test_without_a_verdict_the_gate_stays() -> None:
     assert not gates.may_clear_gate(instance(0, gates=["Quota"]), "Quota", ())
 
 
-def test_what_is_left_when_a_gate_goes() -> None:
+def test_the_gates_left_without_one() -> None:
     gated = instance(0, gates=["Network", "Quota"])
 
     assert gates.gates_without(gated, "Network") == [{"name": "Quota"}]

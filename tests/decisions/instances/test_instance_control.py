@@ -274,7 +274,7 @@ def test_labels_are_corrected_regardless_of_order() -> None:
     )
 
 
-def test_a_plan_cannot_be_changed_by_whoever_carries_it_out() -> None:
+def test_a_plan_is_immutable() -> None:
     plan = decide(2, instance(0, labels={}, name=f"{DEPLOYMENT}-0"))
     (step, patch) = plan.actions
 

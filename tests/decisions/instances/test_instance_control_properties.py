@@ -1,4 +1,4 @@
-"""What instance control promises, whatever the world it finds."""
+"""What instance control promises for arbitrary Instances."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Check = Callable[[ModelDeployment, InstancePlan], None]
 STRAYS = [("who-0", None), ("who-1", None), ("twin-0", 0), ("twin-2", 2), ("twin-7", 7)]
 """Without an ordinal, or with that of another."""
 EMPTY = 16
-"""Stands for no Instance."""
+"""No Instance."""
 
 
-def toy(name: str, ordinal: int | None, state: int) -> ModelInstance:
+def model(name: str, ordinal: int | None, state: int) -> ModelInstance:
     """Numbers below 16 stand for every state: quicker to draw than its parts."""
     stale, unready, deleting, unlabelled = (bool(state & bit) for bit in (1, 2, 4, 8))
     hash = "old" if stale else "new"
@@ -52,8 +52,8 @@ def toy(name: str, ordinal: int | None, state: int) -> ModelInstance:
 
 
 def world_of(slots: list[int], strays: list[tuple[int, int]]) -> list[ModelInstance]:
-    toys = [toy(slot(n), n, state) for n, state in enumerate(slots) if state != EMPTY]
-    return toys + [toy(*STRAYS[which], state) for which, state in dict(strays).items()]
+    models = [model(slot(n), n, state) for n, state in enumerate(slots) if state != EMPTY]
+    return models + [model(*STRAYS[which], state) for which, state in dict(strays).items()]
 
 
 # As often as not there is nothing odd about a slot, or hardly anything: else a world in
@@ -93,22 +93,22 @@ def run(
 
 @given(any_world, desired, randoms)
 def test_never_more_instances_than_desired_plus_the_one_being_replaced(
-    toys: list[ModelInstance], wanted: int, random: Random
+    models: list[ModelInstance], wanted: int, random: Random
 ) -> None:
     """The one being replaced holds its slot until it is gone, so even it is counted in. What
     nobody wants any more comes on top, and only ever gets less."""
-    world = ModelDeployment.of(toys, wanted)
-    unwanted = len(toys)
+    world = ModelDeployment.of(models, wanted)
+    unwanted = len(models)
 
     def check(world: ModelDeployment, plan: InstancePlan) -> None:
         nonlocal unwanted
         creates = [step for step in plan.actions if isinstance(step, Create)]
-        slots = [each for each in world.toys.values() if each.in_slot]
+        slots = [each for each in world.models.values() if each.in_slot]
         inside = [each for each in slots if (each.ordinal or 0) < wanted]
         assert len(inside) + len(creates) <= wanted
-        assert not [step for step in creates if step.name in world.toys]
-        assert len(world.toys) - len(inside) <= unwanted
-        unwanted = len(world.toys) - len(inside)
+        assert not [step for step in creates if step.name in world.models]
+        assert len(world.models) - len(inside) <= unwanted
+        unwanted = len(world.models) - len(inside)
 
     run(world, random, check)
 
@@ -121,18 +121,18 @@ def test_from_a_settled_start_never_more_than_there_were_or_are_desired(
 
     def check(world: ModelDeployment, plan: InstancePlan) -> None:
         creates = sum(isinstance(step, Create) for step in plan.actions)
-        assert len(world.toys) + creates <= max(size, wanted)
+        assert len(world.models) + creates <= max(size, wanted)
 
     run(world, random, check)
 
 
 @given(any_world, some, st.sampled_from(["", "CellDisconnected"]))
 def test_no_successor_is_created_before_its_predecessor_is_ready(
-    toys: list[ModelInstance], wanted: int, hold_rolls: str
+    models: list[ModelInstance], wanted: int, hold_rolls: str
 ) -> None:
-    named = {each.name: each for each in toys}
+    named = {each.name: each for each in models}
 
-    plan = decide(toys, wanted, hold_rolls=hold_rolls)
+    plan = decide(models, wanted, hold_rolls=hold_rolls)
 
     for step in plan.actions:
         if isinstance(step, Create):
@@ -146,8 +146,8 @@ def test_rolls_go_from_the_highest_ordinal_down_one_at_a_time(size: int, random:
 
     def check(world: ModelDeployment, plan: InstancePlan) -> None:
         if any(isinstance(step, Delete) for step in plan.actions):
-            assert len(world.toys) == size
-            assert all(each.ready and not each.deleting for each in world.toys.values())
+            assert len(world.models) == size
+            assert all(each.ready and not each.deleting for each in world.models.values())
 
     plans = run(world, random, check)
 
@@ -156,10 +156,8 @@ def test_rolls_go_from_the_highest_ordinal_down_one_at_a_time(size: int, random:
 
 
 @given(any_world, some)
-def test_however_it_stands_only_one_step_is_taken_at_a_time(
-    toys: list[ModelInstance], wanted: int
-) -> None:
-    plan = decide(toys, wanted)
+def test_only_one_step_is_taken_at_a_time(models: list[ModelInstance], wanted: int) -> None:
+    plan = decide(models, wanted)
 
     assert len(steps(plan)) <= 1
     assert bool(steps(plan)) or not (plan.queued or plan.held)
@@ -167,12 +165,12 @@ def test_however_it_stands_only_one_step_is_taken_at_a_time(
 
 @given(any_world, some)
 def test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied(
-    toys: list[ModelInstance], wanted: int
+    models: list[ModelInstance], wanted: int
 ) -> None:
-    kept = [each for each in toys if each.in_slot and (each.ordinal or 0) < wanted]
+    kept = [each for each in models if each.in_slot and (each.ordinal or 0) < wanted]
     replacing = (DeleteReason.RECREATE, DeleteReason.REPLACE_UNREADY)
 
-    plan = decide(toys, wanted)
+    plan = decide(models, wanted)
 
     if any(each.deleting for each in kept):
         assert not [s for s in plan.actions if isinstance(s, Delete) and s.reason in replacing]
@@ -180,18 +178,18 @@ def test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied(
 
 @given(any_world, some)
 def test_a_stale_instance_that_cannot_become_ready_is_replaced_first(
-    toys: list[ModelInstance], wanted: int
+    models: list[ModelInstance], wanted: int
 ) -> None:
-    kept = [each for each in toys if each.in_slot and (each.ordinal or 0) < wanted]
+    kept = [each for each in models if each.in_slot and (each.ordinal or 0) < wanted]
     useless = [each for each in kept if each.hash != "new" and not each.ready]
     useless = [each for each in useless if not each.deleting]
 
-    plan = decide(toys, wanted)
+    plan = decide(models, wanted)
 
     for step in plan.actions:
         if isinstance(step, Delete) and step.reason is DeleteReason.RECREATE:
             assert not useless
-    if useless and all(each.in_slot for each in toys) and not any(k.deleting for k in kept):
+    if useless and all(each.in_slot for each in models) and not any(k.deleting for k in kept):
         highest = max(useless, key=lambda each: each.ordinal or 0)
         assert steps(plan) == [
             Delete(highest.name, highest.uid, highest.ordinal, DeleteReason.REPLACE_UNREADY)
@@ -218,36 +216,36 @@ def test_a_template_that_cannot_become_ready_is_cured_by_one_that_can(
 
 @given(any_world, some)
 def test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled(
-    toys: list[ModelInstance], wanted: int
+    models: list[ModelInstance], wanted: int
 ) -> None:
-    slots = {each.ordinal: each for each in toys if each.in_slot}
+    slots = {each.ordinal: each for each in models if each.in_slot}
 
-    plan = decide(toys, wanted)
+    plan = decide(models, wanted)
 
     for step in plan.actions:
         if isinstance(step, Delete) and step.reason is DeleteReason.SCALE_DOWN:
             stay = [slots.get(ordinal) for ordinal in range(wanted)]
             assert all(s and s.ready and s.hash == "new" and not s.deleting for s in stay)
-            assert all(each.in_slot for each in toys)
+            assert all(each.in_slot for each in models)
             assert step.ordinal == max(ordinal for ordinal in slots if ordinal is not None)
             assert step.ordinal >= wanted
 
 
 @given(any_world)
-def test_at_desired_zero_all_go(toys: list[ModelInstance]) -> None:
-    plan = decide(toys, 0)
+def test_at_desired_zero_all_are_deleted(models: list[ModelInstance]) -> None:
+    plan = decide(models, 0)
 
     deleted = {step.name for step in plan.actions if isinstance(step, Delete)}
-    assert deleted == {each.name for each in toys if not each.deleting}
-    assert {step.name for step in plan.actions} == {each.name for each in toys}
+    assert deleted == {each.name for each in models if not each.deleting}
+    assert {step.name for step in plan.actions} == {each.name for each in models}
     assert (plan.queued, plan.held) == ((), ())
 
 
 @given(any_world, some)
-def test_strays_go_first(toys: list[ModelInstance], wanted: int) -> None:
-    found = {each.name for each in toys if not each.in_slot}
+def test_strays_go_first(models: list[ModelInstance], wanted: int) -> None:
+    found = {each.name for each in models if not each.in_slot}
 
-    plan = decide(toys, wanted)
+    plan = decide(models, wanted)
 
     if found:
         (step,) = steps(plan)
@@ -263,17 +261,17 @@ def _is_stray(step: object) -> bool:
 
 @given(any_world, some, st.sampled_from(["", "CellDisconnected"]))
 def test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update(
-    toys: list[ModelInstance], wanted: int, hold_rolls: str
+    models: list[ModelInstance], wanted: int, hold_rolls: str
 ) -> None:
     wrong = [
         each
-        for each in toys
+        for each in models
         if each.in_slot and (each.ordinal or 0) < wanted and not each.labelled and not each.deleting
     ]
 
-    plan = decide(toys, wanted, hold_rolls=hold_rolls)
+    plan = decide(models, wanted, hold_rolls=hold_rolls)
     labelled = decide(
-        [replace(each, labelled=True) for each in toys], wanted, hold_rolls=hold_rolls
+        [replace(each, labelled=True) for each in models], wanted, hold_rolls=hold_rolls
     )
 
     patches = [action for action in plan.actions if isinstance(action, PatchLabels)]
@@ -287,12 +285,12 @@ def test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update(
 
 @given(any_world, desired, st.sampled_from(["", "CellDisconnected"]))
 def test_no_instance_is_mentioned_twice(
-    toys: list[ModelInstance], wanted: int, hold_rolls: str
+    models: list[ModelInstance], wanted: int, hold_rolls: str
 ) -> None:
     """So nothing that is being deleted is to be deleted again, now or later."""
-    leaving = {each.name for each in toys if each.deleting}
+    leaving = {each.name for each in models if each.deleting}
 
-    plan = decide(toys, wanted, hold_rolls=hold_rolls)
+    plan = decide(models, wanted, hold_rolls=hold_rolls)
 
     line = [*steps(plan), *plan.queued, *(each.step for each in plan.held)]
     assert len({step.name for step in line}) == len(line)
@@ -301,13 +299,13 @@ def test_no_instance_is_mentioned_twice(
 
 @given(any_world, desired, st.sampled_from(["", "CellDisconnected"]), randoms)
 def test_input_order_does_not_matter(
-    toys: list[ModelInstance], wanted: int, hold_rolls: str, random: Random
+    models: list[ModelInstance], wanted: int, hold_rolls: str, random: Random
 ) -> None:
-    shuffled = list(toys)
+    shuffled = list(models)
     random.shuffle(shuffled)
 
     assert decide(shuffled, wanted, hold_rolls=hold_rolls) == decide(
-        toys, wanted, hold_rolls=hold_rolls
+        models, wanted, hold_rolls=hold_rolls
     )
 
 
@@ -317,7 +315,7 @@ def suffer(
     """One thing that goes wrong: a write that fails half way, a pass on old news, an Instance
     that crashes or is lost."""
     misfortune = random.choice(["fails", "late", "crashes", "lost"])
-    names = sorted(world.toys)
+    names = sorted(world.models)
     if misfortune == "fails":
         for action in plan.actions[: random.randint(0, len(plan.actions))]:
             world.do(action)
@@ -332,12 +330,12 @@ def suffer(
 
 @given(any_world, desired, st.integers(0, 25), randoms)
 def test_applying_plans_settles_from_any_start_with_failures_injected(
-    toys: list[ModelInstance], wanted: int, failures: int, random: Random
+    models: list[ModelInstance], wanted: int, failures: int, random: Random
 ) -> None:
-    world = ModelDeployment.of(toys, wanted)
+    world = ModelDeployment.of(models, wanted)
     snapshots = []
     for _ in range(failures):
-        snapshots.append(list(world.toys.values()))
+        snapshots.append(list(world.models.values()))
         suffer(world, world.plan(), snapshots, random)
         if due := world.due():
             world.happens(random.choice(due))
@@ -349,9 +347,9 @@ def test_applying_plans_settles_from_any_start_with_failures_injected(
 
 @given(any_world, desired)
 def test_a_settled_world_yields_an_empty_plan_and_no_other_does(
-    toys: list[ModelInstance], wanted: int
+    models: list[ModelInstance], wanted: int
 ) -> None:
-    world = ModelDeployment.of(toys, wanted)
+    world = ModelDeployment.of(models, wanted)
 
     assert (world.plan() == InstancePlan()) == world.as_wanted
     assert world.plan().settled == world.as_wanted
@@ -367,9 +365,9 @@ def standing_only(view: compute.Instance) -> Any:
 
 @given(any_world, desired, st.sampled_from(["", "CellDisconnected"]))
 def test_only_the_state_of_an_instance_matters(
-    toys: list[ModelInstance], wanted: int, hold_rolls: str
+    models: list[ModelInstance], wanted: int, hold_rolls: str
 ) -> None:
-    views = [view(each) for each in toys]
+    views = [view(each) for each in models]
 
     plans = [
         decide_instances(
@@ -399,7 +397,7 @@ def worlds(slots: int, states: range, strays: bool) -> Iterator[list[ModelInstan
 @pytest.mark.parametrize(
     "promise",
     [
-        test_however_it_stands_only_one_step_is_taken_at_a_time,
+        test_only_one_step_is_taken_at_a_time,
         test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied,
         test_a_stale_instance_that_cannot_become_ready_is_replaced_first,
         test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled,
@@ -411,9 +409,9 @@ def worlds(slots: int, states: range, strays: bool) -> Iterator[list[ModelInstan
 def test_in_every_small_world(promise: Any) -> None:
     """What was drawn at random above, for all that there is: chance hardly ever draws the
     worlds in which two rules meet."""
-    for toys in worlds(3, range(8), strays=False):
+    for models in worlds(3, range(8), strays=False):
         for wanted in (1, 2, 3):
-            promise.hypothesis.inner_test(toys, wanted)
+            promise.hypothesis.inner_test(models, wanted)
 
 
 @pytest.mark.parametrize(
@@ -427,15 +425,15 @@ def test_in_every_small_world(promise: Any) -> None:
 )
 @pytest.mark.parametrize("hold_rolls", ["", "CellDisconnected"])
 def test_in_every_small_world_cut_off_or_not(promise: Any, hold_rolls: str) -> None:
-    for toys in worlds(2, range(16), strays=True):
+    for models in worlds(2, range(16), strays=True):
         for wanted in (1, 2):
-            promise.hypothesis.inner_test(toys, wanted, hold_rolls)
+            promise.hypothesis.inner_test(models, wanted, hold_rolls)
 
 
 def test_every_small_world_settles() -> None:
     random = Random(0)
-    for toys in worlds(2, range(8), strays=True):
+    for models in worlds(2, range(8), strays=True):
         for wanted in (0, 1, 3):
-            world = ModelDeployment.of(toys, wanted)
+            world = ModelDeployment.of(models, wanted)
             run(world, random)
             assert world.as_wanted

@@ -1,4 +1,4 @@
-"""Ready of an Instance: the obstacle worth acting on is the one that is told."""
+"""Ready of an Instance carries the reason of highest priority."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def decide(
     gates: tuple[str, ...] = (),
     network_failure: str | None = None,
 ) -> Conditions:
-    said = (
+    given = (
         condition("Programmed", *programmed),
         condition("Available", *available),
         condition("Ready", *PENDING),
         condition("QuotaGranted", *quota),
         *more,
     )
-    gated = instance(0, gates=gates, conditions=said, generation=3)
+    gated = instance(0, gates=gates, conditions=given, generation=3)
     return decide_conditions(gated, now=NOW, network_failure=network_failure)
 
 
-def said(found: Conditions, type: str = "Ready") -> tuple[str, str, str]:
+def state_of(found: Conditions, type: str = "Ready") -> tuple[str, str, str]:
     one = conditions.find(found, type)
     assert one is not None
     return one.status, one.reason, one.message
@@ -73,15 +73,15 @@ def test_behind_gates(
 ) -> None:
     found = decide(gates=gates, quota=quota, network_failure=failure)
 
-    assert said(found) == ("False", reason, message)
+    assert state_of(found) == ("False", reason, message)
 
 
 @pytest.mark.parametrize("failure", [None, "no room"])
 def test_denied_quota_is_shown_on_the_provider_conditions(failure: str | None) -> None:
     found = decide(gates=("Network", "Quota"), quota=DENIED, network_failure=failure)
 
-    assert said(found, "Programmed") == ("False", "PendingQuota", DENIED[2])
-    assert said(found, "Available") == ("False", "PendingQuota", DENIED[2])
+    assert state_of(found, "Programmed") == ("False", "PendingQuota", DENIED[2])
+    assert state_of(found, "Available") == ("False", "PendingQuota", DENIED[2])
 
 
 def test_a_grant_after_a_denial_is_taken_back_from_them() -> None:
@@ -89,8 +89,8 @@ def test_a_grant_after_a_denial_is_taken_back_from_them() -> None:
 
     found = decide(gates=("Quota",), programmed=waiting, available=waiting)
 
-    assert said(found, "Programmed") == PENDING
-    assert said(found, "Available") == PENDING
+    assert state_of(found, "Programmed") == PENDING
+    assert state_of(found, "Available") == PENDING
 
 
 @pytest.mark.parametrize("quota", [PENDING, ("True", "QuotaAvailable", "")])
@@ -99,8 +99,8 @@ def test_behind_the_gate_provider_conditions_stay_unless_quota_is_denied(
 ) -> None:
     found = decide(gates=("Quota",), programmed=IMAGE, quota=quota)
 
-    assert said(found, "Programmed") == IMAGE
-    assert said(found, "Available") == PENDING
+    assert state_of(found, "Programmed") == IMAGE
+    assert state_of(found, "Available") == PENDING
 
 
 def test_behind_the_gate_no_conditions_are_added_for_a_silent_provider() -> None:
@@ -116,9 +116,9 @@ def test_without_the_gate_the_providers_conditions_are_left_alone() -> None:
 
     found = decide(programmed=waiting, available=waiting, quota=DENIED)
 
-    assert said(found, "Programmed") == waiting
-    assert said(found, "Available") == waiting
-    assert said(found) == ("False", "PendingProgramming", "Instance has not been programmed")
+    assert state_of(found, "Programmed") == waiting
+    assert state_of(found, "Available") == waiting
+    assert state_of(found) == ("False", "PendingProgramming", "Instance has not been programmed")
 
 
 @pytest.mark.parametrize(
@@ -163,15 +163,15 @@ def test_without_gates(
     available: tuple[str, str, str],
     ready: tuple[str, str, str],
 ) -> None:
-    assert said(decide(programmed=programmed, available=available)) == ready
+    assert state_of(decide(programmed=programmed, available=available)) == ready
 
 
 def test_other_conditions_compete_but_a_leftover_running_does_not() -> None:
     crashing = condition("Running", "False", "InstanceCrashing", "old")
     network = condition("Network", "Unknown", "NetworkFailedToCreate", "no route")
 
-    assert said(decide(more=(crashing,)))[1] == "PendingProgramming"
-    assert said(decide(programmed=IMAGE, more=(crashing, network))) == (
+    assert state_of(decide(more=(crashing,)))[1] == "PendingProgramming"
+    assert state_of(decide(programmed=IMAGE, more=(crashing, network))) == (
         "Unknown",
         "NetworkFailedToCreate",
         "no route",
@@ -181,13 +181,13 @@ def test_other_conditions_compete_but_a_leftover_running_does_not() -> None:
 def test_true_conditions_do_not_compete() -> None:
     healed = condition("Storage", "True", "ConfigurationError", "was wrong once")
 
-    assert said(decide(more=(healed,)))[1] == "PendingProgramming"
+    assert state_of(decide(more=(healed,)))[1] == "PendingProgramming"
 
 
 def test_programmed_without_an_available_condition_is_not_available() -> None:
     silent = instance(0, conditions=[condition("Programmed", *PROGRAMMED)])
 
-    assert said(decide_conditions(silent, now=NOW)) == (
+    assert state_of(decide_conditions(silent, now=NOW)) == (
         "False",
         "Pending",
         "Instance is not available",
@@ -197,13 +197,13 @@ def test_programmed_without_an_available_condition_is_not_available() -> None:
 def test_lost_quota_does_not_touch_what_runs() -> None:
     found = decide(programmed=PROGRAMMED, available=("True", "Available", ""), quota=DENIED)
 
-    assert said(found) == ("True", "Available", "Instance is ready")
+    assert state_of(found) == ("True", "Available", "Instance is ready")
 
 
 def test_an_instance_without_conditions_is_not_programmed() -> None:
     bare = compute.Instance(spec=compute.InstanceSpec(controller=compute.InstanceController()))
 
-    assert said(decide_conditions(bare, now=NOW))[1] == "PendingProgramming"
+    assert state_of(decide_conditions(bare, now=NOW))[1] == "PendingProgramming"
 
 
 def test_ready_carries_the_generation_and_settles() -> None:

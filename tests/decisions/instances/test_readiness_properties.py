@@ -1,4 +1,4 @@
-"""Ready and quota, whatever the conditions they find."""
+"""Ready and quota under arbitrary conditions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ statuses = st.sampled_from(["True", "False", "Unknown"])
 
 def some(type: str) -> st.SearchStrategy[tuple[Condition, ...]]:
     """That condition in any state, or none."""
-    said = st.builds(lambda s, r: (condition(type, s, r, f"{type} says"),), statuses, reasons)
-    return st.just(()) | said
+    provided = st.builds(
+        lambda s, r: (condition(type, s, r, f"{type} message"),), statuses, reasons
+    )
+    return st.just(()) | provided
 
 
 reasons = st.sampled_from(REASONS)
@@ -55,9 +57,11 @@ def ready_of(found: Conditions) -> Condition:
     return ready
 
 
-def decide(said: Conditions, gates: tuple[str, ...] = (), failure: str | None = None) -> Conditions:
+def decide(
+    provided: Conditions, gates: tuple[str, ...] = (), failure: str | None = None
+) -> Conditions:
     return decide_conditions(
-        instance(0, gates=gates, conditions=said or [condition("Odd", "True")]),
+        instance(0, gates=gates, conditions=provided or [condition("Odd", "True")]),
         now=NOW,
         network_failure=failure,
     )
@@ -65,11 +69,11 @@ def decide(said: Conditions, gates: tuple[str, ...] = (), failure: str | None = 
 
 @given(providers, grants, gates, failures)
 def test_ready_is_true_exactly_when_programmed_and_available_without_gates(
-    said: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
+    provided: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
 ) -> None:
-    well = conditions.is_true(said, "Programmed") and conditions.is_true(said, "Available")
+    well = conditions.is_true(provided, "Programmed") and conditions.is_true(provided, "Available")
 
-    ready = ready_of(decide((*said, *grant), gates, failure))
+    ready = ready_of(decide((*provided, *grant), gates, failure))
 
     assert (ready.status == "True") == (well and not gates)
     assert ready.reason
@@ -77,45 +81,45 @@ def test_ready_is_true_exactly_when_programmed_and_available_without_gates(
 
 @given(providers, grants)
 def test_a_grant_is_sticky_so_without_gates_quota_plays_no_part(
-    said: Conditions, grant: Conditions
+    provided: Conditions, grant: Conditions
 ) -> None:
-    with_it, without = decide((*said, *grant)), decide(said)
+    with_it, without = decide((*provided, *grant)), decide(provided)
 
     assert ready_of(with_it) == ready_of(without)
     for type in ("Programmed", "Available", "Custom"):
-        assert conditions.find(with_it, type) == conditions.find(said, type)
+        assert conditions.find(with_it, type) == conditions.find(provided, type)
 
 
 @given(providers, grants, gates, some("Running"))
 def test_a_leftover_running_is_never_read(
-    said: Conditions, grant: Conditions, gates: tuple[str, ...], running: Conditions
+    provided: Conditions, grant: Conditions, gates: tuple[str, ...], running: Conditions
 ) -> None:
-    assert ready_of(decide((*said, *grant, *running), gates)) == ready_of(
-        decide((*said, *grant), gates)
+    assert ready_of(decide((*provided, *grant, *running), gates)) == ready_of(
+        decide((*provided, *grant), gates)
     )
 
 
 @given(providers)
 def test_the_blocking_reason_has_the_highest_priority_unknown_ones_included(
-    said: Conditions,
+    provided: Conditions,
 ) -> None:
-    open_ = [each for each in said if each.status != "True" and each.reason != "PendingQuota"]
+    open_ = [each for each in provided if each.status != "True" and each.reason != "PendingQuota"]
 
-    ready = ready_of(decide(said))
+    ready = ready_of(decide(provided))
 
-    if not conditions.is_true(said, "Programmed"):
+    if not conditions.is_true(provided, "Programmed"):
         priorities = [lookup(each.reason).priority for each in open_]
         assert lookup(ready.reason).priority == max(priorities, default=0)
 
 
 @given(providers, grants, gates, failures)
 def test_the_providers_conditions_are_written_only_behind_the_quota_gate(
-    said: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
+    provided: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
 ) -> None:
-    found = decide((*said, *grant), gates, failure)
+    found = decide((*provided, *grant), gates, failure)
 
     for type in ("Programmed", "Available"):
-        before, after = conditions.find(said, type), conditions.find(found, type)
+        before, after = conditions.find(provided, type), conditions.find(found, type)
         if "Quota" not in gates:
             assert after == before
         elif any(each.status == "False" for each in grant):
@@ -127,9 +131,9 @@ def test_the_providers_conditions_are_written_only_behind_the_quota_gate(
 
 @given(providers, grants, gates, failures)
 def test_deciding_again_later_changes_nothing(
-    said: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
+    provided: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
 ) -> None:
-    once = decide((*said, *grant), gates, failure)
+    once = decide((*provided, *grant), gates, failure)
 
     again = decide_conditions(
         instance(0, gates=gates, conditions=once),
@@ -141,7 +145,9 @@ def test_deciding_again_later_changes_nothing(
 
 
 claims = st.none() | st.builds(
-    lambda said: quota_api.ResourceClaim(status=quota_api.ResourceClaimStatus(conditions=said)),
+    lambda provided: quota_api.ResourceClaim(
+        status=quota_api.ResourceClaimStatus(conditions=provided)
+    ),
     st.just(())
     | st.builds(
         lambda status, reason: (condition("Granted", status, reason),),
@@ -153,12 +159,12 @@ claims = st.none() | st.builds(
 
 
 def is_answered(claim: quota_api.ResourceClaim | None) -> bool:
-    said = claim.status.conditions if claim else ()
-    return any(each.status != "Unknown" and each.reason != "PendingEvaluation" for each in said)
+    provided = claim.status.conditions if claim else ()
+    return any(each.status != "Unknown" and each.reason != "PendingEvaluation" for each in provided)
 
 
 @given(claims, st.sampled_from(["QuotaAvailable", "QuotaDisabled"]))
-def test_no_claim_and_no_missing_claim_takes_a_grant_away(
+def test_a_grant_survives_every_claim_and_its_absence(
     claim: quota_api.ResourceClaim | None, reason: str
 ) -> None:
     before = condition("QuotaGranted", "True", reason, "granted once")
@@ -169,17 +175,17 @@ def test_no_claim_and_no_missing_claim_takes_a_grant_away(
 
 
 @given(claims, st.sampled_from(["QuotaExceeded", "ValidationFailed"]))
-def test_a_denial_stands_until_a_new_claim_is_answered(
+def test_a_denial_counts_until_a_new_claim_is_evaluated(
     claim: quota_api.ResourceClaim | None, reason: str
 ) -> None:
     before = condition("QuotaGranted", "False", reason, "no")
 
-    verdict = quota.decide_quota(claim, before)
+    decided = quota.decide_quota(claim, before)
 
     if not is_answered(claim) and not _is_granted(claim):
-        assert verdict == conditions.ConditionState("False", reason, "no")
+        assert decided == conditions.ConditionState("False", reason, "no")
     else:
-        assert verdict == quota.decide_quota(claim, None)
+        assert decided == quota.decide_quota(claim, None)
 
 
 def _is_granted(claim: quota_api.ResourceClaim | None) -> bool:
@@ -187,7 +193,7 @@ def _is_granted(claim: quota_api.ResourceClaim | None) -> bool:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_a_pending_instance_is_never_looked_at_more_often_as_it_grows_older(
+def test_a_pending_instance_is_never_requeued_more_often_as_it_ages(
     younger: int, older: int
 ) -> None:
     younger, older = sorted((younger, older))
@@ -200,10 +206,10 @@ def test_a_pending_instance_is_never_looked_at_more_often_as_it_grows_older(
 
 @given(providers, grants, before, gates)
 def test_ready_is_due_exactly_while_deciding_would_change_whether_it_serves(
-    said: Conditions, grant: Conditions, ready: Conditions, gates: tuple[str, ...]
+    provided: Conditions, grant: Conditions, ready: Conditions, gates: tuple[str, ...]
 ) -> None:
     found = instance(
-        0, gates=gates, conditions=(*said, *grant, *ready) or [condition("Odd", "True")]
+        0, gates=gates, conditions=(*provided, *grant, *ready) or [condition("Odd", "True")]
     )
     decided = ready_of(decide_conditions(found, now=NOW))
 

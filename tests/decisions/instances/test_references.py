@@ -1,4 +1,4 @@
-"""What an Instance cannot have in a cell is named, once, in the order it is asked for."""
+"""Data that a cell does not have is named once, in the order of the references."""
 
 from __future__ import annotations
 

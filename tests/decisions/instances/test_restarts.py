@@ -1,4 +1,4 @@
-"""A restart that was asked for counts, whatever the clocks say."""
+"""A requested restart counts, whichever clock wrote it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_new_restart_is_later_than_the_last(now: datetime, last: datetime) -> 
         (None, "later", None),
     ],
 )
-def test_the_later_time_stands_and_what_is_no_time_counts_as_none(
+def test_the_later_time_counts_and_an_invalid_time_counts_as_none(
     workload: str | None, deployment: str | None, stands: str | None
 ) -> None:
     assert later_restart(workload, deployment) == stands

@@ -1,4 +1,4 @@
-"""Whole rollouts, one pass and one event at a time, with what must hold checked at each."""
+"""Whole rollouts, one reconcile and one event at a time, with invariants checked at each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rollout:
         return list(self._plans())
 
     def _plans(self) -> Iterator[InstancePlan]:
-        for _ in range(10 * len(self.world.toys) + 10 * self.world.desired + 10):
+        for _ in range(10 * len(self.world.models) + 10 * self.world.desired + 10):
             plan = self.step()
             yield plan
             if plan.settled or (not self.world.due() and not _changes(plan)):
@@ -46,20 +46,20 @@ class Rollout:
     def _check(self, plan: InstancePlan) -> None:
         world = self.world
         for ordinal in range(world.desired):
-            assert slot(ordinal) not in world.toys or world.toys[slot(ordinal)].in_slot
+            assert slot(ordinal) not in world.models or world.models[slot(ordinal)].in_slot
         assert world.ready >= self.serving, "too few serve"
         if world.desired:
             assert len(steps(plan)) <= 1, "more than one step at a time"
         for step in plan.actions:
             if isinstance(step, Create):
-                below = [world.toys.get(slot(each)) for each in range(step.ordinal)]
+                below = [world.models.get(slot(each)) for each in range(step.ordinal)]
                 assert all(each and each.ready for each in below), "created out of order"
-                assert step.name not in world.toys, "created twice"
+                assert step.name not in world.models, "created twice"
             if isinstance(step, Delete) and step.reason in ROLL:
-                inside = [world.toys.get(slot(each)) for each in range(world.desired)]
+                inside = [world.models.get(slot(each)) for each in range(world.desired)]
                 assert not any(each and each.deleting for each in inside), "two at a time"
             if isinstance(step, Delete) and step.reason is DeleteReason.SCALE_DOWN:
-                inside = [world.toys.get(slot(each)) for each in range(world.desired)]
+                inside = [world.models.get(slot(each)) for each in range(world.desired)]
                 assert all(each and each.ready and each.hash == world.hash for each in inside)
 
 
@@ -81,7 +81,7 @@ def rolling(size: int, rolled: int) -> Rollout:
     new = 0
     while new < rolled:
         rollout.step()
-        new = sum(toy.hash == "new" and toy.ready for toy in rollout.world.toys.values())
+        new = sum(model.hash == "new" and model.ready for model in rollout.world.models.values())
     return rollout
 
 
@@ -112,7 +112,7 @@ def test_a_bad_roll_is_fixed_by_a_good_one(size: int) -> None:
     world = ModelDeployment.of(settled(size, "old"), size, BAD)
     rollout = Rollout(world, serving=size - 1)
     rollout.until_still()
-    assert [toy.ordinal for toy in world.toys.values() if toy.hash == BAD] == [size - 1]
+    assert [model.ordinal for model in world.models.values() if model.hash == BAD] == [size - 1]
 
     world.hash = "new"
     plans = rollout.until_still()
@@ -126,7 +126,7 @@ def test_a_deployment_bad_from_the_start_is_fixed_by_a_good_one(size: int) -> No
     world = ModelDeployment.of([], size, BAD)
     rollout = Rollout(world)
     rollout.until_still()
-    assert list(world.toys) == [slot(0)]
+    assert list(world.models) == [slot(0)]
 
     world.hash = "new"
     plans = rollout.until_still()
@@ -189,4 +189,4 @@ def test_drain(size: int, mid_roll: bool) -> None:
 
     assert sorted(each or 0 for each in deleted([first])) == list(range(size))
     assert deleted(rest) == []
-    assert rollout.world.toys == {}
+    assert rollout.world.models == {}

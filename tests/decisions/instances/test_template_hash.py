@@ -1,4 +1,4 @@
-"""Equal wishes hash equal, different ones differ, and no release changes either."""
+"""Equal templates hash equal, different ones differ, and no release changes either."""
 
 from __future__ import annotations
 

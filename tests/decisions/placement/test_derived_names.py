@@ -1,4 +1,4 @@
-"""Names follow from what they name, fit where they go, and never meet by accident."""
+"""Derived names follow from what they name, fit their limits and do not collide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which deployments a workload wants, given where its project may run things."""
+"""Which deployments a workload wants, given the locations of its project."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_city_that_none_serves_is_reported_and_gets_nothing(available: str) ->
     assert plan.unserved == (UnservedCity("default", "SYD"),)
 
 
-def test_a_deployment_stays_when_its_binding_goes() -> None:
+def test_a_deployment_stays_when_its_binding_is_deleted() -> None:
     plan = decide_placement(
         workload=workload(default=["DFW"]), bindings=[], deployments=[deployment("DFW")]
     )
@@ -217,7 +217,7 @@ def test_template_and_scale_settings_are_copied_word_for_word() -> None:
         ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00", "2026-01-01T00:00:00Z"),
     ],
 )
-def test_the_later_restart_stands(workload_at: str, deployment_at: str, kept: str) -> None:
+def test_the_later_restart_counts(workload_at: str, deployment_at: str, kept: str) -> None:
     spec = build(restarted(workload_at), {"template": restarted(deployment_at)})
 
     assert spec["template"]["metadata"]["annotations"][RESTARTED] == kept

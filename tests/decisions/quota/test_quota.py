@@ -1,4 +1,4 @@
-"""What an Instance asks for, and what it makes of the answer."""
+"""The size an Instance claims, and what the decision on the claim means."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ def test_a_claim_names_the_project_as_consumer() -> None:
 
 
 def claim(status: str = "", reason: str = "", message: str = "") -> quota_api.ResourceClaim:
-    said = (condition("Granted", status, reason, message),) if status else ()
+    given = (condition("Granted", status, reason, message),) if status else ()
     return quota_api.ResourceClaim(
         spec=msgspec.convert(build()["spec"], quota_api.ResourceClaimSpec),
-        status=quota_api.ResourceClaimStatus(conditions=said),
+        status=quota_api.ResourceClaimStatus(conditions=given),
     )
 
 
@@ -146,7 +146,7 @@ UNAVAILABLE = condition("QuotaGranted", "False", "QuotaBackendUnavailable", "no 
 
 
 @pytest.mark.parametrize(
-    ("answer", "previous", "verdict"),
+    ("answer", "previous", "decided"),
     [
         (None, None, ("Unknown", "PendingEvaluation")),
         (None, UNEVALUATED, ("Unknown", "PendingEvaluation")),
@@ -169,10 +169,10 @@ UNAVAILABLE = condition("QuotaGranted", "False", "QuotaBackendUnavailable", "no 
         (claim("False", "QuotaExceeded"), GRANTED, ("True", "QuotaAvailable")),
     ],
 )
-def test_what_a_claim_means(answer: Any, previous: Any, verdict: tuple[str, str]) -> None:
+def test_what_a_claim_means(answer: Any, previous: Any, decided: tuple[str, str]) -> None:
     found = quota.decide_quota(answer, previous)
 
-    assert (found.status, found.reason) == verdict
+    assert (found.status, found.reason) == decided
 
 
 def test_only_an_answer_is_a_denial() -> None:
@@ -201,7 +201,7 @@ def test_why_a_claim_could_not_be_made(code: int | None, namespace: str, reason:
     ("age", "seconds"),
     [(0, 1), (59, 1), (60, 15), (299, 15), (300, 60), (599, 60), (600, 300), (90000, 300)],
 )
-def test_a_pending_instance_is_looked_at_ever_more_seldom(age: int, seconds: float) -> None:
+def test_a_pending_instance_is_requeued_less_often_as_it_ages(age: int, seconds: float) -> None:
     assert quota.pending_requeue(NOW - timedelta(seconds=age), NOW) == seconds
 
 
@@ -248,7 +248,7 @@ def allocated(**answers: str) -> quota_api.ResourceClaim:
         ),
     ],
 )
-def test_what_a_denied_claim_still_holds_is_not_asked_for_twice(
+def test_what_a_denied_claim_still_holds_needs_no_room(
     denied: quota_api.ResourceClaim, buckets: list[quota_api.AllowanceBucket], room: bool
 ) -> None:
     assert quota.has_room_for_denied(denied, buckets, project="demo") is room

@@ -1,4 +1,4 @@
-"""Rolls, and a competitor who takes every bit of quota that anybody lets go of."""
+"""Rolls beside a competitor that takes all quota released."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def spec_of(size: Size) -> compute.InstanceSpec:
     )
 
 
-def wanting(desired: int, size: Size) -> compute.WorkloadDeployment:
+def deployment_of(desired: int, size: Size) -> compute.WorkloadDeployment:
     of = deployment(minimum=desired, name=DEPLOYMENT)
     template = compute.InstanceTemplate(spec=spec_of(size))
     return msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, template=template))
@@ -66,9 +66,9 @@ class Budget:
             source_cluster="dfw",
             size=size,
         )
-        said = ("True", "QuotaAvailable") if fits else ("False", "QuotaExceeded")
+        given = ("True", "QuotaAvailable") if fits else ("False", "QuotaExceeded")
         claim = msgspec.convert(body, quota_api.ResourceClaim)
-        status = quota_api.ResourceClaimStatus(conditions=(condition("Granted", *said),))
+        status = quota_api.ResourceClaimStatus(conditions=(condition("Granted", *given),))
         if fits:
             self.claims[claim.metadata.name] = msgspec.structs.replace(claim, status=status)
 
@@ -78,7 +78,7 @@ class Budget:
 
 @dataclass
 class Claiming:
-    """The toy world with claims: one becomes ready only behind a grant of its own."""
+    """The model world with claims: one becomes ready only behind a grant of its own."""
 
     world: ModelDeployment
     budget: Budget
@@ -86,60 +86,60 @@ class Claiming:
     """That of the template."""
     sizes: dict[str, Size] = field(default_factory=dict)
     """Of each Instance, by uid."""
-    said: dict[str, Condition] = field(default_factory=dict)
+    granted: dict[str, Condition] = field(default_factory=dict)
     """What QuotaGranted says of each, by uid."""
 
     def deployment(self) -> compute.WorkloadDeployment:
-        return wanting(self.world.desired, self.size)
+        return deployment_of(self.world.desired, self.size)
 
     def step(self, random: Random, check: Callable[[Claiming], None]) -> InstancePlan:
         plan = self.world.plan()
         for action in plan.actions:
             self.world.do(action)
-        for toy in list(self.world.toys.values()):
-            self.sizes.setdefault(toy.uid, self.size)
-            if not toy.deleting:
-                self.evaluate(toy)
+        for model in list(self.world.models.values()):
+            self.sizes.setdefault(model.uid, self.size)
+            if not model.deleting:
+                self.evaluate(model)
         self.budget.is_competed_for()
-        due = [toy for toy in self.world.due() if toy.deleting or self.may_start(toy)]
+        due = [model for model in self.world.due() if model.deleting or self.may_start(model)]
         if due:
-            toy = random.choice(due)
-            if toy.deleting:
-                self.give_back(toy)
-            self.world.happens(toy)
+            model = random.choice(due)
+            if model.deleting:
+                self.give_back(model)
+            self.world.happens(model)
         self.sweep()
         self.budget.is_competed_for()
         check(self)
         return plan
 
-    def evaluate(self, toy: ModelInstance) -> None:
+    def evaluate(self, model: ModelInstance) -> None:
         """As the Instance controller does: take over a claim that fits, else ask."""
-        name, size = names.claim_name(toy.name), self.sizes[toy.uid]
+        name, size = names.claim_name(model.name), self.sizes[model.uid]
         held = self.budget.claims.get(name)
         if held is not None and not quota.claim_fits(held, size):
             del self.budget.claims[name]
             held = None
         if held is None:
-            self.budget.ask(toy.name, size)
-        previous = self.said.get(toy.uid)
-        verdict = quota.decide_quota(self.budget.claims.get(name), previous)
-        self.said[toy.uid] = replace_condition(verdict)
+            self.budget.ask(model.name, size)
+        previous = self.granted.get(model.uid)
+        decided = quota.decide_quota(self.budget.claims.get(name), previous)
+        self.granted[model.uid] = replace_condition(decided)
 
-    def may_start(self, toy: ModelInstance) -> bool:
-        said = (self.said[toy.uid],)
-        return may_clear_gate(instance(0, gates=["Quota"], conditions=said), "Quota", said)
+    def may_start(self, model: ModelInstance) -> bool:
+        given = (self.granted[model.uid],)
+        return may_clear_gate(instance(0, gates=["Quota"], conditions=given), "Quota", given)
 
-    def view(self, toy: ModelInstance) -> compute.Instance:
-        bare = instance(toy.ordinal, name=toy.name, uid=toy.uid)
-        return msgspec.structs.replace(bare, spec=spec_of(self.sizes[toy.uid]))
+    def view(self, model: ModelInstance) -> compute.Instance:
+        bare = instance(model.ordinal, name=model.name, uid=model.uid)
+        return msgspec.structs.replace(bare, spec=spec_of(self.sizes[model.uid]))
 
-    def give_back(self, toy: ModelInstance) -> None:
-        if not connectivity.is_claim_kept(self.view(toy), self.deployment()):
-            self.budget.claims.pop(names.claim_name(toy.name), None)
+    def give_back(self, model: ModelInstance) -> None:
+        if not connectivity.is_claim_kept(self.view(model), self.deployment()):
+            self.budget.claims.pop(names.claim_name(model.name), None)
 
     def sweep(self) -> None:
         for name, claim in list(self.budget.claims.items()):
-            if names.instance_of_claim(name) in self.world.toys:
+            if names.instance_of_claim(name) in self.world.models:
                 continue
             left = connectivity.decide_sweep(
                 source_cluster="dfw",
@@ -155,9 +155,9 @@ class Claiming:
         return {names.instance_of_claim(name) for name in self.budget.claims}
 
 
-def replace_condition(verdict: ConditionState) -> Condition:
-    said = condition("QuotaGranted", verdict.status, verdict.reason)
-    return msgspec.structs.replace(said, observed_generation=1)
+def replace_condition(decided: ConditionState) -> Condition:
+    given = condition("QuotaGranted", decided.status, decided.reason)
+    return msgspec.structs.replace(given, observed_generation=1)
 
 
 def granted(size: int, *, spare: int = 0) -> Claiming:
@@ -165,11 +165,11 @@ def granted(size: int, *, spare: int = 0) -> Claiming:
     the budget, if any, is the competitor's at once."""
     limit = {kind: amount * (size + spare) for kind, amount in LARGE.requests().items()}
     limit[quota.RESOURCE_VCPUS] = SMALL.requests()[quota.RESOURCE_VCPUS] * (size + spare)
-    toys = [replace(toy, uid=f"old-{toy.ordinal}") for toy in settled(size, "old")]
-    claiming = Claiming(ModelDeployment.of(toys, size), Budget(limit), SMALL)
-    for toy in toys:
-        claiming.sizes[toy.uid] = SMALL
-        claiming.evaluate(toy)
+    models = [replace(model, uid=f"old-{model.ordinal}") for model in settled(size, "old")]
+    claiming = Claiming(ModelDeployment.of(models, size), Budget(limit), SMALL)
+    for model in models:
+        claiming.sizes[model.uid] = SMALL
+        claiming.evaluate(model)
     return claiming
 
 
@@ -202,7 +202,7 @@ def test_a_roll_never_gives_up_its_quota(size: int, spare: int, random: Random) 
 
 
 @given(st.integers(2, 5), st.data(), randoms)
-def test_scale_down_gives_up_the_quota_of_what_goes_and_of_nothing_else(
+def test_scale_down_releases_the_quota_of_removed_instances_only(
     size: int, data: st.DataObject, random: Random
 ) -> None:
     claiming = granted(size)
@@ -218,7 +218,7 @@ def test_scale_down_gives_up_the_quota_of_what_goes_and_of_nothing_else(
 
 
 @given(sizes, randoms)
-def test_another_size_is_asked_for_anew(size: int, random: Random) -> None:
+def test_another_size_needs_a_new_claim(size: int, random: Random) -> None:
     """What was set aside for the old size goes back first, and whoever is quicker has it."""
     claiming = granted(size)
     claiming.size = LARGE

@@ -1,4 +1,4 @@
-"""Who may ask again when a budget that was exceeded shows room."""
+"""Which Instance may claim next when an exceeded budget has room again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transitions worth an Event, and what is not worth one."""
+"""Which transitions of a status get an Event."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from datum_compute.decisions.status_events import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def said(type_: str, status: str, reason: str, message: str = "as it is") -> Condition:
+def condition_of(type_: str, status: str, reason: str, message: str = "as it is") -> Condition:
     return Condition(
         type=type_, status=status, reason=reason, message=message, last_transition_time=NOW
     )
 
 
 def ready(status: str, reason: str) -> Conditions:
-    return (said("Ready", status, reason),)
+    return (condition_of("Ready", status, reason),)
 
 
 def quota(status: str, reason: str) -> Conditions:
-    return (said("QuotaGranted", status, reason),)
+    return (condition_of("QuotaGranted", status, reason),)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_each_quota_failure_is_a_warning_once(reason: str) -> None:
 def test_a_missing_bucket_emits_an_event_only_after_a_delay() -> None:
     waiting = quota("Unknown", "QuotaNoBudget")
 
-    def told(seconds: float) -> EventContent | None:
+    def event_after(seconds: float) -> EventContent | None:
         return decide_no_budget_event(waiting, created=NOW, now=NOW + timedelta(seconds=seconds))
 
     assert decide_instance_events((), waiting) == ()
-    assert told(5) is None
-    assert told(15) == EventContent("Warning", "QuotaNoBudget", "as it is")
+    assert event_after(5) is None
+    assert event_after(15) == EventContent("Warning", "QuotaNoBudget", "as it is")
     granted = quota("True", "QuotaAvailable")
     assert decide_no_budget_event(granted, created=NOW, now=NOW + timedelta(hours=1)) is None
 
@@ -88,14 +88,14 @@ def test_an_available_instance_emits_one_event_and_its_start_none() -> None:
         quota("True", "QuotaAvailable") + ready("True", "Available"),
     ]
 
-    told = [decide_instance_events(a, b) for a, b in pairwise(history)]
+    events = [decide_instance_events(a, b) for a, b in pairwise(history)]
 
-    assert told == [(), (), (), (EventContent("Normal", "Available", "as it is"),), ()]
+    assert events == [(), (), (), (EventContent("Normal", "Available", "as it is"),), ()]
 
 
 def test_a_message_alone_is_no_transition() -> None:
-    before = (said("Ready", "False", "ImageUnavailable", "one"),)
-    after = (said("Ready", "False", "ImageUnavailable", "two"),)
+    before = (condition_of("Ready", "False", "ImageUnavailable", "one"),)
+    after = (condition_of("Ready", "False", "ImageUnavailable", "two"),)
 
     assert decide_instance_events(before, after) == ()
 
@@ -111,30 +111,30 @@ def test_scaling_emits_an_event_with_both_numbers() -> None:
 
 
 def test_a_deployment_emits_events_for_availability_and_cell_contact() -> None:
-    away = said("CellReachable", "False", "CellUnreachable")
-    back = said("CellReachable", "True", "CellReady")
-    serves = said("Available", "True", "StableInstanceFound")
+    unreachable = condition_of("CellReachable", "False", "CellUnreachable")
+    back = condition_of("CellReachable", "True", "CellReady")
+    serves = condition_of("Available", "True", "StableInstanceFound")
 
     assert decide_deployment_events(status(), status(0, back, serves)) == (
         EventContent("Normal", "StableInstanceFound", "as it is"),
     )
-    assert decide_deployment_events(status(0, back), status(0, away)) == (
+    assert decide_deployment_events(status(0, back), status(0, unreachable)) == (
         EventContent("Warning", "CellUnreachable", "as it is"),
     )
-    assert decide_deployment_events(status(0, away), status(0, back)) == (
+    assert decide_deployment_events(status(0, unreachable), status(0, back)) == (
         EventContent("Normal", "CellReady", "as it is"),
     )
 
 
 def test_one_cause_on_two_conditions_emits_one_event() -> None:
-    scheduled = said("Scheduled", "False", "NoCellForCity")
-    available = said("Available", "False", "NoCellForCity")
+    scheduled = condition_of("Scheduled", "False", "NoCellForCity")
+    available = condition_of("Available", "False", "NoCellForCity")
 
     assert len(decide_deployment_events(status(), status(0, scheduled, available))) == 1
 
 
 def test_a_deployment_without_a_cell_emits_no_scaling_event() -> None:
-    scheduled = said("Scheduled", "False", "NoCellForCity")
+    scheduled = condition_of("Scheduled", "False", "NoCellForCity")
 
     assert decide_deployment_events(status(), status(2, scheduled)) == (
         EventContent("Warning", "NoCellForCity", "as it is"),
@@ -143,7 +143,7 @@ def test_a_deployment_without_a_cell_emits_no_scaling_event() -> None:
 
 def test_a_workload_emits_an_event_with_its_blocking_reason() -> None:
     def available(status: str, reason: str) -> Conditions:
-        return (said("Available", status, reason),)
+        return (condition_of("Available", status, reason),)
 
     missing = available("False", "NetworkNotFound")
     assert decide_workload_events((), available("False", "NoAvailablePlacements")) == ()
@@ -158,8 +158,8 @@ def test_a_workload_emits_an_event_with_its_blocking_reason() -> None:
 
 def test_a_workload_that_becomes_unavailable_emits_an_event_for_any_reason() -> None:
     """Its author may have nothing to do, and yet wants to know since when, and why."""
-    serves = (said("Available", "True", "AvailablePlacementFound"),)
-    down = (said("Available", "False", "NoAvailablePlacements"),)
+    serves = (condition_of("Available", "True", "AvailablePlacementFound"),)
+    down = (condition_of("Available", "False", "NoAvailablePlacements"),)
 
     assert decide_workload_events(serves, down) == (
         EventContent("Warning", "NoAvailablePlacements", "as it is"),

@@ -116,11 +116,11 @@ def test_available(
 def test_replicas_ready_reports_the_cause(
     instances: list[compute.Instance], around: DeploymentContext, reason: str, message: str | None
 ) -> None:
-    status, found, told = condition_values(decide(*instances, around=around), "ReplicasReady")
+    status, found, text = condition_values(decide(*instances, around=around), "ReplicasReady")
 
     assert found == reason
     assert status == ("True" if reason == "ReplicasAvailable" else "False")
-    assert message is None or told == message
+    assert message is None or text == message
 
 
 def test_denied_quota_has_its_own_reason() -> None:
@@ -168,7 +168,7 @@ def test_denied_quota_is_reported_only_where_it_is_the_blocking_reason() -> None
         (0, [unready(0, "Pending")], "Instances are being provisioned"),
     ],
 )
-def test_the_message_says_when_nothing_is_desired_or_present(
+def test_the_message_when_nothing_is_desired_or_present(
     desired: int, instances: list[compute.Instance], message: str
 ) -> None:
     status = decide(*instances, of=deployment(minimum=desired))

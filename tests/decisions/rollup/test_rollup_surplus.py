@@ -1,4 +1,4 @@
-"""An Instance on its way out does not stand in for one that is wanted."""
+"""An Instance being removed does not count as one that is wanted."""
 
 from __future__ import annotations
 

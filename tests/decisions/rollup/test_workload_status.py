@@ -1,4 +1,4 @@
-"""From deployments to placements and the workload: one read says why."""
+"""The status of a workload and its placements, from its deployments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def decide(
     )
 
 
-def said(found: tuple[Condition, ...]) -> tuple[str, str, str]:
+def available(found: tuple[Condition, ...]) -> tuple[str, str, str]:
     one = conditions.find(found, "Available")
     assert one is not None
     return one.status, one.reason, one.message
@@ -98,21 +98,21 @@ def test_one_available_deployment_makes_it_available_and_the_rest_is_reported() 
         deployment("IAD", conditions=[DOWN, behind("QuotaExceeded", "10 of 10 used")]),
     )
 
-    told = "Available in DFW; IAD: 10 of 10 used (QuotaExceeded)"
-    assert said(status.placements[0].conditions) == ("True", "AvailableDeploymentFound", told)
-    assert said(status.conditions) == ("True", "AvailablePlacementFound", f"default: {told}")
+    text = "Available in DFW; IAD: 10 of 10 used (QuotaExceeded)"
+    assert available(status.placements[0].conditions) == ("True", "AvailableDeploymentFound", text)
+    assert available(status.conditions) == ("True", "AvailablePlacementFound", f"default: {text}")
 
 
 def test_no_available_deployment_reports_the_reason() -> None:
     status = decide(deployment("DFW", conditions=[DOWN, behind("ImageUnavailable", "no image")]))
 
-    told = "DFW: no image (ImageUnavailable)"
-    assert said(status.placements[0].conditions) == ("False", "NoAvailableDeployments", told)
-    assert said(status.conditions) == ("False", "NoAvailablePlacements", f"default: {told}")
+    text = "DFW: no image (ImageUnavailable)"
+    assert available(status.placements[0].conditions) == ("False", "NoAvailableDeployments", text)
+    assert available(status.conditions) == ("False", "NoAvailablePlacements", f"default: {text}")
 
 
 @pytest.mark.parametrize(
-    ("type", "status", "told"),
+    ("type", "status", "reported"),
     [
         ("ReplicasReady", "Unknown", True),
         ("ReplicasReady", "True", False),
@@ -121,22 +121,24 @@ def test_no_available_deployment_reports_the_reason() -> None:
         ("CellReachable", "Unknown", False),
     ],
 )
-def test_which_conditions_of_a_deployment_are_reported(type: str, status: str, told: bool) -> None:
+def test_which_conditions_of_a_deployment_are_reported(
+    type: str, status: str, reported: bool
+) -> None:
     found = decide(deployment("DFW", conditions=[DOWN, condition(type, status, "Why", "so")]))
 
-    message = "DFW: so (Why)" if told else "No deployment is available yet"
-    assert said(found.placements[0].conditions)[2] == message
+    message = "DFW: so (Why)" if reported else "No deployment is available yet"
+    assert available(found.placements[0].conditions)[2] == message
 
 
 def test_a_placement_without_deployments_is_reported() -> None:
     status = decide()
 
     assert [each.name for each in status.placements] == ["default"]
-    assert said(status.conditions)[1] == "NoAvailablePlacements"
+    assert available(status.conditions)[1] == "NoAvailablePlacements"
 
 
-def test_a_workload_without_placements_says_that_it_has_none_available() -> None:
-    assert said(decide(of=workload()).conditions) == (
+def test_a_workload_without_placements_has_none_available() -> None:
+    assert available(decide(of=workload()).conditions) == (
         "False",
         "NoAvailablePlacements",
         "No placement is available yet",
@@ -148,8 +150,8 @@ def test_a_city_that_none_serves_is_the_reason() -> None:
 
     status = decide(plan=plan)
 
-    assert said(status.placements[0].conditions)[:2] == ("False", "NoMatchingLocation")
-    assert said(status.conditions) == (
+    assert available(status.placements[0].conditions)[:2] == ("False", "NoMatchingLocation")
+    assert available(status.conditions) == (
         "False",
         "NoMatchingLocation",
         "default: No available location serves SYD",
@@ -161,8 +163,8 @@ def test_an_unserved_city_is_reported_even_when_others_are_available() -> None:
 
     status = decide(deployment("DFW", conditions=[UP]), plan=plan)
 
-    assert said(status.conditions)[:2] == ("True", "AvailablePlacementFound")
-    assert "SYD" in said(status.conditions)[2]
+    assert available(status.conditions)[:2] == ("True", "AvailablePlacementFound")
+    assert "SYD" in available(status.conditions)[2]
 
 
 def test_a_placement_has_a_condition_for_each_unserved_city_until_it_is_served() -> None:
@@ -189,7 +191,7 @@ def test_a_city_code_that_no_condition_type_allows_is_reported_without_its_own(c
 
     found = status.placements[0].conditions
     assert [each.type for each in found] == ["Available"]
-    assert said(found)[1] == "NoMatchingLocation"
+    assert available(found)[1] == "NoMatchingLocation"
 
 
 def test_a_predecessor_on_its_way_out_is_the_reason() -> None:
@@ -197,8 +199,8 @@ def test_a_predecessor_on_its_way_out_is_the_reason() -> None:
 
     status = decide(plan=plan)
 
-    assert said(status.conditions)[1] == "PreviousDeploymentTerminating"
-    assert "web-default-dfw" in said(status.conditions)[2]
+    assert available(status.conditions)[1] == "PreviousDeploymentTerminating"
+    assert "web-default-dfw" in available(status.conditions)[2]
 
 
 def test_a_city_no_cell_serves_is_the_reason() -> None:
@@ -206,7 +208,7 @@ def test_a_city_no_cell_serves_is_the_reason() -> None:
 
     status = decide(deployment("DFW", conditions=[DOWN, unscheduled]))
 
-    assert said(status.conditions)[1] == "NoCellForCity"
+    assert available(status.conditions)[1] == "NoCellForCity"
 
 
 def unscheduled(reason: str) -> Condition:
@@ -228,8 +230,8 @@ def test_of_several_reasons_the_one_about_the_place_is_taken_over(
         deployment("DFW", conditions=[DOWN, dfw]), deployment("IAD", conditions=[DOWN, iad])
     )
 
-    assert said(status.placements[0].conditions)[1] == reason
-    assert f"DFW: {dfw.reason} ({dfw.reason})" in said(status.conditions)[2]
+    assert available(status.placements[0].conditions)[1] == reason
+    assert f"DFW: {dfw.reason} ({dfw.reason})" in available(status.conditions)[2]
 
 
 def test_a_place_that_is_missing_counts_more_than_one_that_is_still_taken() -> None:
@@ -243,13 +245,13 @@ def test_a_place_that_is_missing_counts_more_than_one_that_is_still_taken() -> N
         plan=PlacementPlan(blocked=(blocked,), unserved=(UnservedCity("extra", "SYD"),)),
     )
 
-    assert said(one.placements[0].conditions)[1] == "NoMatchingLocation"
-    assert said(one.conditions)[1] == "NoMatchingLocation"
-    assert [said(each.conditions)[1] for each in both.placements] == [
+    assert available(one.placements[0].conditions)[1] == "NoMatchingLocation"
+    assert available(one.conditions)[1] == "NoMatchingLocation"
+    assert [available(each.conditions)[1] for each in both.placements] == [
         "PreviousDeploymentTerminating",
         "NoMatchingLocation",
     ]
-    assert said(both.conditions)[1] == "NoMatchingLocation"
+    assert available(both.conditions)[1] == "NoMatchingLocation"
 
 
 def test_conditions_of_one_placement_are_not_reported_for_another() -> None:
@@ -260,7 +262,7 @@ def test_conditions_of_one_placement_are_not_reported_for_another() -> None:
 
     status = decide(of=workload(backup=["LHR"], default=["DFW", "SYD"]), plan=plan)
 
-    assert said(status.placements[0].conditions) == (
+    assert available(status.placements[0].conditions) == (
         "False",
         "NoAvailableDeployments",
         "No deployment is available yet",
@@ -278,7 +280,7 @@ def test_the_order_of_deployments_does_not_matter() -> None:
     status = decide(*found)
 
     assert decide(*reversed(found)) == status
-    assert said(status.placements[0].conditions)[2] == (
+    assert available(status.placements[0].conditions)[2] == (
         "Available in AMS, LHR; DFW: full (QuotaExceeded); IAD: none (ImageUnavailable)"
     )
 
@@ -288,11 +290,11 @@ def test_cities_are_reported_in_alphabetical_order() -> None:
         deployment("LHR", name="a", conditions=[UP]), deployment("AMS", name="b", conditions=[UP])
     )
 
-    assert said(status.conditions)[2] == "default: Available in AMS, LHR"
+    assert available(status.conditions)[2] == "default: Available in AMS, LHR"
 
 
 def test_other_conditions_of_a_placement_are_kept_and_not_reported() -> None:
-    foreign = condition("Custom", "True", "Odd", "not told")
+    foreign = condition("Custom", "True", "Odd", "not reported")
     before = compute.WorkloadStatus(
         placements=(compute.PlacementStatus(name="default", conditions=(foreign,)),)
     )
@@ -304,7 +306,7 @@ def test_other_conditions_of_a_placement_are_kept_and_not_reported() -> None:
     )
 
     assert status.placements[0].conditions[0] == foreign
-    assert said(status.conditions) == (
+    assert available(status.conditions) == (
         "False",
         "NoAvailablePlacements",
         "default: DFW: full (QuotaExceeded)",
@@ -316,20 +318,20 @@ def test_an_unreachable_cell_is_named_with_the_age_of_its_report() -> None:
 
     status = decide(deployment("DFW", conditions=[UP, away]))
 
-    assert said(status.conditions)[0] == "True"
+    assert available(status.conditions)[0] == "True"
     assert (
         "DFW: the cell has been unreachable since 2026-03-04T05:06:07Z"
-        in (said(status.conditions)[2])
+        in (available(status.conditions)[2])
     )
 
 
 def test_a_missing_network_stops_all() -> None:
     status = decide(deployment("DFW", conditions=[UP]), missing_networks=("b", "a"))
 
-    assert said(status.conditions) == ("False", "NetworkNotFound", "Networks not found: a, b")
+    assert available(status.conditions) == ("False", "NetworkNotFound", "Networks not found: a, b")
 
 
-def test_orphans_count_until_they_are_gone() -> None:
+def test_orphans_count_until_they_are_deleted() -> None:
     orphan = deployment("LHR", placement="gone", replicas=2, deleting=True)
 
     status = decide(deployment("DFW", conditions=[UP]), orphan)

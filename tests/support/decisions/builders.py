@@ -1,4 +1,4 @@
-"""Objects for decisions, with only what a test wants to say."""
+"""Objects for decisions, with only the fields that a test names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def instance(
     """``hash=None`` leaves the controller's part of the spec away."""
     name = name if name is not None else f"{DEPLOYMENT}-{ordinal}"
     own = {} if ordinal is None else {compute.LABEL_INSTANCE_INDEX: str(ordinal)}
-    said = tuple(conditions) or (
+    given = tuple(conditions) or (
         condition("Ready", "True" if ready else "False", "Available" if ready else "Pending"),
     )
     controller = None
@@ -58,7 +58,7 @@ def instance(
         ),
         spec=compute.InstanceSpec(controller=controller),
         status=compute.InstanceStatus(
-            conditions=said,
+            conditions=given,
             controller=compute.InstanceControllerStatus(observed_template_hash=observed)
             if observed is not None
             else None,

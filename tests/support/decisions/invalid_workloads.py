@@ -1,4 +1,4 @@
-"""Bad Workloads and what their authors are told: base, what is changed, the exact errors.
+"""Invalid Workloads: base, change, and the exact errors.
 
 The paths of changes and errors may begin with a word of ``workloads.SHORT``. The project has
 the cities DFW, IAD and LHR; network ``secret-lab`` may not be used by the author.

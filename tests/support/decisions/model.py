@@ -1,4 +1,4 @@
-"""A toy world for instance control: Instances that obey plans, become ready, crash and go.
+"""A model for instance control: Instances that follow plans, become ready, crash and end.
 
 Nothing happens by itself. A test takes a pass of the controller, chooses which event comes
 next, and looks at the world in between.
@@ -29,7 +29,7 @@ BAD = "bad"
 
 @dataclass(frozen=True)
 class ModelInstance:
-    """An Instance of the toy world."""
+    """An Instance of the model world."""
 
     name: str
     ordinal: int | None
@@ -54,30 +54,30 @@ def labels_for(ordinal: int) -> dict[str, str]:
 
 
 @cache
-def view(toy: ModelInstance) -> compute.Instance:
+def view(model: ModelInstance) -> compute.Instance:
     labels = {}
-    if toy.ordinal is not None and (toy.labelled or not toy.in_slot):
-        labels = labels_for(toy.ordinal)
+    if model.ordinal is not None and (model.labelled or not model.in_slot):
+        labels = labels_for(model.ordinal)
     return instance(
-        toy.ordinal,
-        name=toy.name,
-        hash=toy.hash,
-        ready=toy.ready,
-        deleting=toy.deleting,
+        model.ordinal,
+        name=model.name,
+        hash=model.hash,
+        ready=model.ready,
+        deleting=model.deleting,
         labels=labels,
-        uid=toy.uid,
+        uid=model.uid,
     )
 
 
 def decide(
-    toys: Iterable[ModelInstance], desired: int, hash: str = "new", *, hold_rolls: str = ""
+    models: Iterable[ModelInstance], desired: int, hash: str = "new", *, hold_rolls: str = ""
 ) -> InstancePlan:
     return decide_instances(
         deployment_name=DEPLOYMENT,
         desired=desired,
         template_hash=hash,
         labels_for=labels_for,
-        instances=[view(toy) for toy in toys],
+        instances=[view(model) for model in models],
         hold_rolls=hold_rolls,
     )
 
@@ -93,61 +93,65 @@ def settled(size: int, hash: str = "new") -> list[ModelInstance]:
 
 @dataclass
 class ModelDeployment:
-    toys: dict[str, ModelInstance]
+    models: dict[str, ModelInstance]
     desired: int
     hash: str = "new"
     _made: int = field(default=1)
 
     @classmethod
-    def of(cls, toys: Sequence[ModelInstance], desired: int, hash: str = "new") -> ModelDeployment:
-        return cls({toy.name: toy for toy in toys}, desired, hash)
+    def of(
+        cls, models: Sequence[ModelInstance], desired: int, hash: str = "new"
+    ) -> ModelDeployment:
+        return cls({model.name: model for model in models}, desired, hash)
 
     def plan(self) -> InstancePlan:
-        return decide(self.toys.values(), self.desired, self.hash)
+        return decide(self.models.values(), self.desired, self.hash)
 
     def do(self, action: Action) -> None:
         """As an API server would: a create meets what exists, a delete its precondition."""
         match action:
             case Create(ordinal=ordinal, name=name):
-                if name not in self.toys:
+                if name not in self.models:
                     self._made += 1
                     new = ModelInstance(name, ordinal, self.hash, ready=False, uid=str(self._made))
-                    self.toys[name] = new
+                    self.models[name] = new
             case Delete(name=name, uid=uid):
-                if name in self.toys and self.toys[name].uid == uid:
-                    self.toys[name] = replace(self.toys[name], deleting=True)
+                if name in self.models and self.models[name].uid == uid:
+                    self.models[name] = replace(self.models[name], deleting=True)
             case PatchLabels(name=name, uid=uid):
-                if name in self.toys and self.toys[name].uid == uid:
-                    self.toys[name] = replace(self.toys[name], labelled=True)
+                if name in self.models and self.models[name].uid == uid:
+                    self.models[name] = replace(self.models[name], labelled=True)
             case Wait():
                 pass
 
     def due(self) -> list[ModelInstance]:
         """Those that something is about to happen to."""
         return [
-            toy for toy in self.toys.values() if toy.deleting or (not toy.ready and toy.hash != BAD)
+            model
+            for model in self.models.values()
+            if model.deleting or (not model.ready and model.hash != BAD)
         ]
 
-    def happens(self, toy: ModelInstance) -> None:
+    def happens(self, model: ModelInstance) -> None:
         """One that is being deleted goes, any other becomes ready."""
-        if toy.deleting:
-            del self.toys[toy.name]
+        if model.deleting:
+            del self.models[model.name]
         else:
-            self.toys[toy.name] = replace(toy, ready=True)
+            self.models[model.name] = replace(model, ready=True)
 
     def crashes(self, name: str) -> None:
-        self.toys[name] = replace(self.toys[name], ready=False)
+        self.models[name] = replace(self.models[name], ready=False)
 
     def is_lost(self, name: str) -> None:
-        del self.toys[name]
+        del self.models[name]
 
     @property
     def ready(self) -> int:
-        return sum(toy.ready for toy in self.toys.values())
+        return sum(model.ready for model in self.models.values())
 
     @property
     def as_wanted(self) -> bool:
-        return set(self.toys) == {slot(ordinal) for ordinal in range(self.desired)} and all(
-            toy.ready and toy.hash == self.hash and not toy.deleting and toy.labelled
-            for toy in self.toys.values()
+        return set(self.models) == {slot(ordinal) for ordinal in range(self.desired)} and all(
+            model.ready and model.hash == self.hash and not model.deleting and model.labelled
+            for model in self.models.values()
         )

@@ -1,4 +1,4 @@
-"""Workloads as their authors write them, and a way to spoil them in one place."""
+"""Valid Workloads, and a way to change them in one place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Gone:
 
 
 REMOVED = _Gone()
-"""As a value: take the field away."""
+"""As a value: remove the field."""
 
 SSH_KEY = (
     "ana:ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5m4kGBzYZ2hLkF0mI8bQ2vC1xN7pT9sR3uW6yA0dEf ana@acme"

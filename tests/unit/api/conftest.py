@@ -1,4 +1,4 @@
-"""Hypothesis without a deadline: how long an example takes says how busy the machine is."""
+"""Hypothesis without a deadline: the time of an example depends on the machine's load."""
 
 from __future__ import annotations
 

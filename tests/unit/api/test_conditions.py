@@ -1,4 +1,4 @@
-"""A condition remembers since when, and says nothing new twice."""
+"""A condition keeps its transition time, and an equal one causes no write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATER = NOW + timedelta(minutes=5)
 
 
 def ready(status: str = "True", reason: str = "Available", now: datetime = NOW) -> Conditions:
-    return conditions.with_condition((), "Ready", status, reason, "said", now=now)
+    return conditions.with_condition((), "Ready", status, reason, "message", now=now)
 
 
 def test_a_new_condition_begins_now_in_whole_seconds() -> None:
@@ -26,7 +26,7 @@ def test_a_new_condition_begins_now_in_whole_seconds() -> None:
 
 def test_the_time_stays_while_the_status_stays() -> None:
     changed = conditions.with_condition(
-        ready("False", "Pending"), "Ready", "False", "Crashing", "said", now=LATER
+        ready("False", "Pending"), "Ready", "False", "Crashing", "message", now=LATER
     )
 
     assert changed[0].reason == "Crashing"
@@ -35,7 +35,7 @@ def test_the_time_stays_while_the_status_stays() -> None:
 
 def test_the_time_moves_with_the_status() -> None:
     changed = conditions.with_condition(
-        ready("False", "Pending"), "Ready", "True", "Available", "said", now=LATER
+        ready("False", "Pending"), "Ready", "True", "Available", "message", now=LATER
     )
 
     assert changed[0].last_transition_time == LATER.replace(microsecond=0)
@@ -46,7 +46,7 @@ def test_setting_an_equal_condition_changes_nothing() -> None:
         ready(), "Programmed", "True", "Programmed", "", now=NOW, observed_generation=2
     )
 
-    after = conditions.with_condition(before, "Ready", "True", "Available", "said", now=LATER)
+    after = conditions.with_condition(before, "Ready", "True", "Available", "message", now=LATER)
 
     assert after == before
 

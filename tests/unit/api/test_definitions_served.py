@@ -1,4 +1,4 @@
-"""The embedded server takes every definition, and keeps a whole object of each kind as it is."""
+"""The embedded server accepts every definition and stores a full object of each kind."""
 
 from __future__ import annotations
 

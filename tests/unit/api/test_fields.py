@@ -1,4 +1,4 @@
-"""Field paths and faults read as Kubernetes writes them."""
+"""Field paths and errors read as Kubernetes writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What we carry from one plane to another keeps fields we have never heard of."""
+"""Copies between planes keep unknown fields."""
 
 from __future__ import annotations
 

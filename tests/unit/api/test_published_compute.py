@@ -1,7 +1,7 @@
 """The compute kinds are the published ones: every path, column, default, key and reason.
 
-What was published stands in ``published/``; it is compared both ways, so neither a missing
-field nor one of our own invention passes.
+The published ones are in ``published/``; they are compared both ways, so neither a missing
+field nor an added one passes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ def gathered(plural: str, topic: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def gather(section: str, prefix: str) -> None:
-        said = PAGE[section][topic]
-        pairs = said.items() if isinstance(said, dict) else ((_path(each), each) for each in said)
+        published = PAGE[section][topic]
+        pairs = (
+            published.items()
+            if isinstance(published, dict)
+            else ((_path(each), each) for each in published)
+        )
         found.update({prefix + path: value for path, value in pairs})
         for part, places in PAGE[section]["parts"].items():
             for place in places:
@@ -45,15 +49,15 @@ def _path(entry: str | list[str]) -> str:
 @pytest.mark.parametrize("plural", PLURALS)
 def test_the_paths_and_their_types_are_the_published_ones(plural: str) -> None:
     lines = (PUBLISHED / "fields" / f"{plural}.txt").read_text().splitlines()
-    said = dict(line.split("\t") for line in lines) | gathered(plural, "added")
+    published = dict(line.split("\t") for line in lines) | gathered(plural, "added")
 
     ours = {path: definitions.type_of(schema) for path, schema in schemas(plural).items()}
 
-    assert ours == said
+    assert ours == published
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_what_must_be_given_is_what_the_page_says(plural: str) -> None:
+def test_required_fields_are_the_published_ones(plural: str) -> None:
     assert definitions.required(schemas(plural)) == set(gathered(plural, "required"))
 
 
@@ -84,12 +88,12 @@ def test_lists_keyed_by_a_field_are_the_published_ones(plural: str) -> None:
         if each.get("x-kubernetes-list-type") == "map"
     }
 
-    said = {path: [key] for path, (_, key) in gathered(plural, "maps").items()}
-    assert ours == said
+    published = {path: [key] for path, (_, key) in gathered(plural, "maps").items()}
+    assert ours == published
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_every_list_says_how_it_is_merged(plural: str) -> None:
+def test_every_list_has_a_merge_rule(plural: str) -> None:
     silent = [
         path
         for path, each in schemas(plural).items()
@@ -133,11 +137,11 @@ def test_the_kind_is_served_as_published(plural: str) -> None:
 def test_conditions_and_reasons_are_the_published_ones(
     section: str, conditions: tuple[DeclaredCondition, ...]
 ) -> None:
-    said: dict[str, list[Any]] = PAGE[section]["conditions"]
+    published: dict[str, list[Any]] = PAGE[section]["conditions"]
 
-    assert [each.type for each in conditions] == list(said)
+    assert [each.type for each in conditions] == list(published)
     for each in conditions:
-        reasons = said[each.type]
+        reasons = published[each.type]
         if isinstance(reasons[0], str):  # the page leaves the status open
             assert {reason for _, reason in each.reasons()} == set(reasons)
         else:

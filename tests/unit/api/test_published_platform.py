@@ -1,4 +1,4 @@
-"""The kinds around compute carry what was published of them, and name whatever they add."""
+"""The kinds around compute have their published fields, and list those they add."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_every_kind_has_its_page() -> None:
 
 @pytest.mark.parametrize("plural", PLURALS)
 def test_the_fields_are_the_published_ones_and_those_named_beside_them(plural: str) -> None:
-    said = PAGE[plural]["fields"]
+    published = PAGE[plural]["fields"]
 
-    assert leaves(plural) == set(said) | set(PAGE[plural]["beyond"])
-    assert not set(said) & set(PAGE[plural]["beyond"])
+    assert leaves(plural) == set(published) | set(PAGE[plural]["beyond"])
+    assert not set(published) & set(PAGE[plural]["beyond"])
 
 
 @pytest.mark.parametrize("plural", PLURALS)
@@ -67,7 +67,7 @@ def test_the_kind_is_served_as_published(plural: str) -> None:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_what_must_be_given_is_what_the_page_says(plural: str) -> None:
+def test_required_fields_are_the_published_ones(plural: str) -> None:
     required = {path.removeprefix(".") for path in definitions.required(schemas(plural))}
 
     assert {path for path in required if ".conditions[]." not in path} == set(
@@ -86,7 +86,7 @@ def test_choices_bounds_and_defaults_are_the_published_ones(plural: str) -> None
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_what_never_changes_is_what_the_page_says(plural: str) -> None:
+def test_immutable_fields_are_the_published_ones(plural: str) -> None:
     rules = given(plural, "x-kubernetes-validations")
 
     assert all(rule["rule"] == "self == oldSelf" for each in rules.values() for rule in each)
@@ -122,6 +122,6 @@ def test_a_new_claim_is_not_granted_since_1970() -> None:
     assert granted["lastTransitionTime"] == "1970-01-01T00:00:00Z"
 
 
-def test_lists_of_answers_are_keyed_by_what_was_asked() -> None:
+def test_lists_of_decisions_are_keyed_by_what_was_claimed() -> None:
     for path in ("spec.requests", "status.allocations"):
         assert relative("resourceclaims")[path]["x-kubernetes-list-map-keys"] == ["resourceType"]

@@ -1,4 +1,4 @@
-"""The definitions are in a form any API server accepts, and every field says what it means."""
+"""The definitions are structural schemas, and every field has a description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.api.definitions import paths, root_schema
 
 
 @pytest.mark.parametrize("crd", all_crds(), ids=lambda crd: str(crd["metadata"]["name"]))
-def test_every_field_says_what_it_means(crd: dict[str, Any]) -> None:
+def test_every_field_has_a_description(crd: dict[str, Any]) -> None:
     fields = list(paths(root_schema(crd)))
 
     silent = [

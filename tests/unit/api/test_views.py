@@ -1,4 +1,4 @@
-"""Views read what is there and do without what is not."""
+"""Views read present fields and default absent ones."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_karmada_names() -> None:
     )
 
 
-def test_an_answer_says_who_somebody_is_and_what_they_may_do() -> None:
+def test_reviews_are_read() -> None:
     may = decode('{"status": {"allowed": false, "denied": true, "reason": "no such role"}}')
     who = decode(
         """{"status": {"userInfo": {"username": "ada", "uid": "1", "groups": ["dev"],

@@ -1,4 +1,4 @@
-"""The page about stand-ins and the tests say the same: no row without its test, and no test
+"""The page about stand-ins and the tests agree: no row without its test, and no test
 of a fact without its row."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEFT_OUT = "left out: "
 
 
 def rows() -> list[tuple[str, str]]:
-    """Fact and what keeps it, from every table whose head says so."""
+    """Fact and what keeps it, from every table with that head."""
     found: list[tuple[str, str]] = []
     inside = False
     for line in PAGE.read_text().splitlines():
@@ -59,18 +59,18 @@ def test_every_fact_is_kept_by_a_test_that_exists_or_left_out_for_a_reason(
 ) -> None:
     assert fact
     if kept.startswith(LEFT_OUT):
-        assert len(kept.removeprefix(LEFT_OUT).split()) >= 3, "say why"
+        assert len(kept.removeprefix(LEFT_OUT).split()) >= 3, "give the reason"
     else:
         assert named(kept), "neither a test nor a reason"
         assert not set(named(kept)) - known()
 
 
 def test_every_test_of_a_fact_has_its_row() -> None:
-    told = {name for _, kept in rows() for name in named(kept)}
+    on_page = {name for _, kept in rows() for name in named(kept)}
 
     for path in sorted([*HERE.rglob("test_facts_*.py"), *HERE.rglob("test_facts.py")]):
         if path.name != Path(__file__).name:
-            assert not names_of(path) - told, path.name
+            assert not names_of(path) - on_page, path.name
 
 
 def test_no_fact_is_listed_twice() -> None:

@@ -1,4 +1,4 @@
-"""A project that somebody makes on a platform that runs: with the stand-ins together it has
+"""A project created on a running platform: with the stand-ins together it has
 all it needs, and when it goes nothing of it is left."""
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ async def test_a_project_made_later_can_claim_and_be_deployed_to() -> None:
                 "",
                 lambda one: condition(one, "Available")[0] == "True",
             )
-        wish = claim("instance-a", {INSTANCES: 1})
+        body = claim("instance-a", {INSTANCES: 1})
         for reference in ("consumerRef", "resourceRef"):
-            wish["spec"][reference] = {**wish["spec"][reference], "name": "late"}
-        await late.create(quota.RESOURCE_CLAIMS, wish, "default")
+            body["spec"][reference] = {**body["spec"][reference], "name": "late"}
+        await late.create(quota.RESOURCE_CLAIMS, body, "default")
 
         await until(
             late,
@@ -150,7 +150,7 @@ async def test_a_project_goes_and_takes_its_networks_from_the_cells() -> None:
 
 
 async def test_a_later_project_runs_something_and_leaves_nothing_behind() -> None:
-    """On the whole platform: nobody keeps up in the project what the purge takes away."""
+    """On the whole platform: no controller recreates in the project what the purge deletes."""
     settings = LocalSettings(cities=("DFW", "LHR"))
     whole = LocalPlatform(SimulatedEnvironment(), ":memory:", settings)
     async with whole.run(admin_token="t"):

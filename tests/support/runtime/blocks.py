@@ -49,7 +49,7 @@ async def engaged(plane: FakePlane, env: Environment) -> AsyncIterator[Cluster]:
 async def eventually(
     holds: Callable[[], bool], what: str | Callable[[], object], *, within: float = 60.0
 ) -> None:
-    """Return once ``holds``. ``what`` was expected, or is asked for what there is instead."""
+    """Return once ``holds``. ``what`` was expected, or is called for what was found instead."""
 
     async def look() -> str:
         return "" if holds() else str(what() if callable(what) else what)

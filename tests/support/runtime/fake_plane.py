@@ -1,6 +1,6 @@
-"""A plane small enough to be scripted: it lags, goes away, forgets and does not know kinds.
+"""A plane small enough to be scripted: it lags, is unreachable, forgets, refuses kinds.
 
-It is a client, the seam the runtime stands on, and not a model of a whole API server; what
+It is a client, the seam below the runtime, and not a model of a whole API server; what
 needs a real one uses the embedded server.
 """
 
@@ -72,7 +72,7 @@ class FakePlane:
         self._wake()
 
     def forget_history(self) -> None:
-        """Compaction: watches from before now are told that they have expired."""
+        """Compaction: watches from before now expire."""
         self._compacted = self.revision
         self._forgotten += len(self._history)
         self._history.clear()
@@ -88,7 +88,7 @@ class FakePlane:
 
     @contextmanager
     def lagging(self) -> Iterator[None]:
-        """Writes happen, watches do not tell of them."""
+        """Writes happen, watches do not deliver them."""
         self._lagging += 1
         try:
             yield
@@ -293,7 +293,7 @@ class _Entry:
 
 
 def _selected(entry: _Entry, matches: Callable[[dict[str, str]], bool]) -> EventType | None:
-    """What a watch with a selector says: one that begins to match is new, one that ceases to
+    """What a watch with a selector delivers: one that begins to match is new, one that ceases to
     match is gone."""
     if entry.event is EventType.BOOKMARK:
         return entry.event

@@ -134,7 +134,7 @@ class HandledRequest:
 
 
 class ServerTaskTransport:
-    """What a process of its own sends: carried out by the server's own task, and logged.
+    """What a separate process sends: carried out by the server's own task, and logged.
 
     It first waits for a connection, as a transport over sockets may: one more place to freeze.
     """

@@ -37,11 +37,11 @@ SETTLE_SECONDS = 3.0
 
 
 class CuttableTransport:
-    """A way to a plane that can be cut: no answers, and open streams break."""
+    """A link to a plane that can be broken: no answers, and open streams end."""
 
     def __init__(self, inner: InProcessTransport) -> None:
         self._inner = inner
-        self.cut = False
+        self.broken = False
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         self._check()
@@ -62,8 +62,8 @@ class CuttableTransport:
             await inner.aclose()  # type: ignore[attr-defined]  # every stream has it
 
     def _check(self) -> None:
-        if self.cut:
-            raise errors.ConnectFailed("the way is cut")
+        if self.broken:
+            raise errors.ConnectFailed("the link is broken")
 
 
 class StandinPlatform:
@@ -74,11 +74,11 @@ class StandinPlatform:
         self.hub = embedded.client("hub")
         self.project = embedded.client("project/demo")
         self.cells = {name: embedded.client(f"cell/{name}") for name in ("dfw", "lhr")}
-        self.ways = {
+        self.links = {
             name: CuttableTransport(InProcessTransport(embedded.server.handle))
             for name in self.cells
         }
-        """The ways from the centre to the cells."""
+        """The links from the centre to the cells."""
 
     def hub_fleet(self) -> SingleFleet:
         return SingleFleet("hub", "hub", self.embedded.client("hub", "hub-user"), self.env)
@@ -94,7 +94,7 @@ class StandinPlatform:
                 prefix=planes.plane_prefix(f"cell/{name}"),
                 token=self.embedded.token(),
             )
-            for name, way in self.ways.items()
+            for name, way in self.links.items()
         }
         return StaticFleet("members", clients, self.env)
 

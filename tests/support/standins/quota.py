@@ -56,8 +56,8 @@ async def give(found: StandinPlatform, name: str, **granted: int) -> Object:
     )
 
 
-async def ask(found: StandinPlatform, name: str, **asked: int) -> None:
-    amounts = {f"compute.datumapis.com/{kind}": amount for kind, amount in asked.items()}
+async def create_claim(found: StandinPlatform, name: str, **requests: int) -> None:
+    amounts = {f"compute.datumapis.com/{kind}": amount for kind, amount in requests.items()}
     await found.project.create(quota.RESOURCE_CLAIMS, claim(name, amounts), "default")
 
 

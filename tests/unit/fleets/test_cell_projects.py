@@ -20,7 +20,7 @@ from datum_compute.testing.server import EmbeddedServer, embedded_server
 from tests.support.runtime.fleets import create_deployment, create_namespace, has, names, running
 
 
-def _tenants(embedded: EmbeddedServer) -> CellProjectFleet:
+def _fleet(embedded: EmbeddedServer) -> CellProjectFleet:
     def client_for(project: str) -> Client:
         return embedded.client(f"project/{project}")
 
@@ -31,82 +31,82 @@ def _tenants(embedded: EmbeddedServer) -> CellProjectFleet:
 @asynccontextmanager
 async def _following() -> AsyncIterator[tuple[Client, CellProjectFleet]]:
     async with embedded_server(projects=["a", "b"]) as embedded:
-        tenants = _tenants(embedded)
-        async with running(*tenants.sources, tenants):
-            yield embedded.client("cell/dfw"), tenants
+        fleet = _fleet(embedded)
+        async with running(*fleet.sources, fleet):
+            yield embedded.client("cell/dfw"), fleet
 
 
 async def test_a_namespace_counts_while_it_holds_a_deployment() -> None:
-    async with _following() as (cell_client, tenants):
+    async with _following() as (cell_client, fleet):
         await create_namespace(cell_client, "ns-1", "a")
         await asyncio.sleep(5)
-        assert names(tenants) == []
+        assert names(fleet) == []
 
         await create_deployment(cell_client, "ns-1", "web-default-dfw")
         await create_deployment(cell_client, "ns-1", "api-default-dfw")
-        await has(tenants, "a")
+        await has(fleet, "a")
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
         await asyncio.sleep(5)
-        assert names(tenants) == ["a"]
+        assert names(fleet) == ["a"]
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "api-default-dfw", "ns-1")
-        await has(tenants)
+        await has(fleet)
 
 
 async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
-    async with _following() as (cell_client, tenants):
+    async with _following() as (cell_client, fleet):
         for namespace, project in (("ns-1", "a"), ("ns-2", "a"), ("ns-3", "b")):
             await create_namespace(cell_client, namespace, project)
             await create_deployment(cell_client, namespace, "web-default-dfw")
-        await has(tenants, "a", "b")
+        await has(fleet, "a", "b")
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-3")
 
-        await has(tenants, "a")
+        await has(fleet, "a")
 
 
 async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() -> None:
-    async with _following() as (cell_client, tenants):
+    async with _following() as (cell_client, fleet):
         await create_namespace(cell_client, "ns-1", "a")
         await create_deployment(cell_client, "ns-1", "web-default-dfw")
-        await has(tenants, "a")
-        engaged = tenants.get("a")
+        await has(fleet, "a")
+        engaged = fleet.get("a")
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
         await asyncio.sleep(DRAIN_SECONDS - 1)
-        assert tenants.get("a") is engaged
+        assert fleet.get("a") is engaged
 
         await create_deployment(cell_client, "ns-1", "web-default-dfw")
         await asyncio.sleep(DRAIN_SECONDS + 1)
-        assert tenants.get("a") is engaged
+        assert fleet.get("a") is engaged
 
         await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-1")
         await asyncio.sleep(DRAIN_SECONDS + 1)
-        assert names(tenants) == []
+        assert names(fleet) == []
 
 
 async def test_a_namespace_without_a_project_is_ignored() -> None:
-    async with _following() as (cell_client, tenants):
+    async with _following() as (cell_client, fleet):
         await create_deployment(cell_client, "default", "web-default-dfw")
         await asyncio.sleep(5)
-        assert names(tenants) == []
+        assert names(fleet) == []
 
         labels = {LABEL_UPSTREAM_CLUSTER_NAME: "cluster-b"}
         await cell_client.patch(NAMESPACES, "default", merge({"metadata": {"labels": labels}}))
 
-        await has(tenants, "b")
+        await has(fleet, "b")
 
 
 async def test_a_manager_runs_the_fleets_that_a_fleet_reads() -> None:
     async with embedded_server(projects=["a"]) as embedded:
-        tenants = _tenants(embedded)
+        fleet = _fleet(embedded)
         manager = Manager("quota", embedded.env)
 
         async def nothing(request: Request) -> None: ...
 
-        watches = [Watch(tenants, NAMESPACES, itself)]
-        manager.add(Controller("idle", tenants, nothing, watches=watches))
+        watches = [Watch(fleet, NAMESPACES, itself)]
+        manager.add(Controller("idle", fleet, nothing, watches=watches))
 
         assert [fleet.name for fleet in manager.fleets()] == ["cell", "tenants"]

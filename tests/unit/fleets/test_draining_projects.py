@@ -1,4 +1,4 @@
-"""A cell leaves a project when the project has said that it holds nothing of the cell's."""
+"""A cell disengages a project when the project holds no more claims of the cell."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lines:
     Whatever a project is called, plane ``a`` answers, or none."""
 
     embedded: EmbeddedServer
-    asked: dict[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
     trouble: Callable[[str], None] = lambda project: None
     """Raises for a project that is not to be had."""
     slow: float = 0.0
@@ -75,7 +75,7 @@ class _Line:
     transport: InProcessTransport
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        self.lines.asked[self.project] = self.lines.asked.get(self.project, 0) + 1
+        self.lines.checks[self.project] = self.lines.checks.get(self.project, 0) + 1
         await asyncio.sleep(self.lines.slow)
         self.lines.trouble(self.project)
         return await self.transport.send(request, timeout=timeout)
@@ -90,145 +90,145 @@ async def _cell(*projects: str) -> AsyncIterator[tuple[Lines, CellProjectFleet, 
     async with embedded_server(projects=["a"]) as embedded:
         lines = Lines(embedded)
         cell = SingleFleet("cell", "single", embedded.client(CELL), embedded.env)
-        tenants = CellProjectFleet(
+        fleet = CellProjectFleet(
             "tenants", cell, lines.client_for, embedded.env, cluster_name="dfw"
         )
         client = embedded.client(CELL)
         for project in projects:
             await create_namespace(client, f"ns-{project}", project)
-        yield lines, tenants, client
+        yield lines, fleet, client
 
 
-def away(project: str) -> None:
-    raise errors.ConnectFailed("the line is cut")
+def unreachable(project: str) -> None:
+    raise errors.ConnectFailed("no connection")
 
 
 def refuses(project: str) -> None:
     raise errors.Forbidden(403, "Forbidden", "no")
 
 
-async def test_a_cell_without_claims_asks_each_project_twice_and_engages_none() -> None:
+async def test_a_cell_without_claims_checks_each_project_twice_and_engages_none() -> None:
     """At once, and when nothing of a life before can be under way any more."""
     many = [f"p{number}" for number in range(100)]
-    async with _cell(*many) as (lines, tenants, _), running(*tenants.sources, tenants):
+    async with _cell(*many) as (lines, fleet, _), running(*fleet.sources, fleet):
         await asyncio.sleep(1)
-        assert lines.asked == dict.fromkeys(many, 1)
-        assert names(tenants) == []
+        assert lines.checks == dict.fromkeys(many, 1)
+        assert names(fleet) == []
         await asyncio.sleep(HOUR)
-        assert lines.asked == dict.fromkeys(many, 2)
-        assert names(tenants) == []
+        assert lines.checks == dict.fromkeys(many, 2)
+        assert names(fleet) == []
 
 
 async def test_a_project_that_holds_a_claim_of_ours_is_followed_until_it_does_not() -> None:
-    async with _cell("a", "b") as (lines, tenants, _):
+    async with _cell("a", "b") as (lines, fleet, _):
         await lines.claim()
-        async with running(*tenants.sources, tenants):
-            await has(tenants, "a", "b")
+        async with running(*fleet.sources, fleet):
+            await has(fleet, "a", "b")
             await asyncio.sleep(HOUR)
-            assert names(tenants) == ["a", "b"]
+            assert names(fleet) == ["a", "b"]
 
             await lines.give_up()
 
-            await has(tenants)
+            await has(fleet)
 
 
 async def test_claims_of_another_cell_are_ignored() -> None:
-    async with _cell("a") as (lines, tenants, _):
+    async with _cell("a") as (lines, fleet, _):
         await lines.claim(source="lhr")
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(DRAIN_SECONDS + 1)
-            assert names(tenants) == []
-            assert lines.asked == {"a": 2}
+            assert names(fleet) == []
+            assert lines.checks == {"a": 2}
 
 
 async def test_a_claim_that_arrives_late_is_found() -> None:
     """The manager before had sent it and was killed."""
-    async with _cell("a") as (lines, tenants, _), running(*tenants.sources, tenants):
+    async with _cell("a") as (lines, fleet, _), running(*fleet.sources, fleet):
         await asyncio.sleep(DRAIN_SECONDS - 5)
-        assert names(tenants) == []
+        assert names(fleet) == []
 
         await lines.claim()
 
-        await has(tenants, "a")
+        await has(fleet, "a")
 
 
 async def test_an_unreachable_project_is_retried_until_it_answers() -> None:
-    async with _cell("a") as (lines, tenants, _):
+    async with _cell("a") as (lines, fleet, _):
         await lines.claim()
-        lines.trouble = away
-        async with running(*tenants.sources, tenants):
+        lines.trouble = unreachable
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(24 * HOUR)
-            assert names(tenants) == []
+            assert names(fleet) == []
 
             lines.trouble = lambda project: None
 
             await asyncio.sleep(31)
-            assert names(tenants) == ["a"]
+            assert names(fleet) == ["a"]
 
 
 async def test_many_unreachable_projects_are_retried_in_turn() -> None:
-    """The line to all of them is one, and nobody hears more for being asked more often."""
+    """All of them share one connection, and checking more often finds nothing more."""
     many = [f"p{number}" for number in range(300)]
-    async with _cell(*many) as (lines, tenants, _):
-        lines.trouble = away
-        async with running(*tenants.sources, tenants):
+    async with _cell(*many) as (lines, fleet, _):
+        lines.trouble = unreachable
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(10 * 60)
-            before = dict(lines.asked)
-            assert set(before) == set(many), "nobody is left out"
+            before = dict(lines.checks)
+            assert set(before) == set(many), "none is left out"
             assert sum(before.values()) <= 10 * 10 * 60
 
             lines.trouble = lambda project: None
             await asyncio.sleep(60)
-            assert all(lines.asked[name] > before[name] for name in many)
+            assert all(lines.checks[name] > before[name] for name in many)
 
 
 async def test_a_silent_project_does_not_delay_the_others() -> None:
-    async with _cell("a", "b", "c") as (lines, tenants, _):
+    async with _cell("a", "b", "c") as (lines, fleet, _):
         await lines.claim()
 
         def trouble(project: str) -> None:
             if project == "a":
-                away(project)
+                unreachable(project)
 
         lines.trouble = trouble
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(5)
-            assert names(tenants) == ["b", "c"]
+            assert names(fleet) == ["b", "c"]
 
 
 async def test_a_project_that_refuses_is_retried_seldom() -> None:
-    async with _cell("a") as (lines, tenants, _):
+    async with _cell("a") as (lines, fleet, _):
         lines.trouble = refuses
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(24 * HOUR)
-            assert 24 * HOUR / REFUSED.cap_seconds / 2 < lines.asked["a"] < 600
+            assert 24 * HOUR / REFUSED.cap_seconds / 2 < lines.checks["a"] < 600
 
             await lines.claim()
             lines.trouble = lambda project: None
 
             await asyncio.sleep(REFUSED.cap_seconds + 1)
-            assert names(tenants) == ["a"]
+            assert names(fleet) == ["a"]
 
 
 async def test_a_deleted_project_has_nothing_to_release() -> None:
     async with embedded_server(projects=["a"]) as embedded:
         cell = SingleFleet("cell", "single", embedded.client(CELL), embedded.env)
-        asked: list[str] = []
+        checks: list[str] = []
 
         def client_for(project: str) -> Client:
-            asked.append(project)
+            checks.append(project)
             return embedded.client("project/of-no-such-name")
 
-        tenants = CellProjectFleet("tenants", cell, client_for, embedded.env, cluster_name="dfw")
+        fleet = CellProjectFleet("tenants", cell, client_for, embedded.env, cluster_name="dfw")
         await create_namespace(embedded.client(CELL), "ns-gone", "gone")
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(HOUR)
-            assert names(tenants) == []
-            assert asked == ["gone", "gone"]
+            assert names(fleet) == []
+            assert checks == ["gone", "gone"]
 
 
 async def test_a_bad_credential_ends_nothing() -> None:
-    async with _cell("a") as (lines, tenants, _):
+    async with _cell("a") as (lines, fleet, _):
         bad = [True]
 
         def client_for(project: str) -> Client:
@@ -236,60 +236,62 @@ async def test_a_bad_credential_ends_nothing() -> None:
                 raise ValueError("no such context")
             return lines.client_for(project)
 
-        tenants = CellProjectFleet(
-            "tenants", tenants.sources[0], client_for, lines.embedded.env, cluster_name="dfw"
+        fleet = CellProjectFleet(
+            "tenants", fleet.sources[0], client_for, lines.embedded.env, cluster_name="dfw"
         )
         await lines.claim()
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(60)
             bad[0] = False
             await asyncio.sleep(120)
-            assert names(tenants) == ["a"]
+            assert names(fleet) == ["a"]
 
 
-@pytest.mark.parametrize("trouble", [None, away, refuses], ids=["answers", "away", "refuses"])
+@pytest.mark.parametrize(
+    "trouble", [None, unreachable, refuses], ids=["answers", "unreachable", "refuses"]
+)
 async def test_a_deployment_that_arrives_meanwhile_ends_the_draining(
     trouble: Callable[[str], None] | None,
 ) -> None:
-    async with _cell("a") as (lines, tenants, cell_client):
+    async with _cell("a") as (lines, fleet, cell_client):
         if trouble is not None:
             lines.trouble = trouble
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(20)
             await create_deployment(cell_client, "ns-a", "web-default-dfw")
-            await has(tenants, "a")
-            engaged, before = tenants.get("a"), lines.asked["a"]
+            await has(fleet, "a")
+            engaged, before = fleet.get("a"), lines.checks["a"]
             await asyncio.sleep(HOUR)
-            assert tenants.get("a") is engaged
-            assert lines.asked["a"] == before, "nobody watches here, so nobody asks"
+            assert fleet.get("a") is engaged
+            assert lines.checks["a"] == before, "no drain, so no check"
 
 
-async def test_a_deployment_that_comes_while_the_project_is_asked_makes_the_answer_void() -> None:
-    async with _cell("a") as (lines, tenants, cell_client):
+async def test_a_deployment_created_during_the_check_makes_the_answer_void() -> None:
+    async with _cell("a") as (lines, fleet, cell_client):
         lines.slow = 3.0
-        async with running(*tenants.sources, tenants):
+        async with running(*fleet.sources, fleet):
             await asyncio.sleep(DRAIN_SECONDS + 4)
-            assert lines.asked == {"a": 2}, "it is being asked for the second time"
+            assert lines.checks == {"a": 2}, "the second check is under way"
             await create_deployment(cell_client, "ns-a", "web-default-dfw")
-            await has(tenants, "a")
-            engaged = tenants.get("a")
+            await has(fleet, "a")
+            engaged = fleet.get("a")
             await asyncio.sleep(HOUR)
-            assert tenants.get("a") is engaged
+            assert fleet.get("a") is engaged
 
             await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-a")
-            await has(tenants)
+            await has(fleet)
 
 
 async def test_an_unreachable_project_is_disengaged_once_it_has_answered() -> None:
-    async with _cell("a") as (lines, tenants, cell_client):
+    async with _cell("a") as (lines, fleet, cell_client):
         await create_deployment(cell_client, "ns-a", "web-default-dfw")
-        async with running(*tenants.sources, tenants):
-            await has(tenants, "a")
-            lines.trouble = away
+        async with running(*fleet.sources, fleet):
+            await has(fleet, "a")
+            lines.trouble = unreachable
             await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-a")
             await asyncio.sleep(24 * HOUR)
-            assert names(tenants) == ["a"]
+            assert names(fleet) == ["a"]
 
             lines.trouble = lambda project: None
             await asyncio.sleep(31)
-            assert names(tenants) == []
+            assert names(fleet) == []

@@ -15,21 +15,21 @@ from tests.support.runtime.fleets import names, running
 
 
 class WishedFleet(Fleet):
-    """Wants what a test writes into ``wishes``: names with an identity."""
+    """Wants the names in ``identities``, each with an identity."""
 
     def __init__(self, client_for: Callable[[str], Client] = FakePlane) -> None:
-        super().__init__("wished", SimulatedEnvironment())
-        self.wishes: dict[str, str] = {}
+        super().__init__("wanted", SimulatedEnvironment())
+        self.identities: dict[str, str] = {}
         self.changes = ChangedNames()
         self._client_for = client_for
 
     async def discover(self, tasks: TaskGroup) -> None:
         await sync_engagements(
-            self, self.changes, lambda name, _: self.wishes.get(name, ""), self._client_for
+            self, self.changes, lambda name, _: self.identities.get(name, ""), self._client_for
         )
 
-    async def wish(self, name: str, identity: str) -> None:
-        self.wishes[name] = identity
+    async def want(self, name: str, identity: str) -> None:
+        self.identities[name] = identity
         self.changes.note(name)
         await asyncio.sleep(0.1)
 
@@ -37,12 +37,12 @@ class WishedFleet(Fleet):
 async def test_another_identity_is_another_cluster() -> None:
     fleet = WishedFleet()
     async with running(fleet):
-        await fleet.wish("a", "first")
+        await fleet.want("a", "first")
         first = fleet.get("a")
-        await fleet.wish("a", "first")
+        await fleet.want("a", "first")
         assert fleet.get("a") is first
 
-        await fleet.wish("a", "second")
+        await fleet.want("a", "second")
 
         assert fleet.get("a") is not None
         assert fleet.get("a") is not first
@@ -51,29 +51,29 @@ async def test_another_identity_is_another_cluster() -> None:
 async def test_what_is_not_wanted_is_let_go() -> None:
     fleet = WishedFleet()
     async with running(fleet):
-        await fleet.wish("a", "x")
-        await fleet.wish("b", "y")
-        await fleet.wish("a", "")
+        await fleet.want("a", "x")
+        await fleet.want("b", "y")
+        await fleet.want("a", "")
 
         assert names(fleet) == ["b"]
 
 
-async def test_a_client_is_asked_for_again_at_a_growing_distance_and_not_when_unwanted() -> None:
-    asked: list[float] = []
+async def test_a_client_is_requested_again_with_backoff_and_not_when_unwanted() -> None:
+    calls: list[float] = []
 
     def client_for(name: str) -> Client:
-        asked.append(asyncio.get_running_loop().time())
+        calls.append(asyncio.get_running_loop().time())
         raise RuntimeError("no such credential")
 
     fleet = WishedFleet(client_for)
     async with running(fleet):
-        await fleet.wish("a", "x")
+        await fleet.want("a", "x")
         await asyncio.sleep(600)
-        assert 20 < len(asked) < 100
+        assert 20 < len(calls) < 100
         assert names(fleet) == []
 
-        await fleet.wish("a", "")
-        before = len(asked)
+        await fleet.want("a", "")
+        before = len(calls)
         await asyncio.sleep(600)
 
-        assert len(asked) == before
+        assert len(calls) == before

@@ -39,7 +39,7 @@ async def _report_ready(root_client: Client, project: str, status: str) -> None:
     await root_client.patch(PROJECTS, project, body, subresource="status")
 
 
-async def test_a_project_is_engaged_when_it_is_ready_and_until_it_is_gone() -> None:
+async def test_a_project_is_engaged_when_it_is_ready_and_until_it_is_deleted() -> None:
     async with embedded_server(projects=["a", "b"]) as embedded:
         root_client = embedded.client("root")
         fleet = _fleet(embedded)

@@ -21,7 +21,7 @@ from tests.support.runtime.fake_plane import PARTS, WIDGETS, FakePlane
 
 
 class Runs:
-    """A reconcile that notes when it ran and then does as it was told."""
+    """A reconcile that records when it ran and then calls a hook."""
 
     def __init__(self, *outcomes: Result | Exception | None, takes: float = 0.0) -> None:
         self.outcomes = list(outcomes)
@@ -254,7 +254,7 @@ async def test_an_object_that_changes_hands_concerns_both_owners() -> None:
     assert sorted(runs.names()) == ["first", "second"]
 
 
-async def test_each_asks_for_the_object_and_owned_for_its_owner() -> None:
+async def test_each_requests_the_object_and_owned_its_owner() -> None:
     env, one, two, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     owners = [
         {"apiVersion": WIDGETS.api_version, "kind": "Widget", "name": "w", "controller": True}
@@ -327,7 +327,7 @@ async def test_the_mapped_cluster_survives_to_the_reconcile() -> None:
 
     async with managed(env, controller):
         await asyncio.sleep(1)
-        hub.put("nobody")
+        hub.put("unmapped")
         await asyncio.sleep(1)
 
     assert runs.requests == [Request("demo", "default", "a")]
@@ -376,11 +376,11 @@ async def _hold(env: SimulatedEnvironment, controller: Controller) -> None:
         await asyncio.sleep(100_000)
 
 
-async def test_what_is_not_required_may_be_away() -> None:
-    env, plane, away, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
+async def test_what_is_not_required_may_be_unreachable() -> None:
+    env, plane, remote, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     plane.put("a")
     fleet = _fleet(env, one=plane)
-    far = StaticFleet("far", {"away": away}, env)
+    far = StaticFleet("far", {"remote": remote}, env)
     controller = Controller(
         "c",
         fleet,
@@ -389,7 +389,7 @@ async def test_what_is_not_required_may_be_away() -> None:
         reads=[Read(far, PARTS, required=False)],
     )
 
-    with away.down():
+    with remote.down():
         async with managed(env, controller):
             await asyncio.sleep(1)
 
@@ -418,7 +418,7 @@ async def test_indexes_are_there_before_the_first_run() -> None:
     assert found == [["p"]]
 
 
-async def test_a_run_can_be_asked_for_from_outside() -> None:
+async def test_a_run_can_be_requested_from_outside() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     fleet = _fleet(env, one=plane)
     controller = Controller("c", fleet, runs, watches=[Watch(fleet, WIDGETS, itself)])

@@ -20,7 +20,7 @@ from tests.support.runtime.fake_plane import PARTS, WIDGETS, FakePlane
 
 
 class OpenFleet(Fleet):
-    """Engages and disengages when a test says so."""
+    """Engages and disengages on the test's request."""
 
     async def discover(self, tasks: TaskGroup) -> None:
         self.mark_discovered()
@@ -90,7 +90,7 @@ async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:
             assert not controller._queue._failures
 
 
-async def test_a_run_that_outlives_its_cluster_asks_for_nothing_more() -> None:
+async def test_a_run_that_outlives_its_cluster_requests_nothing_more() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), list[float]()
     plane.put("a")
     fleet = OpenFleet("open", env)
@@ -110,8 +110,8 @@ async def test_a_run_that_outlives_its_cluster_asks_for_nothing_more() -> None:
     assert len(runs) == 1
 
 
-async def test_a_cluster_that_comes_back_is_asked_for_what_others_know_of_it() -> None:
-    """What the hub told of a project before the project went is as unknown to it now as to a
+async def test_a_cluster_engaged_again_gets_the_requests_that_others_map_to_it() -> None:
+    """What the hub delivered of a project before that was disengaged is as unknown now as to a
     process that has just started."""
     env, hub, project = SimulatedEnvironment(), FakePlane(), FakePlane()
     for name, owner in (("a", "demo"), ("b", "demo"), ("c", "other")):

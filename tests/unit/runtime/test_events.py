@@ -1,4 +1,4 @@
-"""Events are found by kubectl, counted instead of repeated, limited, and never in the way."""
+"""Events are found by kubectl, counted instead of repeated, limited, and never fail a reconcile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def some_object(client: Client) -> Object:
     return await client.create(core.CONFIG_MAPS, {"metadata": {"name": "web"}}, "default")
 
 
-async def test_an_event_says_who_what_and_when() -> None:
+async def test_an_event_names_object_component_and_time() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
@@ -76,7 +76,7 @@ async def test_the_same_again_is_counted_also_after_a_restart() -> None:
     assert event["lastTimestamp"] == "2026-01-01T00:00:30Z"
 
 
-async def test_an_event_that_has_expired_is_made_anew() -> None:
+async def test_an_event_that_has_expired_is_created_again() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
@@ -145,7 +145,7 @@ async def test_an_object_that_causes_too_many_is_limited() -> None:
     assert outcomes.value("c", "limited") == 19
 
 
-async def test_a_plane_that_is_away_costs_a_count_and_nothing_else() -> None:
+async def test_an_unreachable_plane_costs_a_count_and_nothing_else() -> None:
     env, registry, plane = SimulatedEnvironment(), MetricsRegistry(), FakePlane()
     obj = plane.put("a")
     with plane.down():

@@ -1,4 +1,4 @@
-"""The example controller does what its README says, on the real embedded server."""
+"""The example controller does what its README promises, on the real embedded server."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ async def _keeps_greetings() -> None:
         await _reads(dfw_client, "town", "Hello, Texas")
         assert await _text(dfw_client, "default") == ""
 
-        nobody = merge({"metadata": {"labels": {"greet": None}}})
-        await dfw_client.patch(NAMESPACES, "town", nobody)
+        unlabelled = merge({"metadata": {"labels": {"greet": None}}})
+        await dfw_client.patch(NAMESPACES, "town", unlabelled)
         await _reads(dfw_client, "town", "")
         await _reads(lhr_client, "town", "Hello, London")
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_greetings_are_made_kept_and_changed_in_every_order(seed: int) -> None:
+def test_greetings_are_created_kept_and_changed_in_every_order(seed: int) -> None:
     virtual.run(_keeps_greetings(), seed=seed)
 
 
@@ -126,6 +126,6 @@ async def test_the_example_runs_on_any_server_a_kubeconfig_names(tmp_path: Path)
             await _reads(dfw_client, "town", "Hello, Dallas", within=30)
         finally:
             process.send_signal(signal.SIGINT)
-            _, said = await process.communicate()
+            _, errors = await process.communicate()
 
-    assert (process.returncode, said.decode()) == (0, "")
+    assert (process.returncode, errors.decode()) == (0, "")

@@ -23,7 +23,7 @@ from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 
 
 class OpenFleet(Fleet):
-    """Engages and disengages when a test says so."""
+    """Engages and disengages on the test's request."""
 
     async def discover(self, tasks: TaskGroup) -> None:
         self.mark_discovered()
@@ -68,7 +68,7 @@ async def test_engaging_starts_watches_and_disengaging_stops_them() -> None:
         assert fleet.get("one") is None
 
 
-async def test_a_cluster_engaged_anew_starts_from_nothing() -> None:
+async def test_a_cluster_engaged_again_starts_from_nothing() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     fleet, requests = OpenFleet("open", env), list[str]()
@@ -83,8 +83,8 @@ async def test_a_cluster_engaged_anew_starts_from_nothing() -> None:
 
 
 async def test_a_request_that_came_before_its_cluster_runs_when_the_cluster_comes() -> None:
-    """The hub may tell of a project's object before the project is known; it will not
-    tell again."""
+    """The hub may deliver a project's object before the project is engaged; it will not
+    deliver it again."""
     env, hub, project = SimulatedEnvironment(), FakePlane(), FakePlane()
     hub.put("a", metadata={"labels": {"project": "demo"}})
     projects, requests = OpenFleet("projects", env), list[str]()
@@ -218,7 +218,7 @@ async def test_waiting_for_a_manager_that_has_ended_is_an_error() -> None:
             await waiting
 
 
-async def test_a_manager_without_controllers_says_so() -> None:
+async def test_a_manager_without_controllers_is_refused() -> None:
     with pytest.raises(RuntimeError, match="'empty' has no controllers"):
         await Manager("empty", SimulatedEnvironment()).run()
 

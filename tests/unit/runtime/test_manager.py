@@ -1,4 +1,4 @@
-"""A manager starts in order, says what it waits for, and stops without cutting work off."""
+"""A manager starts in order, lists what it waits for, and stops without aborting work."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_draining_does_not_wait_for_ever() -> None:
     assert slow.ended == []
 
 
-async def test_a_check_that_fails_says_what_is_missing() -> None:
+async def test_a_failed_check_lists_what_is_missing() -> None:
     plane, slow = FakePlane(), Slow(0.0)
     plane.unserved.add("widgets")
     manager = managed(slow, plane)
@@ -130,8 +130,8 @@ async def test_a_log_line_inside_a_reconcile_carries_its_request() -> None:
     finally:
         logger.removeHandler(handler)
 
-    said = [record.__dict__.get("fields") for record in records]
-    assert said == [
+    found = [record.__dict__.get("fields") for record in records]
+    assert found == [
         {
             "controller": "deep",
             "cluster": "one",

@@ -43,16 +43,16 @@ def test_a_counter_and_a_gauge_in_the_text_format() -> None:
 
 def test_a_histogram_counts_upwards_and_includes_its_bounds() -> None:
     registry = MetricsRegistry()
-    seconds = registry.histogram("s", "Time.", "who", buckets=(0.1, 1.0)).labels("me")
+    seconds = registry.histogram("s", "Time.", "of", buckets=(0.1, 1.0)).labels("me")
     for value in (0.1, 0.5, 7.0):
         seconds.observe(value)
 
     assert render(registry).splitlines()[2:] == [
-        's_bucket{le="0.1",who="me"} 1.0',
-        's_bucket{le="1",who="me"} 2.0',
-        's_bucket{le="+Inf",who="me"} 3.0',
-        's_count{who="me"} 3.0',
-        's_sum{who="me"} 7.6',
+        's_bucket{le="0.1",of="me"} 1.0',
+        's_bucket{le="1",of="me"} 2.0',
+        's_bucket{le="+Inf",of="me"} 3.0',
+        's_count{of="me"} 3.0',
+        's_sum{of="me"} 7.6',
     ]
 
 
@@ -67,7 +67,7 @@ def test_text_from_elsewhere_cannot_break_a_line() -> None:
     )
 
 
-def test_series_are_in_order_whoever_came_first() -> None:
+def test_series_are_in_order_of_their_labels() -> None:
     one, other = MetricsRegistry(), MetricsRegistry()
     for registry, values in ((one, "ab"), (other, "ba")):
         for value in values:
@@ -134,7 +134,7 @@ def test_one_name_means_one_thing() -> None:
 
 
 class Outcomes:
-    """A reconcile that ends as the object's name says."""
+    """A reconcile whose outcome follows from the object's name."""
 
     ends: ClassVar[dict[str, Result | Exception | None]] = {
         "fine": None,

@@ -10,7 +10,7 @@ from datum_compute.runtime.tasks import TaskGroup, gather_all
 
 
 class Log:
-    """Children that note when they were told to stop and when they had stopped."""
+    """Children that record when they were cancelled and when they had stopped."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -19,9 +19,9 @@ class Log:
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
-            self.lines.append(f"{name} told")
+            self.lines.append(f"{name} cancelled")
             await asyncio.sleep(takes)
-            self.lines.append(f"{name} gone")
+            self.lines.append(f"{name} stopped")
             raise
 
 
@@ -40,7 +40,14 @@ async def test_children_are_stopped_in_reverse_order_one_by_one() -> None:
             await asyncio.sleep(1)
             raise RuntimeError("enough")
 
-    assert log.lines == ["c told", "c gone", "b told", "b gone", "a told", "a gone"]
+    assert log.lines == [
+        "c cancelled",
+        "c stopped",
+        "b cancelled",
+        "b stopped",
+        "a cancelled",
+        "a stopped",
+    ]
 
 
 async def test_leaving_the_block_waits_for_the_children() -> None:
@@ -67,7 +74,7 @@ async def test_the_first_error_wins_and_stops_the_rest() -> None:
             await asyncio.sleep(1000)
 
     assert asyncio.get_running_loop().time() < 10
-    assert log.lines == ["a told", "a gone"]
+    assert log.lines == ["a cancelled", "a stopped"]
     assert not hasattr(caught.value, "__notes__")
 
 
@@ -104,11 +111,11 @@ async def test_cancelling_the_owner_stops_all_and_stays_a_cancellation() -> None
     await asyncio.sleep(1)
     task.cancel()
     await asyncio.sleep(0.5)
-    task.cancel()  # impatience does not leave anybody behind
+    task.cancel()  # a second cancellation leaves no child behind
     await asyncio.wait([task])
 
     assert task.cancelled()
-    assert log.lines == ["b told", "b gone", "a told", "a gone"]
+    assert log.lines == ["b cancelled", "b stopped", "a cancelled", "a stopped"]
 
 
 async def test_some_children_can_be_stopped() -> None:
@@ -120,7 +127,7 @@ async def test_some_children_can_be_stopped() -> None:
         c = tasks.start(log.child("c"), name="c")
         await asyncio.sleep(1)
         await tasks.stop(a, c)
-        assert log.lines == ["c told", "c gone", "a told", "a gone"]
+        assert log.lines == ["c cancelled", "c stopped", "a cancelled", "a stopped"]
         assert not b.done()
         await tasks.stop(b)
 
@@ -146,7 +153,7 @@ async def test_a_group_inside_a_child_ends_with_it() -> None:
             await asyncio.sleep(1)
             raise ValueError("outer")
 
-    assert log.lines == ["deep told", "deep gone"]
+    assert log.lines == ["deep cancelled", "deep stopped"]
 
 
 async def test_every_gathered_call_ends_before_the_first_error_is_raised() -> None:

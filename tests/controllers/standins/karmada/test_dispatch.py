@@ -133,8 +133,8 @@ async def test_owners_and_finalizers_of_the_template_stay_at_home() -> None:
 
 
 async def test_a_binding_left_behind_is_taken_over_by_the_template_made_again() -> None:
-    """Deleted with ``--cascade=orphan``, a template leaves a binding that nobody owns, and
-    nobody would ever collect."""
+    """Deleted with ``--cascade=orphan``, a template leaves a binding without an owner, which
+    would never be collected."""
     async with federation() as found:
         await create_policy(found.hub, NS, "DFW")
         await found.hub.create(WDS, deployment("app-web-dfw", NS, "DFW"), NS)

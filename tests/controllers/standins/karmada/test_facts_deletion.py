@@ -1,7 +1,7 @@
 """Deletion, and the loss of a member.
 
 What is known of Karmada and the stand-in keeps, one fact a test. The table in
-``docs/develop/stand-in-facts.md`` says which test keeps which fact.
+``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ async def test_preserved_resources_stay_in_the_member_without_karmadas_marks() -
 async def test_what_is_no_longer_to_be_preserved_goes_with_its_template() -> None:
     async with propagated() as found:
         work = await work_of(found)
-        for wish in (True, None):
-            await change(found, POLICIES, "city-dfw", spec={"preserveResourcesOnDeletion": wish})
+        for preserve in (True, None):
+            await change(
+                found, POLICIES, "city-dfw", spec={"preserveResourcesOnDeletion": preserve}
+            )
             await settle()
             carried = await found.hub.get(WORKS, work.name, work.namespace)
-            assert values(carried.spec).get("preserveResourcesOnDeletion") == wish
+            assert values(carried.spec).get("preserveResourcesOnDeletion") == preserve
         await found.hub.delete(WDS, NAME, NS)
 
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
@@ -119,10 +121,10 @@ async def test_a_deletion_missed_while_stopped_is_carried_out_later() -> None:
 
 async def test_a_new_cluster_is_tainted_until_its_first_good_probe() -> None:
     async with propagation() as found:
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await create_cluster(found.hub, "dfw", "DFW")
         tainted = await until(found.hub, CLUSTERS, "dfw", "", lambda one: taints(one) != [])
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
         ready = await until_ready(found, "True")
 
         assert taints(tainted) == [("cluster.karmada.io/not-ready", "NoSchedule")]
@@ -133,10 +135,10 @@ async def test_a_cluster_that_is_not_ready_carries_the_taint_until_it_is_back() 
     async with propagated() as found:
         cordon = {"key": "maintenance", "effect": "NoSchedule"}
         await change(found, CLUSTERS, "dfw", spec={"taints": [cordon]})
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         lost = await until(found.hub, CLUSTERS, "dfw", "", lambda one: len(taints(one)) == 2)
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
         back = await until_ready(found, "True", within=90)
 
         assert ("cluster.karmada.io/not-ready", "NoSchedule") in taints(lost)
@@ -145,7 +147,7 @@ async def test_a_cluster_that_is_not_ready_carries_the_taint_until_it_is_back() 
 
 async def test_a_member_that_is_not_ready_gets_nothing_new() -> None:
     async with propagated() as found:
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         await found.hub.create(WDS, deployment("late", NS, "DFW"), NS)
 

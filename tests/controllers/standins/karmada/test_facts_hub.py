@@ -1,7 +1,7 @@
 """What the hub is before anything is propagated.
 
 What is known of Karmada and the stand-in keeps, one fact a test. The table in
-``docs/develop/stand-in-facts.md`` says which test keeps which fact.
+``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
 from __future__ import annotations

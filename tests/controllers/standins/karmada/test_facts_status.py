@@ -1,7 +1,7 @@
 """The way up: from the member to the template, and when.
 
 What is known of Karmada and the stand-in keeps, one fact a test. The table in
-``docs/develop/stand-in-facts.md`` says which test keeps which fact.
+``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ class OnlyHealthz:
 
     def __init__(self, inner: InProcessTransport) -> None:
         self._inner = inner
-        self.asked: list[str] = []
+        self.probed: list[str] = []
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         if request.path.endswith(("/readyz", "/healthz")):
-            self.asked.append(request.path.rpartition("/")[2])
+            self.probed.append(request.path.rpartition("/")[2])
         if request.path.endswith("/readyz"):
             return HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
         return await self._inner.send(request, timeout=timeout)
@@ -153,7 +153,7 @@ async def test_a_member_is_asked_for_readyz_and_where_that_is_missing_for_health
             await create_cluster(found.hub, "dfw", "DFW")
             await until_ready(found, "True")
 
-        assert transport.asked[:2] == ["readyz", "healthz"]
+        assert transport.probed[:2] == ["readyz", "healthz"]
 
 
 class Moody:

@@ -130,7 +130,7 @@ def test_a_ready_member_must_fail_for_thirty_seconds() -> None:
     assert not probes((0, True), (10, False), (20, False), (30, False), (40, False)).ready
 
 
-def test_a_good_probe_in_between_starts_the_count_anew() -> None:
+def test_a_good_probe_in_between_restarts_the_count() -> None:
     assert probes((0, True), (10, False), (20, True), (30, False), (50, False)).ready
 
 

@@ -1,4 +1,4 @@
-"""Status on its way up, the end of templates and policies, and members that go away."""
+"""Status from members, deletion of templates and policies, and unreachable members."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ async def test_a_change_of_status_costs_one_write_at_each_hop() -> None:
         await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 2)
         await settle()
 
-        # The Work, the binding, the template; one more is the write that asks.
+        # The Work, the binding, the template; one more is the triggering write.
         assert await _hub_revision(found) - before == 4
 
 
 async def _hub_revision(found: StandinPlatform) -> int:
     """A counter of the hub's writes: each write, this one too, takes the next revision."""
-    body = {"metadata": {"annotations": {"asked": str(found.env.new_uid())}}}
+    body = {"metadata": {"annotations": {"touched": str(found.env.new_uid())}}}
     written = await found.hub.patch(NAMESPACES, "default", merge(body))
     return int(written.metadata.resource_version)
 
@@ -102,11 +102,11 @@ async def test_deleting_the_template_removes_binding_work_and_the_members_object
 async def test_an_object_that_is_no_longer_karmadas_outlives_its_template() -> None:
     async with propagated() as found:
         disowned = {"metadata": {"labels": {karmada.LABEL_MANAGED: None}}}
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await found.cells["dfw"].patch(WDS, NAME, merge(disowned), NS)
         await until_ready(found, "False", within=90)
         await found.hub.delete(WDS, NAME, NS)
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
         await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
 
         assert not (await found.cells["dfw"].get(WDS, NAME, NS)).metadata.deleting
@@ -175,11 +175,11 @@ async def test_a_member_removed_by_hand_in_the_cell_comes_back() -> None:
 async def test_a_cell_cut_off_is_not_ready_after_thirty_seconds_and_back_after_thirty() -> None:
     async with propagated() as found:
         await until_ready(found, "True")
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await asyncio.sleep(25)
         early = await found.hub.get(karmada.CLUSTERS, "dfw")
         lost = await until_ready(found, "False", within=30)
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
         await asyncio.sleep(25)
         still = await found.hub.get(karmada.CLUSTERS, "dfw")
 
@@ -193,7 +193,7 @@ async def test_while_the_member_is_lost_deletion_waits_and_nothing_is_moved() ->
     async with propagated() as found:
         await report(found, replicas=1)
         await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 1)
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         frozen = await found.hub.get(WDS, NAME, NS)
         bound = await found.hub.get(karmada.RESOURCE_BINDINGS, BINDING, NS)
@@ -206,20 +206,20 @@ async def test_while_the_member_is_lost_deletion_waits_and_nothing_is_moved() ->
         assert work.metadata.deleting
         assert await exists(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
         await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
 
 
 async def test_what_changed_while_the_member_was_lost_arrives_when_it_is_back() -> None:
     async with propagated() as found:
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         change = {"spec": {"scaleSettings": {"minReplicas": 4}}}
         await found.hub.patch(WDS, NAME, merge(change), NS)
         await settle()
         before = await found.cells["dfw"].get(WDS, NAME, NS)
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
 
         assert values(before.spec)["scaleSettings"]["minReplicas"] == 1
         await until(
@@ -250,7 +250,7 @@ async def test_a_cluster_that_leaves_gives_up_its_works() -> None:
 
 async def test_a_lost_cluster_that_leaves_keeps_what_runs_in_the_member() -> None:
     async with propagated() as found:
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         await found.hub.delete(karmada.CLUSTERS, "dfw")
         await until_gone(found.hub, karmada.CLUSTERS, "dfw")

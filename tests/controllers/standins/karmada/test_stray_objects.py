@@ -131,12 +131,12 @@ async def test_a_stray_behind_a_partition_is_removed_on_reconnect() -> None:
     async with propagated() as found:
         late = await sent(found)
         await destroy(found)
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         await found.cells["dfw"].create(WDS, late, NS)
         await settle()
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
 
         await until_gone(found.cells["dfw"], WDS, NAME, NS, within=120)
 
@@ -144,11 +144,11 @@ async def test_a_stray_behind_a_partition_is_removed_on_reconnect() -> None:
 async def test_a_lost_cluster_that_left_and_comes_back_keeps_what_runs_there() -> None:
     async with propagated() as found:
         before = await found.cells["dfw"].get(WDS, NAME, NS)
-        found.ways["dfw"].cut = True
+        found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
         await found.hub.delete(karmada.CLUSTERS, "dfw")
         await until_gone(found.hub, karmada.CLUSTERS, "dfw")
-        found.ways["dfw"].cut = False
+        found.links["dfw"].broken = False
         await settle()
         await create_cluster(found.hub, "dfw", "DFW")
         await until_ready(found, "True", within=90)

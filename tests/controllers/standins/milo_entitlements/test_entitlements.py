@@ -1,4 +1,4 @@
-"""A project asks for a service and is answered: at once, after a while, or by a person."""
+"""A project requests a service and is answered: at once, after a while, or by a person."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def publish(found: StandinPlatform, phase: str = services.PHASE_PUBLISHED)
     await found.root.create(services.SERVICES, body)
 
 
-async def ask(found: StandinPlatform) -> None:
+async def request_entitlement(found: StandinPlatform) -> None:
     spec = {"serviceRef": {"name": services.SERVICE_COMPUTE}}
     await found.project.create(ENTITLEMENTS, {"metadata": {"name": "compute"}, "spec": spec})
 
@@ -59,15 +59,15 @@ async def test_a_request_is_approved_at_once() -> None:
         await found.set_project_ready()
         await publish(found)
         async with running(found.env, controllers(found)):
-            await ask(found)
+            await request_entitlement(found)
             await settle()
 
-            said = await status(found)
-            assert said["phase"] == "Active"
-            assert said["origin"] == "Direct"
-            assert said["serviceName"] == services.SERVICE_COMPUTE
-            assert said["entitledAt"]
-            assert said["observedGeneration"] == 1
+            reported = await status(found)
+            assert reported["phase"] == "Active"
+            assert reported["origin"] == "Direct"
+            assert reported["serviceName"] == services.SERVICE_COMPUTE
+            assert reported["entitledAt"]
+            assert reported["observedGeneration"] == 1
             assert await ready(found) == ("True", "EntitlementActive")
 
 
@@ -77,7 +77,7 @@ async def test_an_approval_takes_its_time_also_over_a_restart() -> None:
         await publish(found)
         slow = Approval(seconds=60)
         async with running(found.env, controllers(found, slow)):
-            await ask(found)
+            await request_entitlement(found)
             await settle(30)
             assert (await status(found))["phase"] == "PendingApproval"
             assert await ready(found) == ("False", "EntitlementPendingApproval")
@@ -93,7 +93,7 @@ async def test_a_person_answers_and_what_was_answered_stands() -> None:
         await found.set_project_ready()
         await publish(found)
         async with running(found.env, controllers(found, Approval(by_hand=True))):
-            await ask(found)
+            await request_entitlement(found)
             await settle(3600)
             assert await ready(found) == ("False", "EntitlementPendingApproval")
             for phase, wanted in (
@@ -110,7 +110,7 @@ async def test_a_service_that_is_not_published_is_no_answer_until_it_is() -> Non
     async with standin_platform() as found:
         await found.set_project_ready()
         async with running(found.env, controllers(found)):
-            await ask(found)
+            await request_entitlement(found)
             await settle()
             assert await ready(found) == ("False", "ServiceNotPublished")
 
@@ -125,7 +125,7 @@ async def test_a_service_that_is_not_published_is_no_answer_until_it_is() -> Non
 
             await found.root.delete(services.SERVICES, services.SERVICE_COMPUTE)
             await settle()
-            assert await ready(found) == ("True", "EntitlementActive"), "what was answered stands"
+            assert await ready(found) == ("True", "EntitlementActive"), "an answer stays"
 
 
 async def test_an_answered_request_is_not_written_again() -> None:
@@ -133,7 +133,7 @@ async def test_an_answered_request_is_not_written_again() -> None:
         await found.set_project_ready()
         await publish(found)
         async with running(found.env, controllers(found)):
-            await ask(found)
+            await request_entitlement(found)
             await settle()
         before = (await entitlement(found)).metadata.resource_version
         async with running(found.env, controllers(found)):

@@ -1,6 +1,6 @@
 """What is known of Milo's projects and the stand-in keeps, one fact a test.
 
-The table in ``docs/develop/stand-in-facts.md`` says which test keeps which fact.
+The table in ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ async def test_project_planes_are_isolated_from_each_other() -> None:
 
 
 async def test_reviews_say_in_which_project_a_user_acts() -> None:
-    asked: list[dict[str, Any]] = []
+    reviewed: list[dict[str, Any]] = []
 
     async def review(review: dict[str, Any]) -> dict[str, Any]:
-        asked.append(review["request"]["userInfo"]["extra"])
+        reviewed.append(review["request"]["userInfo"]["extra"])
         return {"response": {"uid": review["request"]["uid"], "allowed": True}}
 
     kinds = frozenset({CONFIG_MAPS.group_resource})
@@ -79,7 +79,7 @@ async def test_reviews_say_in_which_project_a_user_acts() -> None:
         note = build(CONFIG_MAPS, "note", "default")
         await embedded.client("project/demo").create(CONFIG_MAPS, note, "default")
 
-    assert asked[0] == {
+    assert reviewed[0] == {
         "iam.miloapis.com/parent-api-group": ["resourcemanager.miloapis.com"],
         "iam.miloapis.com/parent-type": ["Project"],
         "iam.miloapis.com/parent-name": ["demo"],
@@ -192,16 +192,16 @@ async def test_the_cleanup_of_a_project_is_reported_from_start_to_end() -> None:
     async with projects() as found:
         await ready(found)
         await found.project.create(CONFIG_MAPS, build(CONFIG_MAPS, "note", "default"), "default")
-        told: list[str] = []
+        reported: list[str] = []
         revision = (await found.root.list(PROJECTS)).resource_version
         async with found.root.watch(PROJECTS, resource_version=revision) as events:
             await found.root.delete(PROJECTS, "demo")
             async for event in events:
-                told.append(condition(event.object, CLEANUP)[1])
+                reported.append(condition(event.object, CLEANUP)[1])
                 if event.type == "DELETED":
                     break
 
-        changes = zip(told, ["", *told], strict=False)
+        changes = zip(reported, ["", *reported], strict=False)
         order = [reason for reason, before in changes if reason != before]
         assert order == ["CleanupStarted", "CleanupAwaitingCompletion", "CleanupComplete"]
 

@@ -1,6 +1,6 @@
 """What is known of Milo's quota and the stand-in keeps, one fact a test.
 
-The table in ``docs/develop/stand-in-facts.md`` says which test keeps which fact; many are kept by
+The table in ``docs/develop/stand-in-facts.md`` lists which test keeps which fact; many are kept by
 the tests next to this file.
 """
 
@@ -42,9 +42,9 @@ from tests.support.standins.quota import (
     INSTANCES,
     MEMORY,
     answer,
-    ask,
     bucket,
     controllers,
+    create_claim,
     give,
     project,
 )
@@ -259,18 +259,20 @@ async def test_a_claim_without_a_consumer_is_its_projects() -> None:
 
 async def test_two_claims_that_race_for_the_last_slot_never_both_get_it() -> None:
     async with project(instances=3) as found:
-        await ask(found, "holder", instances=2)
+        await create_claim(found, "holder", instances=2)
         await answer(found, "holder")
-        await asyncio.gather(*(ask(found, name, instances=1) for name in ("left", "right")))
+        await asyncio.gather(
+            *(create_claim(found, name, instances=1) for name in ("left", "right"))
+        )
         answers = [condition(await answer(found, name), "Granted") for name in ("left", "right")]
 
         assert sorted(answers) == sorted([AVAILABLE, EXCEEDED])
         await bucket(found, INSTANCES, limit=3, allocated=3, available=0, claimCount=2)
 
 
-async def test_a_verdict_is_never_looked_at_again_even_when_the_claim_changes() -> None:
+async def test_a_decision_is_never_made_again_even_when_the_claim_changes() -> None:
     async with project(instances=5) as found:
-        await ask(found, "a", instances=1)
+        await create_claim(found, "a", instances=1)
         await answer(found, "a")
         more = {"spec": {"requests": [{"resourceType": INSTANCES, "amount": 4}]}}
         await found.project.patch(CLAIMS, "a", merge(more), "default")
@@ -283,7 +285,7 @@ async def test_a_verdict_is_never_looked_at_again_even_when_the_claim_changes() 
 
 async def test_a_request_added_to_a_claim_is_judged_alone() -> None:
     async with project(instances=5, memory=10) as found:
-        await ask(found, "a", instances=1)
+        await create_claim(found, "a", instances=1)
         await answer(found, "a")
         requests = [
             {"resourceType": INSTANCES, "amount": 1},
@@ -301,12 +303,12 @@ async def test_a_request_added_to_a_claim_is_judged_alone() -> None:
 
 async def test_deleting_a_claim_gives_its_amounts_back() -> None:
     async with project(instances=1, memory=8) as found:
-        await ask(found, "a", instances=1, memory=8)
+        await create_claim(found, "a", instances=1, memory=8)
         await answer(found, "a")
         await bucket(found, MEMORY, allocated=8)
         await found.project.delete(CLAIMS, "a", "default")
         await bucket(found, INSTANCES, allocated=0, available=1, claimCount=0)
-        await ask(found, "b", instances=1, memory=8)
+        await create_claim(found, "b", instances=1, memory=8)
 
         assert condition(await answer(found, "b"), "Granted") == AVAILABLE
 
@@ -316,7 +318,7 @@ async def test_a_denied_claim_goes_by_itself_only_when_a_policy_made_it(by_polic
     async with project(instances=0) as found:
         body = claim("a", {INSTANCES: 1})
         body["metadata"]["labels"] = {"quota.miloapis.com/auto-created": "true"}
-        creator = "claim-creation-plugin" if by_policy else "somebody"
+        creator = "claim-creation-plugin" if by_policy else "a-user"
         body["metadata"]["annotations"] = {"quota.miloapis.com/created-by": creator}
         await found.project.create(CLAIMS, body, "default")
         await bucket(found, INSTANCES, limit=0)
@@ -361,7 +363,7 @@ def _ready(found: StandinPlatform) -> Values:
 
 async def test_a_claim_as_compute_makes_it_is_admitted() -> None:
     async with judged(instances=1) as found:
-        await ask(found, "instance-a", instances=1)
+        await create_claim(found, "instance-a", instances=1)
 
         assert condition(await answer(found, "instance-a"), "Granted") == AVAILABLE
 
@@ -369,10 +371,10 @@ async def test_a_claim_as_compute_makes_it_is_admitted() -> None:
 async def test_a_claim_for_an_unregistered_resource_type_is_forbidden() -> None:
     async with judged() as found:
         body = claim("a", {"compute.datumapis.com/disks": 1})
-        said = await refusal(found, body)
+        refused = await refusal(found, body)
 
-        assert 'spec.requests[0].resourceType: "compute.datumapis.com/disks"' in said
-        assert INSTANCES in said
+        assert 'spec.requests[0].resourceType: "compute.datumapis.com/disks"' in refused
+        assert INSTANCES in refused
         await register(found.root, "disks")
         await found.project.create(
             CLAIMS, claim("a", {"compute.datumapis.com/disks": 1}), "default"
@@ -383,10 +385,10 @@ async def test_a_claimant_of_a_kind_that_is_not_listed_is_forbidden() -> None:
     async with judged() as found:
         body = claim("a", {INSTANCES: 1})
         body["spec"]["resourceRef"] = {"apiGroup": "apps", "kind": "Deployment", "name": "web"}
-        said = await refusal(found, body)
+        refused = await refusal(found, body)
 
-        assert "apps/Deployment" in said
-        assert "compute.datumapis.com/Instance" in said
+        assert "apps/Deployment" in refused
+        assert "compute.datumapis.com/Instance" in refused
 
 
 async def test_a_consumer_of_another_kind_than_registered_is_forbidden() -> None:
@@ -415,7 +417,7 @@ async def test_a_claim_must_say_by_kind_and_name_what_it_is_for(field: str) -> N
 
 async def test_only_new_claims_are_judged() -> None:
     async with judged(instances=1) as found:
-        await ask(found, "a", instances=1)
+        await create_claim(found, "a", instances=1)
         await answer(found, "a")
         await found.root.delete(REGISTRATIONS, "compute-instances")
         await asyncio.sleep(2)

@@ -29,9 +29,9 @@ from tests.support.standins.quota import (
     INSTANCES,
     MEMORY,
     answer,
-    ask,
     bucket,
     controllers,
+    create_claim,
     give,
     project,
 )
@@ -72,7 +72,7 @@ async def test_a_grant_that_makes_no_sense_is_not_active_and_counts_for_nothing(
 
 async def test_a_claim_that_fits_is_granted_with_its_allocations() -> None:
     async with project(instances=10, vcpus=4000) as found:
-        await ask(found, "instance-a", instances=1, vcpus=1000)
+        await create_claim(found, "instance-a", instances=1, vcpus=1000)
         granted = await answer(found, "instance-a")
 
         assert condition(granted, "Granted") == AVAILABLE
@@ -87,7 +87,7 @@ async def test_a_claim_that_fits_is_granted_with_its_allocations() -> None:
 
 async def test_a_claim_costs_one_write_beside_its_buckets() -> None:
     async with project(instances=10, vcpus=4000, memory=8192) as found:
-        await ask(found, "instance-a", instances=1, vcpus=1000, memory=2048)
+        await create_claim(found, "instance-a", instances=1, vcpus=1000, memory=2048)
         created = await found.project.get(quota.RESOURCE_CLAIMS, "instance-a", "default")
         await answer(found, "instance-a")
         await settle()
@@ -114,7 +114,7 @@ async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
         async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, limit=50)
         for number in range(20):
-            await ask(found, f"instance-{number}", instances=1)
+            await create_claim(found, f"instance-{number}", instances=1)
         before = await found.project.get(quota.RESOURCE_CLAIMS, "instance-19", "default")
         async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, allocated=20, claimCount=20)
@@ -128,9 +128,9 @@ async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
 async def test_a_bucket_reports_many_grants_in_one_write_and_the_last_in_time() -> None:
     async with project(instances=50) as found:
         await bucket(found, INSTANCES, limit=50)
-        told = await revision_of_bucket(found)
+        before = await revision_of_bucket(found)
         for number in range(20):
-            await ask(found, f"instance-{number}", instances=1)
+            await create_claim(found, f"instance-{number}", instances=1)
             await asyncio.sleep(USAGE_SECONDS / 25)
         for number in range(20):
             assert condition(await answer(found, f"instance-{number}"), "Granted") == AVAILABLE
@@ -138,7 +138,7 @@ async def test_a_bucket_reports_many_grants_in_one_write_and_the_last_in_time() 
         await bucket(found, INSTANCES, allocated=20, claimCount=20, available=30)
 
         # Twenty claims of two writes each; the rest are the bucket's.
-        assert await revision_of_bucket(found) - told <= 2 * 20 + 2
+        assert await revision_of_bucket(found) - before <= 2 * 20 + 2
 
 
 async def revision_of_bucket(found: StandinPlatform) -> int:
@@ -148,7 +148,7 @@ async def revision_of_bucket(found: StandinPlatform) -> int:
 
 
 async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
-    """Whoever was refused asks again when a bucket shows room."""
+    """A denied claimant tries again when a bucket has room."""
     async with project(instances=2) as found:
         await bucket(found, INSTANCES, limit=2)
         shown: list[int] = []
@@ -165,7 +165,7 @@ async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
 
         found.embedded.store.subscribe(note)
         for name in ("instance-a", "instance-b", "instance-c"):
-            await ask(found, name, instances=1)
+            await create_claim(found, name, instances=1)
             await asyncio.sleep(USAGE_SECONDS / 25)
         assert condition(await answer(found, "instance-c"), "Granted") == EXCEEDED
 
@@ -174,9 +174,9 @@ async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
 
 async def test_denied_is_final_even_when_there_is_room_again() -> None:
     async with project(instances=1) as found:
-        await ask(found, "instance-a", instances=1)
+        await create_claim(found, "instance-a", instances=1)
         await answer(found, "instance-a")
-        await ask(found, "instance-b", instances=1)
+        await create_claim(found, "instance-b", instances=1)
         assert condition(await answer(found, "instance-b"), "Granted") == EXCEEDED
         await found.project.delete(quota.RESOURCE_CLAIMS, "instance-a", "default")
         await give(found, "more", instances=5)
@@ -188,13 +188,13 @@ async def test_denied_is_final_even_when_there_is_room_again() -> None:
         denied = await found.project.get(quota.RESOURCE_CLAIMS, "instance-b", "default")
         assert condition(denied, "Granted") == EXCEEDED
         await found.project.delete(quota.RESOURCE_CLAIMS, "instance-b", "default")
-        await ask(found, "instance-b", instances=1)
+        await create_claim(found, "instance-b", instances=1)
         assert condition(await answer(found, "instance-b"), "Granted") == AVAILABLE
 
 
 async def test_a_claim_before_any_grant_is_denied_by_a_bucket_without_budget() -> None:
     async with project() as found:
-        await ask(found, "instance-a", instances=1)
+        await create_claim(found, "instance-a", instances=1)
 
         assert condition(await answer(found, "instance-a"), "Granted") == EXCEEDED
         await bucket(found, INSTANCES, limit=0, allocated=0)
@@ -202,7 +202,7 @@ async def test_a_claim_before_any_grant_is_denied_by_a_bucket_without_budget() -
 
 async def test_a_claim_denied_by_one_bucket_keeps_what_another_gave_until_it_is_deleted() -> None:
     async with project(instances=0, memory=8192) as found:
-        await ask(found, "instance-a", instances=1, memory=4096)
+        await create_claim(found, "instance-a", instances=1, memory=4096)
         denied = await answer(found, "instance-a")
 
         assert condition(denied, "Granted") == EXCEEDED
@@ -213,7 +213,7 @@ async def test_a_claim_denied_by_one_bucket_keeps_what_another_gave_until_it_is_
 
 async def test_a_claim_held_by_a_finalizer_keeps_its_amount_until_it_is_gone() -> None:
     async with project(instances=1) as found:
-        await ask(found, "instance-a", instances=1)
+        await create_claim(found, "instance-a", instances=1)
         await answer(found, "instance-a")
         hold = {"metadata": {"finalizers": ["example.com/hold"]}}
         await found.project.patch(quota.RESOURCE_CLAIMS, "instance-a", merge(hold), "default")
@@ -243,7 +243,7 @@ async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once()
         async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, limit=1)
             found.env.on_fault("quota.after-reservation", die)
-            await ask(found, "instance-a", instances=1)
+            await create_claim(found, "instance-a", instances=1)
             granted = await answer(found, "instance-a")
 
         assert len(deaths) == 3
@@ -258,14 +258,14 @@ async def test_a_restart_writes_nothing_and_counts_what_was_there() -> None:
         kinds = [quota.RESOURCE_CLAIMS, quota.ALLOWANCE_BUCKETS, quota.RESOURCE_GRANTS]
         async with running(found.env, controllers(found)):
             await give(found, "given", instances=2)
-            await ask(found, "instance-a", instances=1)
+            await create_claim(found, "instance-a", instances=1)
             await answer(found, "instance-a")
             await settle()
         before = await revisions([found.project], kinds)
         async with running(found.env, controllers(found)):
             await settle()
             after = await revisions([found.project], kinds)
-            await ask(found, "instance-b", instances=2)
+            await create_claim(found, "instance-b", instances=2)
             denied = await answer(found, "instance-b")
 
         assert before == after

@@ -24,31 +24,31 @@ def pending(name: str, amount: int = 1, *, after: int = 0, kind: str = INSTANCES
     return PendingRequest(START + timedelta(seconds=after), ("default", name), kind, amount)
 
 
-def granted(verdicts: dict[ClaimKey, tuple[AllocationDecision, ...]]) -> list[str]:
+def granted(decisions: dict[ClaimKey, tuple[AllocationDecision, ...]]) -> list[str]:
     return sorted(
         name
-        for (_, name), decided in verdicts.items()
+        for (_, name), decided in decisions.items()
         if all(verdict.granted for verdict in decided)
     )
 
 
 def test_the_oldest_claims_are_served_first_then_by_name() -> None:
-    asked = [pending("a", after=5), pending("c"), pending("b")]
+    requests = [pending("a", after=5), pending("c"), pending("b")]
 
-    assert granted(decide_allocations(asked, {INSTANCES: 2}, {})) == ["b", "c"]
+    assert granted(decide_allocations(requests, {INSTANCES: 2}, {})) == ["b", "c"]
 
 
 def test_a_claim_that_does_not_fit_does_not_hold_back_a_smaller_one() -> None:
-    asked = [pending("large", 5), pending("small", 1, after=1)]
+    requests = [pending("large", 5), pending("small", 1, after=1)]
 
-    assert granted(decide_allocations(asked, {INSTANCES: 3}, {INSTANCES: 1})) == ["small"]
+    assert granted(decide_allocations(requests, {INSTANCES: 3}, {INSTANCES: 1})) == ["small"]
 
 
 def test_each_bucket_decides_alone() -> None:
-    asked = [pending("a"), pending("a", 4096, kind=MEMORY)]
-    verdicts = decide_allocations(asked, {INSTANCES: 0, MEMORY: 8192}, {})[("default", "a")]
+    requests = [pending("a"), pending("a", 4096, kind=MEMORY)]
+    decisions = decide_allocations(requests, {INSTANCES: 0, MEMORY: 8192}, {})[("default", "a")]
 
-    assert {verdict.resource_type: verdict.granted for verdict in verdicts} == {
+    assert {verdict.resource_type: verdict.granted for verdict in decisions} == {
         INSTANCES: False,
         MEMORY: True,
     }
@@ -62,12 +62,12 @@ def test_what_is_granted_never_exceeds_the_limit_whatever_is_asked() -> None:
     chance = random.Random(7)
     for _ in range(200):
         limit, used = chance.randint(0, 20), chance.randint(0, 20)
-        asked = [pending(str(n), chance.randint(1, 6)) for n in range(chance.randint(0, 10))]
-        verdicts = decide_allocations(asked, {INSTANCES: limit}, {INSTANCES: used})
-        given = sum(v.amount for decided in verdicts.values() for v in decided if v.granted)
+        requests = [pending(str(n), chance.randint(1, 6)) for n in range(chance.randint(0, 10))]
+        decisions = decide_allocations(requests, {INSTANCES: limit}, {INSTANCES: used})
+        given = sum(v.amount for decided in decisions.values() for v in decided if v.granted)
 
         assert given <= max(0, limit - used)
-        assert len(verdicts) == len(asked)
+        assert len(decisions) == len(requests)
 
 
 def test_a_bucket_is_named_by_resource_kind_and_consumer() -> None:
@@ -96,7 +96,7 @@ def test_the_sums_of_a_ledger_equal_a_recount_after_any_changes() -> None:
             assert ledger.claims.get(kind, 0) == len(held)
 
 
-def test_a_claim_noted_again_during_a_pass_is_looked_at_again() -> None:
+def test_a_claim_noted_again_during_a_pass_is_read_again() -> None:
     ledger = Ledger()
     ledger.note(("default", "a"))
     ledger.note(("default", "b"))

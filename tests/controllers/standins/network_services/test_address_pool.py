@@ -17,7 +17,7 @@ def test_three_cities_have_the_ranges_the_real_system_fixes(city: str, expected:
     assert pool.decide_range(city, []) == IPv4Network(expected)
 
 
-def test_another_city_gets_the_lowest_range_that_is_free_and_reserved_for_nobody() -> None:
+def test_another_city_gets_the_lowest_range_that_is_free_and_not_reserved() -> None:
     first = pool.decide_range("ORD", [])
     second = pool.decide_range("AMS", [IPv4Network("10.128.16.0/20")])
 

@@ -1,6 +1,6 @@
 """What is known of network services and the stand-in keeps, one fact a test.
 
-The table in ``docs/develop/stand-in-facts.md`` says which test keeps which fact; many are kept by
+The table in ``docs/develop/stand-in-facts.md`` lists which test keeps which fact; many are kept by
 the tests next to this file.
 """
 
@@ -337,7 +337,7 @@ async def offered(project: ApiClient, name: str = "dfw") -> Object:
 
 
 async def say_ready(cell: ApiClient, status: str, **more: Any) -> None:
-    told = {
+    not_ready = {
         "type": "Ready",
         "status": status,
         "reason": "Ready" if status == "True" else "Maintenance",
@@ -345,7 +345,7 @@ async def say_ready(cell: ApiClient, status: str, **more: Any) -> None:
         "lastTransitionTime": "2026-01-01T00:00:00Z",
         **more,
     }
-    body = merge({"status": {"conditions": [told]}})
+    body = merge({"status": {"conditions": [not_ready]}})
     await cell.patch(LOCATIONS, "dfw", body, subresource="status")
 
 
@@ -428,8 +428,8 @@ async def test_a_cell_that_does_not_answer_takes_no_location_away() -> None:
         for name, cell in found.cells.items():
             await cell.create(LOCATIONS, location(name.upper()))
         await found.set_project_ready()
-        for cut in (False, True):
-            found.ways["dfw"].cut = cut
+        for broken in (False, True):
+            found.links["dfw"].broken = broken
             controllers = network_mirror_controllers(
                 found.project_fleet(), found.member_fleet(), found.root_fleet(), found.env
             )

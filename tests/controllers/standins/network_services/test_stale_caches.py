@@ -104,7 +104,7 @@ async def test_a_range_whose_subnet_was_asked_for_in_vain_is_given_to_no_other()
             await until(cell, CONTEXTS, "default-abc", NS, is_ready)
         between.faults = NetworkFaults(delay=10.0)
         await ask_subnet(dfw, "default-abc", "abc")
-        await eventually("asked for", lambda: _not_asked(between))
+        await eventually("requested", lambda: _not_requested(between))
         between.faults = NO_FAULTS
         # What is under way arrives, and its sender never learns of it.
         between.partition(ME, "cell/dfw", direction=Direction.BACK, silent=False)
@@ -115,6 +115,6 @@ async def test_a_range_whose_subnet_was_asked_for_in_vain_is_given_to_no_other()
         assert await range_in(dfw, "default-abc") != await range_in(lhr, "default-abc")
 
 
-async def _not_asked(between: SimulatedNetwork) -> str:
-    asked = [line for line in between.trace.lines if " POST " in line and "/subnets" in line]
-    return "" if asked else "no subnet was asked for"
+async def _not_requested(between: SimulatedNetwork) -> str:
+    requested = [line for line in between.trace.lines if " POST " in line and "/subnets" in line]
+    return "" if requested else "no subnet was requested"

@@ -1,4 +1,4 @@
-"""What a cache knows, how it is asked, and whom it tells."""
+"""What a cache knows, how it is queried, and what it delivers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def _event(kind: EventType, obj: Object) -> WatchEvent:
 class Listener:
     def __init__(self, cache: Cache) -> None:
         self.lines: list[str] = []
-        self.unsubscribe = cache.subscribe(self._heard)
+        self.unsubscribe = cache.subscribe(self._deliver)
 
-    def _heard(self, old: Object | None, new: Object | None) -> None:
+    def _deliver(self, old: Object | None, new: Object | None) -> None:
         before = f"{old.name}@{old.metadata.resource_version}" if old else "-"
         after = f"{new.name}@{new.metadata.resource_version}" if new else "-"
         self.lines.append(f"{before} > {after}")
@@ -66,7 +66,7 @@ def test_an_object_is_found_by_name_and_namespace() -> None:
 
 
 def _from_wire(name: str, revision: int, color: str) -> Object:
-    """With words of its own, as every event brings them."""
+    """With strings of its own, as every event has them."""
     metadata = {
         "name": name,
         "namespace": "default",
@@ -91,9 +91,9 @@ def test_objects_are_kept_with_what_they_share_held_once() -> None:
     assert same.metadata.labels is first.metadata.labels
     assert same.metadata.owner_references is other.metadata.owner_references
     assert same.metadata.finalizers is other.metadata.finalizers
-    words = [next(iter(each.metadata.labels.items())) for each in (first, other, recoloured)]
-    assert words[0][0] is words[1][0] is words[2][0]
-    assert words[0][1] is words[1][1]
+    strings = [next(iter(each.metadata.labels.items())) for each in (first, other, recoloured)]
+    assert strings[0][0] is strings[1][0] is strings[2][0]
+    assert strings[0][1] is strings[1][1]
     assert recoloured.metadata == _from_wire("a", 4, "sky-blue").metadata
     assert same.metadata == _from_wire("a", 3, "deep-red").metadata
     assert first.metadata == _from_wire("a", 1, "deep-red").metadata
@@ -162,12 +162,12 @@ def test_a_relist_delivers_only_the_difference() -> None:
 def test_an_object_recreated_between_lists_is_delivered_with_both_states() -> None:
     cache = Cache(WIDGETS)
     cache.replace([_widget("a", 1, uid="first")], "1")
-    heard: list[tuple[str, str]] = []
-    cache.subscribe(lambda old, new: heard.append((_uid(old), _uid(new))))
+    delivered: list[tuple[str, str]] = []
+    cache.subscribe(lambda old, new: delivered.append((_uid(old), _uid(new))))
 
     cache.replace([_widget("a", 5, uid="second")], "5")
 
-    assert heard == [("", "first"), ("first", "second")]
+    assert delivered == [("", "first"), ("first", "second")]
 
 
 def _uid(obj: Object | None) -> str:
@@ -212,7 +212,7 @@ def test_revisions_that_are_no_numbers_are_compared_for_equality() -> None:
     assert not cache.has_seen(CacheExpectation("default", "a", resource_version="v-a"))
 
 
-def test_a_deletion_is_seen_when_it_is_gone_replaced_or_on_its_way() -> None:
+def test_a_deletion_is_seen_when_it_is_deleted_replaced_or_deleting() -> None:
     cache = Cache(WIDGETS)
     cache.replace([_widget("a", 1, uid="one")], "1")
     wanted = CacheExpectation("default", "a", deleted_uid="one")

@@ -1,4 +1,4 @@
-"""Whatever a plane does, its caches tell the truth in order, and end up equal to it.
+"""Whatever a plane does, its caches deliver true changes in order, and end up equal to it.
 
 The plane is the model: what it holds is what a cache has to hold once all is well again.
 """
@@ -50,14 +50,14 @@ def _key(obj: Object) -> Key:
 
 
 class Follower:
-    """A subscriber that rebuilds the cache from what it is told, and doubts all of it."""
+    """A subscriber that rebuilds the cache from what is delivered, and checks all of it."""
 
     def __init__(self, cache: Cache) -> None:
         self.known: dict[Key, Object] = {}
         self.lost: list[str] = []
-        cache.subscribe(self.heard)
+        cache.subscribe(self.deliver)
 
-    def heard(self, old: Object | None, new: Object | None) -> None:
+    def deliver(self, old: Object | None, new: Object | None) -> None:
         changed = new or old
         assert changed is not None
         key = _key(changed)
@@ -142,7 +142,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, space=SPACES)
     def read_live(self, name: str, space: str) -> None:
-        """As after a write that the watch was slow to tell of."""
+        """As after a write that the watch delivers late."""
         self.loop.run_until_complete(self._read_live(name, space))
 
     async def _read_live(self, name: str, space: str) -> None:
@@ -157,14 +157,14 @@ class CacheMachine(RuleBasedStateMachine):
                 pass
 
     @rule(name=NAMES, space=SPACES, color=COLORS, removed=st.lists(st.booleans(), max_size=3))
-    def read_live_before_it_is_told(
+    def read_live_before_it_is_delivered(
         self, name: str, space: str, color: str, removed: list[bool]
     ) -> None:
         with self.plane.lagging():
             for gone in removed:
                 self.remove(name, space) if gone else self.put(name, space, color, 1)
             self.read_live(name, space)
-            self.what_was_told_is_what_is_held()
+            self.what_was_delivered_is_what_is_held()
         self._pass(0.01)
 
     @rule(seconds=st.sampled_from([0.0, 0.001, 0.1, 5.0, 700.0]))
@@ -195,12 +195,12 @@ class CacheMachine(RuleBasedStateMachine):
         return found
 
     @invariant()
-    def nobody_objects(self) -> None:
+    def no_subscriber_objects(self) -> None:
         if self.work.done():
             self.work.result()
 
     @invariant()
-    def what_was_told_is_what_is_held(self) -> None:
+    def what_was_delivered_is_what_is_held(self) -> None:
         for cache, follower in zip(self.caches, self.followers, strict=True):
             assert follower.known == {_key(obj): obj for obj in cache.list()}
             assert len(cache) == len(follower.known)

@@ -171,7 +171,7 @@ async def test_a_write_no_cache_will_hear_of_is_not_waited_for() -> None:
             assert len(world.runs) == 2
 
 
-async def test_a_plane_that_went_away_after_the_write_does_not_hold_the_key_for_ever() -> None:
+async def test_a_plane_unreachable_after_the_write_does_not_hold_the_key_for_ever() -> None:
     async def create_once(cluster: Cluster, request: Request) -> None:
         if len(world.runs) == 1:
             await _create_part(cluster, request)
@@ -233,7 +233,7 @@ class Marker:
 
 
 @pytest.mark.parametrize("own_writes", [True, False])
-async def test_an_own_write_asks_for_a_run_unless_the_watch_leaves_it_out(own_writes: bool) -> None:
+async def test_an_own_write_requests_a_run_unless_the_watch_leaves_it_out(own_writes: bool) -> None:
     world = Marker(own_writes=own_writes)
 
     async with managed(world.env, world.controller):
@@ -242,7 +242,7 @@ async def test_an_own_write_asks_for_a_run_unless_the_watch_leaves_it_out(own_wr
     assert world.found == [{}, {"marked": "yes"}][: 2 if own_writes else 1]
 
 
-async def test_what_others_write_over_an_own_write_asks_for_a_run() -> None:
+async def test_what_others_write_over_an_own_write_requests_a_run() -> None:
     world = Marker(own_writes=False)
 
     async with managed(world.env, world.controller):
@@ -257,10 +257,10 @@ async def test_what_others_write_over_an_own_write_asks_for_a_run() -> None:
 
 async def test_an_own_write_is_another_controllers_news() -> None:
     world = Marker(own_writes=False)
-    heard: list[str] = []
+    seen: list[str] = []
 
     async def note(request: Request) -> None:
-        heard.append(request.name)
+        seen.append(request.name)
 
     watch = Watch(world.fleet, WIDGETS, itself, own_writes=False)
     other = Controller("other", world.fleet, note, watches=[watch])
@@ -268,7 +268,7 @@ async def test_an_own_write_is_another_controllers_news() -> None:
     async with managed(world.env, world.controller, other):
         await asyncio.sleep(1)
 
-    assert heard == ["a", "a"]
+    assert seen == ["a", "a"]
 
 
 class Forgetful(Marker):
@@ -283,7 +283,7 @@ class Forgetful(Marker):
         self.found.append(dict(widget.metadata.labels) if widget else {})
 
 
-async def test_an_own_write_that_a_later_run_did_not_know_of_asks_for_a_run() -> None:
+async def test_an_own_write_that_a_later_run_did_not_see_requests_a_run() -> None:
     world = Forgetful(own_writes=False)
 
     async with managed(world.env, world.controller):
@@ -293,7 +293,7 @@ async def test_an_own_write_that_a_later_run_did_not_know_of_asks_for_a_run() ->
             await asyncio.sleep(3)
             with world.plane.down():
                 await asyncio.sleep(3)
-            assert world.found == [{}, {}], "neither event nor live read had told it"
+            assert world.found == [{}, {}], "neither event nor live read had arrived"
         await asyncio.sleep(60)
 
     assert world.found == [{}, {}, {"marked": "yes"}]

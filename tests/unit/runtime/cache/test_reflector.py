@@ -178,19 +178,19 @@ async def test_stopping_a_cluster_closes_its_watches() -> None:
     async with engaged(plane, SimulatedEnvironment()) as cluster:
         cache = cluster.cache(WIDGETS)
         await eventually(lambda: plane.open_watches == 1, "a watch")
-        heard: list[Object | None] = []
-        cache.subscribe(lambda old, new: heard.append(new))
+        delivered: list[Object | None] = []
+        cache.subscribe(lambda old, new: delivered.append(new))
         await cluster.stop()
 
         assert plane.open_watches == 0
         assert cache.state is CacheState.CLOSED
         plane.put("a")
         await asyncio.sleep(10)
-        assert heard == []
+        assert delivered == []
 
 
 class ForgettingPlane(FakePlane):
-    """Forgets the revision of a first page before the second is asked for."""
+    """Forgets the revision of a first page before the second is requested."""
 
     async def list(self, resource: Resource, namespace: str = "", **how: Any) -> ObjectList:
         if how.get("continue_token"):

@@ -1,4 +1,5 @@
-"""The fence stands where a request leaves the process, not where it begins to wait for a way."""
+"""The fence is where a request leaves the process, not where it begins to wait for a
+connection."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ LONG = 20.0
 
 async def test_a_write_that_waited_for_a_connection_is_not_sent_after_losing_the_lease() -> None:
     arrived: list[str] = []
-    asked, answer = asyncio.Event(), asyncio.Event()
+    received, answer = asyncio.Event(), asyncio.Event()
     leads = True
 
     async def script(connection: ServedConnection) -> None:
         while head := await connection.request():
             arrived.append(f"{head.method} {head.target}")
-            asked.set()
+            received.set()
             await answer.wait()
             await connection.answer(b"{}")
 
@@ -33,7 +34,7 @@ async def test_a_write_that_waited_for_a_connection_is_not_sent_after_losing_the
         fenced = FencedTransport(transport, lambda: leads)
         try:
             reading = asyncio.create_task(fenced.send(HttpRequest("GET", "/a"), timeout=LONG))
-            await asked.wait()
+            await received.wait()
             writing = asyncio.create_task(fenced.send(HttpRequest("PATCH", "/b"), timeout=LONG))
             await asyncio.sleep(0)
             leads = False

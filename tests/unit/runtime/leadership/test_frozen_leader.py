@@ -38,7 +38,7 @@ definitions = cache(crds.crds_for)  # a hundred servers are made of the same
 
 
 def toy(process: Process) -> Controller:
-    """For every job: a receipt with a name of its own, a count, and a note on the job."""
+    """For every job: a receipt with its own name, a count, and a note on the job."""
     cell = SingleFleet("cell", "single", process.client("cell/dfw"), process.env)
 
     async def reconcile(request: Request) -> None:
@@ -106,7 +106,7 @@ def test_a_frozen_leader_does_nothing_more_wherever_it_freezes(share: int) -> No
 
 
 def test_without_the_fence_a_frozen_leader_would_write() -> None:
-    """The scenario can tell: some step of these is between a decision and its write."""
+    """The scenario can fail: some step of these is between a decision and its write."""
     unfenced = partial(two_toys, fenced=False)
 
     with pytest.raises(AssertionError, match="while two leads"):

@@ -38,7 +38,7 @@ def linked_candidate(
     embedded: EmbeddedServer, identity: str
 ) -> tuple[Leadership, BreakableTransport]:
     client = embedded.client("cell/dfw")
-    link = client._transport = BreakableTransport(client._transport)  # a line that can be cut
+    link = client._transport = BreakableTransport(client._transport)  # a link that can be broken
     return Leadership(client, LEASE, identity, SimulatedEnvironment()), link
 
 
@@ -180,14 +180,14 @@ async def test_a_lease_taken_by_force_ends_the_holder_at_its_next_look() -> None
         first = candidate(embedded, "first")
         async with running(first) as tasks:
             await first.wait_elected()
-            spec = {"holderIdentity": "somebody"}
+            spec = {"holderIdentity": "another"}
             await embedded.client("cell/dfw").patch(
                 core.LEASES, LEASE.name, merge({"spec": spec}), LEASE.namespace
             )
             before = asyncio.get_running_loop().time()
             await asyncio.wait([tasks[0]])
 
-            with pytest.raises(LeadershipLost, match="held by somebody"):
+            with pytest.raises(LeadershipLost, match="held by another"):
                 tasks[0].result()
             assert asyncio.get_running_loop().time() - before <= 5
 
@@ -235,7 +235,7 @@ async def test_a_write_without_leadership_is_not_sent() -> None:
     assert not issubclass(NotLeader, errors.ClientError)
 
 
-async def test_who_leads_is_a_metric() -> None:
+async def test_the_leader_is_a_metric() -> None:
     async with embedded_server() as embedded:
         first, second = candidate(embedded, "first"), candidate(embedded, "second")
         registries = [MetricsRegistry(), MetricsRegistry()]
@@ -261,6 +261,6 @@ async def test_a_lease_that_cannot_be_acquired_is_warned_about_once(
         async with running(Leadership(client, nowhere, "first", SimulatedEnvironment())):
             await asyncio.sleep(60)
 
-    told = [each for each in caplog.records if each.message == "lease could not be had"]
-    assert [each.levelname for each in told] == ["WARNING"]
-    assert 'namespaces "nowhere" not found' in getattr(told[0], "fields", {})["reason"]
+    logged = [each for each in caplog.records if each.message == "lease could not be had"]
+    assert [each.levelname for each in logged] == ["WARNING"]
+    assert 'namespaces "nowhere" not found' in getattr(logged[0], "fields", {})["reason"]

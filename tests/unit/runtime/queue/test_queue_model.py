@@ -172,7 +172,7 @@ class QueueMachine(RuleBasedStateMachine):
     def pass_time(self, seconds: int) -> None:
         until = self.model.now + seconds
         while self.model.now < until:
-            # From one due moment to the next: who waits is served in between.
+            # From one due moment to the next: waiting workers are served in between.
             moments = [when for when, _ in self.model.due.values() if when < until]
             step = min([until, *moments]) - self.model.now
             self.loop.run_until_complete(asyncio.sleep(step))

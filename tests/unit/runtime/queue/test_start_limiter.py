@@ -1,4 +1,4 @@
-"""Only so many reconciles begin in one turn of the loop, and everybody gets a turn."""
+"""Only so many reconciles start in one iteration of the loop, and each lane gets its share."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ async def test_lanes_that_wait_are_served_in_rotation() -> None:
 
 
 _Lanes = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), max_size=40)
-"""Who asks: in which lane, whether it is cancelled, and after how many limiter of the loop."""
+"""Callers: the lane, whether it is cancelled, and after how many iterations of the loop."""
 
 
 @settings(max_examples=60)
 @given(st.integers(1, 5), _Lanes, st.integers(0, 1000))
 def test_every_request_starts_and_never_more_than_the_limit_per_loop_iteration(
-    starts: int, asked: list[tuple[int, bool, int]], seed: int
+    starts: int, callers: list[tuple[int, bool, int]], seed: int
 ) -> None:
     began: list[tuple[int, int]] = []
 
@@ -108,19 +108,19 @@ def test_every_request_starts_and_never_more_than_the_limit_per_loop_iteration(
 
         running = asyncio.get_running_loop()
         waiting = [
-            running.create_task(begin(number, lane, pause), name=f"asks {number}")
-            for number, (lane, _, pause) in enumerate(asked)
+            running.create_task(begin(number, lane, pause), name=f"caller {number}")
+            for number, (lane, _, pause) in enumerate(callers)
         ]
         await asyncio.sleep(0)
         await stop_tasks(
-            [task for task, (_, cancelled, _) in zip(waiting, asked, strict=True) if cancelled]
+            [task for task, (_, cancelled, _) in zip(waiting, callers, strict=True) if cancelled]
         )
         await asyncio.gather(*waiting, return_exceptions=True)
         clock.stop()
 
     loop.run(main(), seed=seed)
 
-    kept = {number for number, (_, cancelled, _) in enumerate(asked) if not cancelled}
+    kept = {number for number, (_, cancelled, _) in enumerate(callers) if not cancelled}
     assert kept <= {number for _, number in began}
     # What a turn grants runs in the next one, beside what is had at once in that.
     assert all(count <= 2 * starts for count in Counter(turn for turn, _ in began).values())

@@ -35,7 +35,7 @@ def _fleets(embedded: EmbeddedServer) -> tuple[Fleet, Fleet]:
     return StaticFleet("projects", clients, embedded.env), hub
 
 
-async def _tell(hub_client: Client, name: str, project: str) -> None:
+async def _put(hub_client: Client, name: str, project: str) -> None:
     labels = {"project": project} if project else {}
     await hub_client.create(CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}}, "default")
 
@@ -53,8 +53,8 @@ async def test_lesson_11_the_mapped_cluster_survives_to_the_reconcile() -> None:
         watches = [Watch(hub, CONFIG_MAPS, _to_project)]
         controller = Controller("c", projects, reconcile, watches=watches)
         async with managed(embedded.env, controller):
-            await _tell(embedded.client("hub"), "one", "alpha")
-            await _tell(embedded.client("hub"), "two", "beta")
+            await _put(embedded.client("hub"), "one", "alpha")
+            await _put(embedded.client("hub"), "two", "beta")
             await asyncio.sleep(1)
             controller.enqueue(Request("beta", "", "three"))
             await asyncio.sleep(3600)
@@ -78,7 +78,7 @@ async def test_lesson_11_a_retried_request_keeps_its_cluster() -> None:
 
         watches = [Watch(hub, CONFIG_MAPS, _to_project)]
         async with managed(embedded.env, Controller("c", projects, reconcile, watches=watches)):
-            await _tell(embedded.client("hub"), "one", "beta")
+            await _put(embedded.client("hub"), "one", "beta")
             await asyncio.sleep(600)
 
     assert clusters == ["beta"] * 5
@@ -96,16 +96,16 @@ async def test_lesson_11_an_empty_cluster_name_is_dropped_counted_and_never_loop
         watches = [Watch(hub, CONFIG_MAPS, _to_project)]
         controller = Controller("c", projects, reconcile, watches=watches)
         async with managed(embedded.env, controller):
-            await _tell(embedded.client("hub"), "nobodys", "")
+            await _put(embedded.client("hub"), "unmapped", "")
             change = merge({"data": {"text": "changed"}})
-            await embedded.client("hub").patch(CONFIG_MAPS, "nobodys", change, "default")
+            await embedded.client("hub").patch(CONFIG_MAPS, "unmapped", change, "default")
             await asyncio.sleep(1)
-            told = controller.statistics().dropped_empty
+            dropped = controller.statistics().dropped_empty
             with caplog.at_level(logging.INFO):
                 await asyncio.sleep(24 * 3600)
 
             now = controller.statistics()
-            assert (told, now.dropped_empty) == (2, 2)  # made, and changed
+            assert (dropped, now.dropped_empty) == (2, 2)  # created, and changed
             assert (now.runs, now.errors, now.dropped_unengaged) == (0, 0, 0)
             assert now.queue is not None
             assert (now.queue.adds, now.queue.delayed, now.queue.retries) == (0, 0, 0)

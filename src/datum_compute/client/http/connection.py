@@ -63,9 +63,7 @@ class HttpConnection(asyncio.Protocol):
         """The next part of a streamed body, empty at its end. Raises ``Disconnected``."""
         while not (chunk := self._parser.take()) and not self._parser.is_complete:
             await self._wait_received()
-        if self._is_paused and self._transport is not None:
-            self._is_paused = False
-            self._transport.resume_reading()
+        self._set_paused(False)
         return chunk
 
     def abort(self, reason: str = "the connection is closed") -> None:
@@ -89,10 +87,8 @@ class HttpConnection(asyncio.Protocol):
             self._fail(f"not a valid HTTP response: {error}", error)
             self.abort()
             return
-        if self._is_streaming and self._parser.buffered > MAX_BUFFERED and not self._is_paused:
-            assert self._transport is not None
-            self._is_paused = True
-            self._transport.pause_reading()
+        if self._is_streaming and self._parser.buffered > MAX_BUFFERED:
+            self._set_paused(True)
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -104,6 +100,16 @@ class HttpConnection(asyncio.Protocol):
         self._fail(str(error or "") or "the server closed the connection", error)
         if not self.closed.done():
             self.closed.set_result(None)
+
+    def _set_paused(self, paused: bool) -> None:
+        # uvloop raises on a transport that is closing.
+        if paused is self._is_paused or self._transport is None or self._transport.is_closing():
+            return
+        self._is_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _is_closing(self) -> bool:
         return self._transport is None or self._transport.is_closing()

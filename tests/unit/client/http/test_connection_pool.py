@@ -10,31 +10,9 @@ import pytest
 from datum_compute.client import errors
 from datum_compute.client.http.connection import HttpConnection
 from datum_compute.client.http.pool import IDLE_SECONDS, ConnectionPool
+from tests.support.client.fake_socket import FakeSocket
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-class FakeSocket(asyncio.Transport):
-    """The server's end is the test."""
-
-    def __init__(self, connection: HttpConnection) -> None:
-        super().__init__()
-        self.written: list[bytes] = []
-        self._connection = connection
-        self._closing = False
-        connection.connection_made(self)
-
-    def write(self, data: object) -> None:
-        assert isinstance(data, bytes)
-        self.written.append(data)
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def abort(self) -> None:
-        if not self._closing:
-            self._closing = True
-            asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
 
 class FakeServer:

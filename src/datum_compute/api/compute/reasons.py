@@ -6,7 +6,7 @@ helps, which of several reasons explains most. Rollups, Events, provider
 conformance, the API reference and the CLI read the records and keep no lists of their own.
 
 To add a reason, declare it here and write it where it arises. ``make generate`` puts it on
-the reference page, and a test requires its wording in :mod:`datum_compute.cli.explain.reasons`.
+the reference page; :mod:`datum_compute.cli.explain.reasons` may word it better than its record.
 To add a gate, declare it and its reason here, stamp it in
 :mod:`datum_compute.decisions.instances.gates`, and remove it in the controller that decides
 its condition.

@@ -52,9 +52,16 @@ class Explanation(NamedTuple):
 
 
 def explain(name: str) -> Explanation:
-    """The record and the text of a reason; an unknown reason is described by its name."""
-    text = TEXTS.get(name) or ReasonText(humanize(name), next_step=_WHY)
-    return Explanation(reasons.lookup(name), text)
+    """The record and the text of a reason. Without a text of its own, a reason is described by
+    its name and by the meaning in its record; an unknown one by its name alone."""
+    record = reasons.lookup(name)
+    return Explanation(record, TEXTS.get(name) or _default_text(record))
+
+
+def _default_text(record: Reason) -> ReasonText:
+    if record.healthy:
+        return ReasonText(humanize(record.name))
+    return ReasonText(humanize(record.name), record.meaning, _WHY)
 
 
 def humanize(name: str) -> str:

@@ -1,9 +1,9 @@
-"""The kit for tests, ours and those of provider authors; the product never imports it.
+"""The kit for tests, also those of provider authors; the product never imports it.
 
-``loop`` and ``environment`` replace time, order and chance, ``server`` gives a real API
-server in the same process, and ``expectations`` waits for a state of the world instead of a
-span of time. For several processes ``network`` stands between them and their planes, with
-``weather`` to say what it does to messages; ``processes`` die and start again; ``boot`` starts
-every seed from the same copy; ``past`` shows a reconcile what was known earlier; and ``trace``
-holds two runs of one seed to the same course.
+:mod:`.loop` and :mod:`.environment` replace time, order and chance, :mod:`.server` is a real API
+server in the same process, and :mod:`.expectations` waits for a state instead of a time. For
+several processes, :mod:`.network` lies between them and their planes with the faults of
+:mod:`.network_faults`, and :mod:`.processes` crash and start again. :mod:`.store_template` boots
+once for all seeds, :mod:`.cache_history` gives a reconcile a stale cache, :mod:`.calls` records
+calls, and :mod:`.trace` compares two runs of one seed.
 """

@@ -54,8 +54,8 @@ class CacheHistory:
                 kind = EventType.MODIFIED if old else EventType.ADDED
                 self.events.append(RecordedEvent(cluster.name, resource, WatchEvent(kind, new)))
             elif old is not None:
-                gone = WatchEvent(EventType.DELETED, old)
-                self.events.append(RecordedEvent(cluster.name, resource, gone))
+                event = WatchEvent(EventType.DELETED, old)
+                self.events.append(RecordedEvent(cluster.name, resource, event))
 
         cluster.cache(resource).subscribe(changed)
 

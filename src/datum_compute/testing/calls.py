@@ -1,7 +1,7 @@
-"""What is asked of an API server, by whom, and what it refuses.
+"""The calls to an API server: by which user, and which were denied.
 
 A :class:`RecordingAuthorizer` wraps the authorizer of an embedded server, where every request
-passes on its way, in process and over HTTPS alike. It notes each call once.
+passes, in process and over HTTPS alike. It records each call once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from datum_compute.apiserver.request.access import (
 
 @dataclass(frozen=True, order=True)
 class RecordedCall:
-    """One thing somebody does: the plane by its type, the resource with its subresource. A
-    path that is no resource stands in its place."""
+    """A call of a user: the plane by its type, the resource with its subresource, or a path
+    that is no resource."""
 
     user: str
     plane: str
@@ -32,12 +32,12 @@ class RecordedCall:
 
 @dataclass
 class RecordingAuthorizer:
-    """An authorizer that notes what it is asked. Masters are not noted: they are people. Nor is
-    what everybody may read, such as discovery."""
+    """An authorizer that records what it decides on. Masters are not recorded: they are people.
+    Nor are paths that every user may read, such as discovery."""
 
     inner: Authorizer
     permissive: bool = False
-    """Say yes to everybody: what would be done if nothing were forbidden?"""
+    """Allow every call, to record what processes would do."""
     calls: set[RecordedCall] = field(default_factory=set)
     denied: set[RecordedCall] = field(default_factory=set)
 

@@ -1,7 +1,7 @@
-"""An :class:`~datum_compute.env.Environment` whose every answer follows from a seed.
+"""An :class:`~datum_compute.env.Environment` that is a function of a seed.
 
-:class:`SkewedEnvironment` is the same world seen through a clock that is wrong. Only the wall
-clock can be: timers belong to the event loop, which all processes of a simulation share.
+:class:`SkewedEnvironment` is the same with a wrong wall clock. Timers are never skewed: they
+belong to the event loop, which all processes of a simulation share.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class SimulatedEnvironment:
     """Now is the start plus the loop's virtual time; chance comes from (seed, stream name).
 
-    On an ordinary loop the clock starts with the first question.
+    On an ordinary loop the clock starts with the first call.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class SimulatedEnvironment:
         self.seed = seed
         self.start = start
         self.fault_counts: Counter[str] = Counter()
-        """How often each fault point was passed, hooked or not."""
+        """How often each fault point was passed, with or without a hook."""
         self._variables = dict(variables or {})
         self._streams: dict[str, Random] = {}
         self._hooks: dict[str, list[Callable[[], None]]] = {}

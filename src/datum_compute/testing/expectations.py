@@ -1,4 +1,4 @@
-"""Waiting for a state of the world, in a way that tells what was missing."""
+"""Waits for a state, and names what was missing when it does not come."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ POLL_SECONDS = 0.25
 
 async def eventually(
     what: str,
-    look: Callable[[], Awaitable[str]],
+    find_missing: Callable[[], Awaitable[str]],
     *,
     within: float = TIMEOUT_SECONDS,
     every: float = POLL_SECONDS,
 ) -> None:
-    """Look until nothing is missing. ``look`` answers what still is, or an empty text."""
-    missing = "nothing was looked at"
+    """Poll until nothing is missing. ``find_missing`` returns what is, or an empty text."""
+    missing = "never checked"
     try:
         async with asyncio.timeout(within):
             while True:
-                missing = await look()
+                missing = await find_missing()
                 if not missing:
                     return
                 await asyncio.sleep(every)

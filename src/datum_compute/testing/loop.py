@@ -1,13 +1,13 @@
 """An event loop without a clock and without chance.
 
 Nothing ever sleeps: when no callback is ready, virtual time jumps to the next timer. When
-none is left either, whatever still waits would wait for ever, and that is an error which
-names it; so is work that goes on for ever without a moment passing. A run is a function of
+none is left either, the tasks that still wait would wait for ever, which is an error that
+names them; so is work that goes on for ever at one instant. A run is a function of
 the program and the seed: seed 0 keeps asyncio's plain first-in, first-out order; any other
 seed permutes, in every round, the tasks that are ready together. Callbacks that belong to no
 task keep their order among themselves, which asyncio promises and libraries rely on.
 
-There are no sockets, threads or executors here; asking for one is refused by name.
+There are no sockets, threads or executors here; using one raises an error that names it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class TimeLimitReached(Exception):
 
 
 class Livelock(Exception):
-    """Work follows upon work, and time stands still."""
+    """Callbacks run for ever and virtual time does not advance."""
 
 
 class Unhandled(Exception):
-    """A task or callback failed and nobody looked at its error."""
+    """A task or callback failed and its error was never retrieved."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers_made += 1
         timer = _Timer(self._timers_made, when, callback, args, self, context)
         heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True  # type: ignore[attr-defined]  # its cancel() looks at it
+        timer._scheduled = True  # type: ignore[attr-defined]  # its cancel() reads it
         return timer
 
     def call_soon_threadsafe(
@@ -123,7 +123,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not self._ready and not self._stopping:
             self._jump()
         elif self._rounds > ROUNDS_WITHOUT_TIME:
-            self._rounds = 0  # whoever stops the loop now may need some more
+            self._rounds = 0  # what stops the loop now may need some more
             raise Livelock(f"at {self._now:g}: {_describe(self.pending_tasks(), _BUSY)}")
         scheduled, now = self._scheduled, self._now
         while scheduled and scheduled[0]._when <= now:  # type: ignore[attr-defined]
@@ -218,7 +218,7 @@ def _belongs_to_task(handle: asyncio.Handle) -> bool:
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
 
-_BUSY = "these tasks are there while time stands still"
+_BUSY = "these tasks exist while virtual time does not advance"
 
 
 def _describe(tasks: list[asyncio.Task[Any]], what: str = "these tasks wait for ever") -> str:
@@ -236,7 +236,7 @@ def _describe(tasks: list[asyncio.Task[Any]], what: str = "these tasks wait for 
 def run(coro: Coroutine[Any, Any, T], *, seed: int = 0, limit: float = LIMIT_SECONDS) -> T:
     """Run to the end on a fresh :class:`VirtualLoop`, as ``asyncio.run`` would.
 
-    Tasks left over are cancelled and awaited. An error nobody retrieved fails the run.
+    Tasks left over are cancelled and awaited. An error that was never retrieved fails the run.
     """
     loop = VirtualLoop(seed, limit=limit)
     asyncio.set_event_loop(loop)

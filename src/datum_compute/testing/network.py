@@ -39,12 +39,11 @@ GIVE_UP_SECONDS = 120.0
 """How long a caller without a deadline waits for an answer that was lost; TCP takes longer."""
 
 DOUBLED = frozenset({"PUT", "PATCH", "DELETE"})
-"""What a proxy sends again when it got no answer: a create is not among it. That one comes
-twice only as a stray."""
+"""Methods that a proxy retries without an answer. A create arrives twice only as a stray."""
 
 
 _Answer = HttpResponse | errors.TransportFailure
-"""A failure travels as a value: nobody complains when its caller is gone."""
+"""A failure is a value here: an exception whose caller has ended would go unretrieved."""
 
 
 class Direction(StrEnum):
@@ -74,7 +73,7 @@ class Partition:
 
 
 class SimulatedNetwork:
-    """``async with Network(env) as network:`` owns what is under way."""
+    """``async with SimulatedNetwork(env) as network:`` owns the messages under way."""
 
     def __init__(
         self, env: Environment, trace: Trace | None = None, faults: NetworkFaults = NO_FAULTS
@@ -85,9 +84,9 @@ class SimulatedNetwork:
         """May be changed at any time; holds for what is sent from then on."""
         self.lags: dict[tuple[str, str], float] = {}
         """Seconds by which all watches of a kind (by its plural) of a process are behind, on
-        top of what the weather has drawn. Holds for messages that arrive from then on."""
+        top of the drawn lag. Holds for messages that arrive from then on."""
         self._partitions: dict[int, Partition] = {}
-        self._cuts = 0
+        self._partition_count = 0
         self._requests = 0
         self._lives: dict[str, int] = {}  # of processes: how often started; negative when dead
         self._streams: dict[_Stream, None] = {}
@@ -121,34 +120,35 @@ class SimulatedNetwork:
         direction: Direction = Direction.BOTH,
         silent: bool = True,
     ) -> Partition:
-        """Cut, until healed. Names are those of processes and of planes."""
-        self._cuts += 1
-        cut = Partition(self._cuts, _names(left), _names(right), direction, silent)
-        self._partitions[cut.number] = cut
+        """Until healed. Names are those of processes and of planes."""
+        self._partition_count += 1
+        number, one, other = self._partition_count, _names(left), _names(right)
+        partition = self._partitions[number] = Partition(number, one, other, direction, silent)
         kind = "silent" if silent else "loud"
-        self._note("cut", cut.number, sorted(cut.left), sorted(cut.right), direction, kind)
+        self._note("cut", number, sorted(one), sorted(other), direction, kind)
         for stream in list(self._streams):
-            if not silent and cut.stops(stream.link.plane, stream.link.process):
-                stream.break_off("the connection was cut")
-        return cut
+            if not silent and partition.stops(stream.link.plane, stream.link.process):
+                stream.break_off("the connection was broken by a partition")
+        return partition
 
     def heal(self, partition: Partition | None = None) -> None:
         """One partition, or all. A watch that was stalled goes on, or breaks only now."""
         healed = [partition] if partition else list(self._partitions.values())
-        for cut in healed:
-            if self._partitions.pop(cut.number, None) is not None:
-                self._note("heal", cut.number)
+        for each in healed:
+            if self._partitions.pop(each.number, None) is not None:
+                self._note("heal", each.number)
         for stream in list(self._streams):
             link = stream.link
-            if any(cut.stops(link.plane, link.process) for cut in healed):
+            if any(each.stops(link.plane, link.process) for each in healed):
                 if link.chance.random() < 0.5:
-                    stream.break_off("the connection did not outlive the cut")
+                    stream.break_off("the connection did not survive the partition")
                 stream.wake()
 
-    def is_cut(self, sender: str, receiver: str) -> Partition | None:
-        for cut in self._partitions.values():
-            if cut.stops(sender, receiver):
-                return cut
+    def find_partition(self, sender: str, receiver: str) -> Partition | None:
+        """The partition that blocks messages from one to the other."""
+        for partition in self._partitions.values():
+            if partition.stops(sender, receiver):
+                return partition
         return None
 
     def kill(self, process: str) -> None:
@@ -190,34 +190,34 @@ class SimulatedNetwork:
     async def _carry(
         self, link: _Link, request: HttpRequest, number: int, answer: asyncio.Future[_Answer]
     ) -> None:
-        weather, chance = self.faults, link.chance
+        faults, chance = self.faults, link.chance
         fate = chance.random()
-        await self._travel(link, weather)
-        cut = self.is_cut(link.process, link.plane)
-        if cut is not None or fate < weather.lose_request:
-            self._lose(link, number, answer, cut, "request")
+        await self._travel(link, faults)
+        partition = self.find_partition(link.process, link.plane)
+        if partition is not None or fate < faults.lose_request:
+            self._lose(link, number, answer, partition, "request")
             return
-        late = fate < weather.lose_request + weather.late_request
+        late = fate < faults.lose_request + faults.late_request
         if late:
             self._note("late", number)
             _fail(answer, errors.Disconnected("the connection broke"))
             await asyncio.sleep(chance.uniform(0.0, LATE_SECONDS))
-            if self.is_cut(link.process, link.plane) is not None:
+            if self.find_partition(link.process, link.plane) is not None:
                 return
         response = await self._deliver(link, request, number, answer)
         if response is None:
             return
-        if request.method in DOUBLED and chance.random() < weather.duplicate:
+        if request.method in DOUBLED and chance.random() < faults.duplicate:
             self._note("double", number)
             first, response = response, await self._deliver(link, request, number, answer)
             response = first if response is None or chance.random() < 0.5 else response
-        if weather.stray and request.method != "GET" and chance.random() < weather.stray:
+        if faults.stray and request.method != "GET" and chance.random() < faults.stray:
             seconds = chance.uniform(0.0, LATE_SECONDS)
             self.start(self._stray(link, request, number, seconds), f"stray {number}")
-        await self._travel(link, weather)
-        cut = self.is_cut(link.plane, link.process)
-        if cut is not None or chance.random() < weather.lose_reply:
-            self._lose(link, number, answer, cut, "reply")
+        await self._travel(link, faults)
+        partition = self.find_partition(link.plane, link.process)
+        if partition is not None or chance.random() < faults.lose_reply:
+            self._lose(link, number, answer, partition, "reply")
             await close_stream(response.stream)
             return
         if answer.done() or not self.is_alive(link.process, link.life):
@@ -230,12 +230,12 @@ class SimulatedNetwork:
         answer.set_result(response)
 
     async def _stray(self, link: _Link, request: HttpRequest, number: int, seconds: float) -> None:
-        """Deliver once more what has been delivered; whoever sent it may be dead by then."""
+        """Deliver a request once more; its sender may be dead by then."""
         await asyncio.sleep(seconds)
-        if self.is_cut(link.process, link.plane) is None:
+        if self.find_partition(link.process, link.plane) is None:
             self._note("stray", number)
-            nobody: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
-            response = await self._deliver(link, request, number, nobody)
+            dropped: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+            response = await self._deliver(link, request, number, dropped)
             await close_stream(response.stream if response is not None else None)
 
     async def _deliver(
@@ -250,9 +250,9 @@ class SimulatedNetwork:
         self._note("reply", number, response.status)
         return response
 
-    async def _travel(self, link: _Link, weather: NetworkFaults) -> None:
-        seconds = link.chance.uniform(0.0, weather.delay) if weather.delay else 0.0
-        if weather.slow and link.chance.random() < weather.slow:
+    async def _travel(self, link: _Link, faults: NetworkFaults) -> None:
+        seconds = link.chance.uniform(0.0, faults.delay) if faults.delay else 0.0
+        if faults.slow and link.chance.random() < faults.slow:
             seconds += link.chance.uniform(0.0, SLOW_SECONDS)
         if seconds:
             await asyncio.sleep(seconds)
@@ -262,14 +262,14 @@ class SimulatedNetwork:
         link: _Link,
         number: int,
         answer: asyncio.Future[_Answer],
-        cut: Partition | None,
+        partition: Partition | None,
         what: str,
     ) -> None:
-        silent = cut.silent if cut is not None else link.chance.random() < 0.3
-        self._note("cut-off" if cut else "lost", what, number)
+        silent = partition.silent if partition is not None else link.chance.random() < 0.3
+        self._note("cut-off" if partition else "lost", what, number)
         if silent:
             return  # the caller waits until it gives up
-        if what == "request" and cut is not None:
+        if what == "request" and partition is not None:
             _fail(answer, errors.ConnectFailed("the connection was refused"))
         else:
             _fail(answer, errors.Disconnected(f"the {what} was lost"))
@@ -290,8 +290,8 @@ class SimulatedNetwork:
         task.add_done_callback(self._under_way.pop)
         return task
 
-    def _note(self, kind: str, *words: object) -> None:
-        self.trace.note(kind, *words)
+    def _note(self, kind: str, *details: object) -> None:
+        self.trace.note(kind, *details)
 
 
 class _Link:
@@ -350,7 +350,7 @@ class _Stream:
             if self._arrived:
                 due, chunk = self._arrived[0]
                 wait = due - asyncio.get_running_loop().time()
-                if self._network.is_cut(self.link.plane, self.link.process) is not None:
+                if self._network.find_partition(self.link.plane, self.link.process) is not None:
                     await self._sleep(None)
                 elif wait > 0:
                     await self._sleep(wait)

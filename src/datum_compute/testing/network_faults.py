@@ -1,8 +1,8 @@
-"""What a network does to messages, as rates; and a different kind of day for every seed.
+"""The faults of a simulated network, as rates, drawn anew for every seed.
 
-With every fault on all the time, rare combinations never occur: whatever needs quiet to get
-somewhere never gets there. So a seed first draws *which* kinds of fault it has at all, and
-then how strong each one is (swarm testing).
+With every fault on all the time, rare combinations never occur: some states need a quiet
+network to be reached. So a seed first draws *which* kinds of fault it has, and then how strong
+each one is (swarm testing).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from datum_compute.env import Environment
 
 @dataclass(frozen=True)
 class NetworkFaults:
-    """Shares are of requests, unless they say otherwise; spans are in seconds."""
+    """Shares are of requests, unless noted; spans are in seconds."""
 
     lose_request: float = 0.0
-    """Never arrives. The caller hears of a broken connection, or nothing until it gives up."""
+    """Never arrives. The caller gets a broken connection, or a timeout."""
     lose_reply: float = 0.0
-    """Was carried out, and the caller does not learn of it."""
+    """Has its effect, but the caller gets no reply."""
     late_request: float = 0.0
-    """Arrives after its caller was told that the connection broke."""
+    """Arrives after its caller got a broken connection."""
     duplicate: float = 0.0
-    """Arrives twice, as through a proxy that tries again: updates, patches and deletes."""
+    """Arrives twice, as through a proxy that retries: updates, patches and deletes."""
     stray: float = 0.0
-    """The share of writes, creates among them, of which a second copy arrives when the first
-    has long been answered. Nobody hears its answer."""
+    """The share of writes, creates among them, of which a second copy arrives long after the
+    first was answered. Its reply is dropped."""
     delay: float = 0.0
-    """The longest way of a message; drawn for each, so that they overtake one another."""
+    """The longest delay of a message; drawn for each, so that they overtake one another."""
     slow: float = 0.0
-    """This share takes up to :data:`SLOW_SECONDS` on its way."""
+    """The share of messages that take up to :data:`SLOW_SECONDS`."""
     break_stream: float = 0.0
     """The share of watch messages after which the watch breaks."""
     lag: float = 0.0
@@ -45,7 +45,7 @@ NO_FAULTS = NetworkFaults()
 
 SLOW_SECONDS = 20.0
 LATE_SECONDS = 10.0
-"""How long a request is under way that nobody waits for any more; what a proxy buffers."""
+"""The longest delay of a late or stray request, as if buffered in a proxy."""
 
 _SHARES = (0.005, 0.02, 0.08)
 _STRENGTHS = {
@@ -62,7 +62,7 @@ _STRENGTHS = {
 
 
 def draw_faults(env: Environment, stream: str = "weather") -> NetworkFaults:
-    """Each kind of fault is there in half of all seeds, at one of its strengths."""
+    """Each kind of fault is on in half of all seeds, at one of its strengths."""
     chance = env.random(stream)
     drawn = {
         kind: chance.choice(strengths)

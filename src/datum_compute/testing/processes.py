@@ -1,8 +1,8 @@
-"""A process of a simulated world: it is built, runs, dies without a word and is built anew.
+"""A process of a simulated world, which can crash and start again.
 
-Death comes in two steps. First the network refuses everything from it, so that nothing it
-still does has an effect; only then are its tasks cancelled and their ``finally`` clauses
-run, into the void. The next life is built from nothing: no cache, no queue, no memory.
+A crash has two steps. First the network refuses everything from the process, so that nothing it
+still does has an effect; only then its tasks are cancelled and their ``finally`` clauses run.
+The next life starts without cache, queue or memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Program(Protocol):
 
 
 ProgramFactory = Callable[[Environment], Program]
-"""Makes a program with its clients; called once for every life."""
+"""Builds a program with its clients; called once for every life."""
 
 
 class Process:
@@ -44,7 +44,7 @@ class Process:
         self._down_for = 0.0
 
     async def run(self) -> None:
-        """Live, again and again, until cancelled."""
+        """Run one life after another until cancelled."""
         async with TaskGroup(f"process {self.name}") as tasks:
             while True:
                 self._network.revive(self.name)
@@ -60,7 +60,7 @@ class Process:
                 await asyncio.sleep(self._down_for)
 
     async def wait_ready(self) -> None:
-        """Until its program is; one that dies meanwhile is waited for in its next life."""
+        """Until its program is ready, in a later life where it crashes meanwhile."""
         while True:
             await self._started.wait()
             program = self._program
@@ -75,7 +75,7 @@ class Process:
                 return
 
     def crash(self, down_for: float = 0.0) -> None:
-        """Die at this instant, and start again after so many seconds."""
+        """Crash now, and start again after so many seconds."""
         if self._program is not None and not self._crash.is_set():
             self._down_for = down_for
             self._network.kill(self.name)

@@ -40,7 +40,7 @@ CELLS = ("dfw", "lhr")
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a served server is, and how to get in as the administrator."""
+    """The address of a served server, and the credentials of its administrator."""
 
     base_url: str
     ca_pem: bytes
@@ -48,7 +48,7 @@ class ServerAddress:
 
 
 class EmbeddedServer:
-    """A running server with an administrator and the planes a test asked for."""
+    """A running server with an administrator and the planes of a test."""
 
     def __init__(self, server: ApiServer, store: LogStore, env: Environment) -> None:
         self.server = server
@@ -58,7 +58,7 @@ class EmbeddedServer:
 
     def client(self, plane: str, user: str = ADMIN) -> ApiClient:
         """A client of a plane (``root``, ``hub``, ``project/demo``, ``cell/dfw``), in process.
-        Users other than the administrator are made on first use, and may do everything too."""
+        Other users are created on first use, and may do everything too."""
         return ApiClient(
             InProcessTransport(self.server.handle),
             cluster=planes.cluster_name(plane),
@@ -68,7 +68,7 @@ class EmbeddedServer:
         )
 
     def token(self, user: str = ADMIN, groups: Sequence[str] = (access.MASTERS,)) -> str:
-        """The user's bearer token; the user is made, in these groups, on first use."""
+        """The user's bearer token; the user is created, in these groups, on first use."""
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()
@@ -76,7 +76,7 @@ class EmbeddedServer:
         return token
 
     async def create_project(self, name: str) -> None:
-        """Make a Project, and with it its plane."""
+        """Create a Project, and with it its plane."""
         owner = {"kind": "Organization", "name": "local"}
         await self.client(ROOT.plane()).create(
             resourcemanager.PROJECTS, {"metadata": {"name": name}, "spec": {"ownerRef": owner}}

@@ -1,8 +1,7 @@
-"""Boot once, and start every seed from a copy.
+"""Boots a platform once, and starts every seed from a copy of its store.
 
-What a platform looks like when it has just come up does not depend on the seed. So it is
-booted one time into a file, stopped, and each run begins with a copy of that file: a fraction
-of the work, and the same beginning for all.
+A freshly booted platform does not depend on the seed. So it is booted once into a file and
+stopped, and each run starts with a copy of that file.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ MEMORY = Path("/dev/shm")
 
 
 def find_memory_directory() -> Path | None:
-    """A directory in memory, where this system has one: a commit there waits for no disk, and
-    what a simulated run leaves behind needs none."""
+    """A directory in memory, where this system has one: commits there do not wait for a disk."""
     return MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
 
 
 class StoreTemplate:
-    """A store that was booted when it was first asked for."""
+    """A store that is booted on first use."""
 
     def __init__(self, path: Path, boot: Callable[[Path], None]) -> None:
         """``boot`` fills the store at the path it is given, and has closed it on return."""

@@ -1,8 +1,8 @@
-"""What happened in a simulated run, as one digest and as lines to read.
+"""The events of a simulated run, as one digest and as lines to read.
 
-Everything that two runs of one seed must agree on is noted here with its virtual time:
-requests, replies, faults, crashes and commits. Two runs took the same course if and only if
-their digests are equal; where they differ, :attr:`Trace.lines` tells how far a run had come.
+Everything that two runs of one seed must agree on is recorded with its virtual time: requests,
+replies, faults, crashes and commits. Two runs took the same course if and only if their digests
+are equal; where they differ, :attr:`Trace.lines` has the last events.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ KEPT_LINES = 200
 class Trace:
     def __init__(self, keep: int = KEPT_LINES) -> None:
         self.counts: Counter[str] = Counter()
-        """How often each kind of thing was noted."""
+        """The number of events by kind."""
         self.lines: deque[str] = deque(maxlen=keep)
         """The last ones, oldest first."""
         self._hash: Any = hashlib.sha256()
 
-    def note(self, kind: str, *words: object) -> None:
+    def note(self, kind: str, *details: object) -> None:
         now = asyncio.get_running_loop().time()
-        line = " ".join([f"{now:.6f}", kind, *map(str, words)])
+        line = " ".join([f"{now:.6f}", kind, *map(str, details)])
         self.counts[kind] += 1
         self.lines.append(line)
         self._hash.update(line.encode() + b"\n")
@@ -38,7 +38,7 @@ class Trace:
         return str(self._hash.hexdigest())
 
     def follow_commits(self, store: Store, env: SimulatedEnvironment) -> None:
-        """Note every change of the store when it is on disk, in the order of the log."""
+        """Record every change of the store once it is on disk, in the order of the log."""
         pending: list[str] = []
 
         def changed(plane: PlaneStore, table: Table, event: StoreEvent) -> None:

@@ -113,6 +113,11 @@ def test_the_contracts_hold(tree: Path) -> None:
             "cli/render/planted.py",
             "import datum_compute.cli.quick.http1",
         ),
+        (
+            "Verbs of the CLI do not know each other",
+            "cli/commands/rollout/planted.py",
+            "import datum_compute.cli.commands.deploy.plan",
+        ),
         ("cli.quick imports nothing heavy", "cli/quick/planted.py", "import http.client"),
     ],
 )

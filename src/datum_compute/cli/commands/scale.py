@@ -89,9 +89,9 @@ class _Change(NamedTuple):
 
 
 async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Change:
-    from datum_compute.cli.commands.deploy.plan import CONFLICT_RETRIES, conflict_error
     from datum_compute.cli.history.recorder import revision_numbers
     from datum_compute.cli.session import to_dict
+    from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error
 
     name, minimum = context.args.name, context.args.minimum
     for _ in range(CONFLICT_RETRIES):

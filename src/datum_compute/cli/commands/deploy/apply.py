@@ -11,11 +11,8 @@ from typing import Any
 from datum_compute.cli.commands.deploy import files, manifest, preflight
 from datum_compute.cli.commands.deploy.manifest import Flags, Workload
 from datum_compute.cli.commands.deploy.plan import (
-    CONFLICT_RETRIES,
     DeployPlan,
     DesiredWorkload,
-    conflict_error,
-    live_workload,
     make_plan,
     merge_metadata,
 )
@@ -27,6 +24,7 @@ from datum_compute.cli.render.output import elapsed
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
 from datum_compute.cli.session import Session
+from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error, live_workload
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 

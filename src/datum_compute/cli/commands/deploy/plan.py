@@ -15,10 +15,9 @@ from datum_compute.cli.commands.deploy import preflight
 from datum_compute.cli.commands.deploy.files import SERVER_ANNOTATIONS
 from datum_compute.cli.commands.deploy.manifest import Workload
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.errors import usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
-from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.explain.unknown_fields import unknown_fields
 from datum_compute.cli.history.entries import CREATED
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
@@ -28,11 +27,18 @@ from datum_compute.cli.render.output import NONE, count
 from datum_compute.cli.render.spec_diff import NO_VALUE, SpecChange, diff_specs, summarize_changes
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.workload import (
+    CONFLICT_RETRIES,
+    being_destroyed_error,
+    conflict_error,
+    instance_count,
+    interruption_lines,
+    live_workload,
+    print_fields,
+)
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.decisions.instances.revisions import template_hash
-
-CONFLICT_RETRIES = 5
 
 
 @dataclass(frozen=True)
@@ -59,13 +65,6 @@ class DeployPlan:
     @property
     def writes(self) -> bool:
         return self.action != "unchanged"
-
-
-async def live_workload(client: ApiClient, name: str) -> Workload | None:
-    try:
-        return to_dict(await client.get(compute.WORKLOADS, name, NAMESPACE))
-    except errors.NotFound:
-        return None
 
 
 async def make_plan(
@@ -152,32 +151,12 @@ async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
         raise
 
 
-def conflict_error(doing: str, name: str) -> CommandError:
-    return CommandError(
-        f'{doing} "{name}": too many concurrent changes',
-        Remark("run the command again"),
-        exit_code=Exit.CONFLICT,
-        code="Conflict",
-        retryable=True,
-    )
-
-
-def being_destroyed_error(name: str) -> CommandError:
-    return CommandError(
-        f'workload "{name}" is being destroyed; deploy it again once it is deleted',
-        command("destroy", name, "--yes"),
-        exit_code=Exit.CONFLICT,
-        code="Conflict",
-        retryable=True,
-    )
-
-
 def _say_effects(
     context: Context, planned: Workload, live: Workload, left: Mapping[str, int]
 ) -> None:
     lines = preflight.quota_lines(planned, live, left)
     if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
-        lines += preflight.interruption_lines(planned, live)
+        lines += interruption_lines(planned, live)
     if lines:
         context.say("\n".join(lines) + "\n")
 
@@ -237,15 +216,8 @@ def _type_in_full(workload: Workload) -> str:
 def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, str]]:
     if "instances" not in left:
         return []
-    wanted = count(preflight.instances(planned), "instance")
+    wanted = count(instance_count(planned), "instance")
     return [("quota", f"{wanted} of {max(0, left['instances'])} left")]
-
-
-def print_fields(context: Context, pairs: Sequence[tuple[str, str]]) -> None:
-    width = max((len(field) for field, _ in pairs), default=0)
-    for field, text in pairs:
-        context.say(f"  {field.ljust(width)}   {text}")
-    context.say()
 
 
 def merge_metadata(live: Workload | None, wanted: Workload) -> Workload:

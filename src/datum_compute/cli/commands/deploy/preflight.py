@@ -22,9 +22,9 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
-from datum_compute.cli.render.output import count
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.workload import instance_count
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.quota import decide_size
@@ -126,18 +126,8 @@ def size(workload: Json | None) -> dict[str, int]:
     except msgspec.ValidationError:
         spec = compute.InstanceSpec()  # of a file that no server has judged yet
     each = decide_size(spec).requests()
-    number = instances(workload)
+    number = instance_count(workload)
     return {name.removeprefix(states.API_PREFIX): number * each[name] for name in each}
-
-
-def instances(workload: Json) -> int:
-    placements = workload["spec"].get("placements") or []
-    return sum(len(p.get("cityCodes") or []) * _minimum(p) for p in placements)
-
-
-def _minimum(placement: Json) -> int:
-    found = (placement.get("scaleSettings") or {}).get("minReplicas", 0)
-    return found if isinstance(found, int) else 0
 
 
 def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> list[str]:
@@ -154,31 +144,3 @@ def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> li
                 "left; the rest will wait."
             )
     return found
-
-
-def interruption_lines(planned: Json, live: Json) -> list[str]:
-    """What a new template does to what runs."""
-    total = instances(live)
-    if not total:
-        return []
-    which = "The only instance" if total == 1 else f"All {count(total, 'instance')}"
-    manner = "" if total == 1 else " one by one in each city"
-    lines = [f"{which} will be replaced{manner}."]
-    alone = sorted(
-        {
-            city
-            for placement in live["spec"]["placements"]
-            if _minimum(placement) == 1
-            for city in placement["cityCodes"]
-            if city in _cities(planned)
-        }
-    )
-    if alone:
-        lines.append(
-            f"With only one instance in {', '.join(alone)}, it will be unavailable there meanwhile."
-        )
-    return lines
-
-
-def _cities(workload: Json) -> set[str]:
-    return {city for p in workload["spec"]["placements"] for city in p["cityCodes"]}

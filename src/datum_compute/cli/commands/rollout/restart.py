@@ -13,20 +13,14 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT, LABEL_WORKLOAD_UID
-from datum_compute.cli.commands.deploy.plan import (
-    CONFLICT_RETRIES,
-    being_destroyed_error,
-    conflict_error,
-    live_workload,
-)
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import not_found, usage
-from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.errors import usage
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import read_result, wait_rolled_out
 from datum_compute.cli.session import Session, to_dict
 from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error, require_workload
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
@@ -66,7 +60,7 @@ async def _restart_all(
 ) -> tuple[Workload, int | None]:
     name = context.args.name
     for _ in range(CONFLICT_RETRIES):
-        live = await _live(context, client)
+        live = await require_workload(context, client)
         deployments = await _deployments(client, live)
         spec = copy.deepcopy(live["spec"])
         moment = _moment(context, [spec["template"], *(d["spec"]["template"] for d in deployments)])
@@ -90,7 +84,7 @@ async def _restart_city(
     tell of what was done."""
     name, city = context.args.name, context.args.city.upper()
     for _ in range(CONFLICT_RETRIES):
-        live = await _live(context, client)
+        live = await require_workload(context, client)
         there = await _deployments_in(context, client, live, city)
         entry = await recorder.entry(live["spec"], f"restart in {city}")
         try:
@@ -129,17 +123,6 @@ async def _restart_deployments(
         }
         found = deployment["metadata"]["name"]
         await client.patch(compute.WORKLOAD_DEPLOYMENTS, found, merge(body), NAMESPACE)
-
-
-async def _live(context: Context, client: ApiClient) -> Workload:
-    name = context.args.name
-    live = await live_workload(client, name)
-    if live is None:
-        project = context.target.project
-        raise not_found("workload", name, project, command("workloads"))
-    if live["metadata"].get("deletionTimestamp"):
-        raise being_destroyed_error(name)
-    return live
 
 
 async def _deployments(client: ApiClient, live: Json) -> list[Workload]:

@@ -12,17 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
-from datum_compute.cli.commands.deploy import preflight
-from datum_compute.cli.commands.deploy.plan import (
-    CONFLICT_RETRIES,
-    being_destroyed_error,
-    conflict_error,
-    live_workload,
-    print_fields,
-)
 from datum_compute.cli.commands.rollout.history import find_revision
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions, append_entries, missing_entry
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
@@ -30,6 +22,13 @@ from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs
 from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
 from datum_compute.cli.session import Session
+from datum_compute.cli.workload import (
+    CONFLICT_RETRIES,
+    conflict_error,
+    interruption_lines,
+    print_fields,
+    require_workload,
+)
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.decisions.instances.revisions import template_hash
@@ -86,12 +85,7 @@ def undo(context: Context) -> int:
 
 async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Plan:
     name = context.args.name
-    live = await live_workload(client, name)
-    if live is None:
-        project = context.target.project
-        raise not_found("workload", name, project, command("workloads"))
-    if live["metadata"].get("deletionTimestamp"):
-        raise being_destroyed_error(name)
+    live = await require_workload(context, client)
     recorder = Recorder(context, client)
     recorded = await recorder.history.read(live)
     missing = missing_entry(recorded, live, context.env.now())
@@ -154,7 +148,7 @@ def _say(context: Context, plan: _Plan) -> None:
     changes = diff_specs(plan.live["spec"], plan.spec)
     print_fields(context, [(each.label, str(each)) for each in changes])
     if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
-        for line in preflight.interruption_lines({"spec": plan.spec}, plan.live):
+        for line in interruption_lines({"spec": plan.spec}, plan.live):
             context.say(line)
         context.say()
 

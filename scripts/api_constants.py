@@ -1,4 +1,4 @@
-"""The constants of the API and the sentences beside them, read from the source.
+"""The constants of the API and their meanings, read from the source.
 
 A sentence below a constant is not there at run time; the syntax tree has it.
 """
@@ -21,7 +21,7 @@ API = Path(api.__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A text constant of a module, and what it means; empty where nobody says."""
+    """A text constant of a module, and its meaning; empty where none is written."""
 
     name: str
     value: str

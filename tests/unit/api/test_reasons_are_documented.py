@@ -1,7 +1,8 @@
-"""Every condition and reason has a sentence beside it, and belongs to a kind that lists it."""
+"""Every condition and reason has a meaning, and belongs to a kind that lists it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from scripts import api_constants
 
 API = Path(api.__file__).parent
 MODULES = sorted(API.rglob("*.py"))
-WORDS = (
+DOCS = Path(__file__).parents[3] / "docs"
+PREFIXES = (
     "CONDITION_",
     "REASON_",
     "LABEL_",
@@ -37,7 +39,7 @@ def test_every_condition_and_reason_constant_is_documented(module: Path) -> None
     silent = [
         each.name
         for each in api_constants.constants(module)
-        if each.name.startswith(WORDS) and not each.meaning
+        if each.name.startswith(PREFIXES) and not each.meaning
     ]
 
     assert silent == []
@@ -97,3 +99,36 @@ def test_a_condition_that_is_shown_is_one_the_kind_declares() -> None:
     for kind in KINDS:
         for condition in kind.default_status.get("conditions", ()):
             assert condition["type"] in declared[kind.resource.kind]
+
+
+@pytest.mark.parametrize(
+    ("page", "row", "names"),
+    [
+        (
+            "operate/metrics.md",
+            "| `compute_quota_eval_failures_total` |",
+            [each.metric_label for each in compute.REASONS.values() if each.metric_label],
+        ),
+        (
+            "operate/metrics.md",
+            "| Instance | each quota failure,",
+            [
+                each.name
+                for each in compute.REASONS.values()
+                if each.needs_action and each.name not in compute.GATE_REASONS
+                if {compute.INSTANCE_AVAILABLE, compute.INSTANCE_READY} & {*each.false}
+            ],
+        ),
+        (
+            "concepts/stand-ins.md",
+            "| `simulated.compute.datumapis.com/fail` |",
+            list(compute.PROVIDER_FAILURES),
+        ),
+    ],
+    ids=["metric", "events", "simulated-provider"],
+)
+def test_pages_that_list_reasons_list_all_of_them(page: str, row: str, names: list[str]) -> None:
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    (line,) = [each for each in lines if each.startswith(row)]
+
+    assert set(re.findall(r"`(\w+)`", line.removeprefix(row))) == set(names)

@@ -1,4 +1,4 @@
-"""Whether a project may use compute: what its entitlement says, in words and exit codes.
+"""Whether a project may use compute: its entitlement as messages and exit codes.
 
 Looked at before a command runs, with one plain read. A platform that does not know
 entitlements enables compute for everybody, and so does one that does not let us read them:
@@ -154,7 +154,7 @@ def check_access(context: Context) -> None:
 def _offer(context: Context) -> None:
     project = context.target.project
     context.say(f'Compute is not enabled for project "{project}".')
-    # No flag says yes to this: a request is somebody's decision, and somebody else's work.
+    # No flag answers this: a request needs a decision by the user and work by the approver.
     question = "Would you like to request access? [y/N] "
     print(question, end="", file=context.streams.stderr, flush=True)
     if context.streams.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -180,7 +180,7 @@ def _offer(context: Context) -> None:
 
 
 async def request_access(client: ApiClient, message: str) -> bool:
-    """Ask for access; False where somebody has asked already, which is as good."""
+    """Request access; False where it was requested before, which is as good."""
     spec: dict[str, Any] = {"serviceRef": {"name": SERVICE_COMPUTE}}
     if message:
         spec["requestMessage"] = message
@@ -198,7 +198,7 @@ async def request_access(client: ApiClient, message: str) -> bool:
 
 
 async def wait_decided(client: ApiClient, seconds: float) -> Access:
-    """How the request stands once it is answered, or when the time is up."""
+    """The state of the request once it is decided, or when the time is up."""
     import asyncio
 
     from datum_compute.cli.session import to_dict
@@ -218,9 +218,9 @@ async def wait_decided(client: ApiClient, seconds: float) -> Access:
 
 
 def access_error(context: Context, access: Access) -> CommandError:
-    """Why a command cannot run, each state in its own words."""
+    """Why a command cannot run, with a message for each state."""
     project, state = context.target.project, access.state
-    said = f": {access.message}" if access.message else ""
+    detail = f": {access.message}" if access.message else ""
     if state is AccessState.PENDING:
         since = age(access.requested, context.env.now())
         return CommandError(
@@ -234,8 +234,8 @@ def access_error(context: Context, access: Access) -> CommandError:
         )
     texts = {
         AccessState.NOT_REQUESTED: f'compute is not enabled for project "{project}"',
-        AccessState.DENIED: f'access to compute was denied for project "{project}"{said}',
-        AccessState.REVOKED: f'access to compute was revoked for project "{project}"{said}',
+        AccessState.DENIED: f'access to compute was denied for project "{project}"{detail}',
+        AccessState.REVOKED: f'access to compute was revoked for project "{project}"{detail}',
         AccessState.SUSPENDED: (
             f'project "{project}" is suspended, so it has no access to compute'
         ),

@@ -122,7 +122,7 @@ class Parser(argparse.ArgumentParser):
         """Arguments that are left over are errors, raised by the innermost parser."""
         words = list(args or ())
         if self.subcommands is None:
-            self._refuse_unknown_flags(words)  # before the argument it may stand for is missed
+            self._refuse_unknown_flags(words)  # before an argument is reported missing
         else:
             self._refuse_unknown_subcommand(words)
         self._parsed = argparse.Namespace() if namespace is None else namespace
@@ -169,8 +169,8 @@ class Parser(argparse.ArgumentParser):
             for action in wanted
             if action.required and getattr(self._parsed, action.dest, None) is None
         ]
-        said = f"{', '.join(missing)} is missing" if missing else message
-        raise errors.usage(said, self._help())
+        text = f"{', '.join(missing)} is missing" if missing else message
+        raise errors.usage(text, self._help())
 
 
 def _is_flag(word: str) -> bool:
@@ -186,7 +186,7 @@ def _nearest(value: str, choices: Sequence[str]) -> str:
 
 
 def move_leading_flags(argv: Sequence[str]) -> list[str]:
-    """The words with the command first: flags of where and how may also stand before it."""
+    """``argv`` with the command first: target and output flags may precede it."""
     words, ahead = list(argv), []
     while words and words[0].partition("=")[0] in LEADING_FLAGS:
         count = 1 if "=" in words[0] else 2
@@ -199,7 +199,7 @@ def move_leading_flags(argv: Sequence[str]) -> list[str]:
 
 
 def insert_default_action(argv: Sequence[str], command: str | None) -> list[str]:
-    """The words with the action put in that a person may leave out."""
+    """``argv`` with the default action where none was typed."""
     words = list(argv)
     if command not in DEFAULT_ACTIONS:
         return words
@@ -254,7 +254,7 @@ def set_examples(parser: argparse.ArgumentParser, *examples: str) -> None:
 
 
 def add_target_flags(parser: Parser) -> None:
-    """Where a command talks to; a parser that has flags of its own for that keeps them."""
+    """Flags that select the platform; a parser that has its own keeps them."""
     if "--data-dir" in parser.flags:
         return
     add = partial(parser.add_target_flag, parser.add_argument_group("where"))

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Streams:
-    """The standard streams, or what stands for them."""
+    """The standard streams, or replacements."""
 
     __slots__ = ("stderr", "stdin", "stdout")
 
@@ -54,7 +54,7 @@ class PlainReader(Protocol):
 
 
 class Runner(Protocol):
-    """An event loop that stands still between runs, as :class:`asyncio.Runner` is one."""
+    """An event loop that is idle between runs, as :class:`asyncio.Runner` is one."""
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T: ...
 
@@ -149,7 +149,7 @@ class Context:
 
     @property
     def tables(self) -> bool:
-        """Whether a table was asked for: what a person reads, with its header and footer."""
+        """Whether the output is a table for people, with header and footer."""
         return self.args.output in ("table", "wide")
 
     def colours(self, stream: TextIO) -> bool:

@@ -39,7 +39,7 @@ class HelperCredential:
         return self._given[0]
 
     async def fetch(self) -> ClientIdentity:
-        # The loop stands still for it: nothing of ours can go on without a token.
+        # Blocks the loop: nothing can go on without a token.
         return self.fetch_blocking()
 
     def fetch_blocking(self) -> ClientIdentity:
@@ -62,8 +62,8 @@ class HelperCredential:
                 env=self._env.variables(),
             )
         except subprocess.CalledProcessError as error:
-            said = (error.stderr or "").strip().splitlines()
-            why = said[-1] if said else f"it exited with {error.returncode}"
+            lines = (error.stderr or "").strip().splitlines()
+            why = lines[-1] if lines else f"it exited with {error.returncode}"
             raise _no_token(why) from error
         except OSError as error:
             raise _no_token(f"{self._command[0]}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""The command tree, and the one place where errors become words and exit codes."""
+"""The command tree, and the one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ WITHOUT_ACCESS = frozenset({"access", "local", "completion", "version"})
 """Commands that a project may run before compute is enabled for it."""
 
 COMPLETE = "__complete"
-"""What a shell asks for candidates with; no command of people."""
+"""The hidden command by which shells request candidates."""
 
 LEAST_WIDTH, MOST_WIDTH = 40, 100
 """The bounds of help's columns on a terminal."""
 
 TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
-"""The variable that lets an unforeseen error through as it is."""
+"""The variable that lets an unexpected error through with its stack trace."""
 
 
 def build_parser(command: str | None, width: int = WIDTH, program: str = errors.PROGRAM) -> Parser:
-    """All commands by name, or the one that is asked for with its arguments: making the others
+    """All commands by name, or one with its arguments: making the others
     takes longer than they are worth. Help is ``width`` columns wide and says ``program``."""
     parser = Parser(
         prog=errors.PROGRAM,
@@ -103,7 +103,7 @@ def main(
     reach: Reach | None = None,
 ) -> int:
     """Run one command. ``reach`` is how it gets at a platform; tests bring their own."""
-    if plugin.MANIFEST_FLAG in argv:  # wherever it stands, and whatever else does not parse
+    if plugin.MANIFEST_FLAG in argv:  # at any position, even if the rest does not parse
         print(plugin.manifest(), file=streams.stdout)
         return int(Exit.DONE)
     invocation = Invocation.of(program, argv)
@@ -113,10 +113,10 @@ def main(
         print("Interrupted.", file=streams.stderr)
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has had enough (`| head`); that is not an error.
+        # The reader of our output has closed it (`| head`); that is not an error.
         _discard(streams.stdout)
         return int(Exit.DONE)
-    except Exception as failure:  # the last one to see it: nobody is shown a stack trace
+    except Exception as failure:  # users see no stack trace
         if env.variable(TRACEBACK):
             raise
         error = _as_command_error(failure)
@@ -192,9 +192,9 @@ def _check_access(context: Context) -> None:
 
 def _columns(env: Environment, stream: TextIO) -> int:
     """How wide help may be: as wide as the terminal, and no wider than reads well."""
-    told = env.variable("COLUMNS") or ""
-    if told.isdecimal():
-        return min(MOST_WIDTH, max(LEAST_WIDTH, int(told)))
+    columns = env.variable("COLUMNS") or ""
+    if columns.isdecimal():
+        return min(MOST_WIDTH, max(LEAST_WIDTH, int(columns)))
     try:
         return min(MOST_WIDTH, max(LEAST_WIDTH, os.get_terminal_size(stream.fileno()).columns - 2))
     except (OSError, ValueError, AttributeError):  # no terminal

@@ -172,7 +172,7 @@ def _event_view(event: Json, kind: str, now: datetime) -> Json:
     when = next((str(time) for time in times if time), "")
     return {
         "when": when,
-        # Events of one second are told apart by the order in which they were stored.
+        # Events of one second are ordered by the order in which they were stored.
         "order": int(version) if version.isdecimal() else 0,
         "age": age(when, now),
         "type": event.get("type", "Normal"),

@@ -1,6 +1,6 @@
 """The one event loop and the one client of a command that writes or waits.
 
-Between two calls of :meth:`Session.run` the loop stands still, so a prompt reads a line as any
+Between two calls of :meth:`Session.run` the loop is idle, so a prompt reads a line as any
 program does and Ctrl-C there is an ordinary ``KeyboardInterrupt``.
 """
 

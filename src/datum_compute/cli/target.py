@@ -32,7 +32,7 @@ class ProjectTarget(NamedTuple):
     project: str
     connection: Connection
     retries: RetryPolicy | None = None
-    """A person has no backoff of their own; reader and client share the budget."""
+    """A command has no other backoff; reader and client share the budget."""
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
@@ -50,7 +50,7 @@ class ProjectTarget(NamedTuple):
         return self._replace(connection=above).reader()
 
     def client(self) -> ApiClient:
-        """For commands that write or wait; its ``close`` is awaited by whoever asks.
+        """For commands that write or wait; the caller awaits its ``close``.
 
         What a person mistyped is refused, never dropped: hence strict."""
         try:

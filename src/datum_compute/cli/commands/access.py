@@ -73,12 +73,12 @@ def _show(context: Context, access: Access) -> None:
         "message": access.message,
         "object": access.entitlement,
     }
-    told = access.state.value
+    text = access.state.value
     if view["active"]:
-        told += f" for {age(str(view['active']), now)}"
+        text += f" for {age(str(view['active']), now)}"
     elif access.requested:
-        told += f", requested {age(access.requested, now)} ago"
-    lines = [f"Project   {view['project']}", f"Access    {told}"]
+        text += f", requested {age(access.requested, now)} ago"
+    lines = [f"Project   {view['project']}", f"Access    {text}"]
     name = f"access/{access.state.value.replace(' ', '-')}"
     show(context, view, as_table=lambda _: "\n".join(lines), names=[name])
 
@@ -101,10 +101,10 @@ def _request(context: Context) -> int:
         return await wait_decided(client, args.timeout if args.wait else 1.0)
 
     access = session.run(ask)
-    return _told(context, before, access)
+    return _report(context, before, access)
 
 
-def _told(context: Context, before: Access, access: Access) -> int:
+def _report(context: Context, before: Access, access: Access) -> int:
     project = context.target.project
     if access.state is AccessState.PENDING and not context.args.wait:
         if before.state is AccessState.PENDING:

@@ -39,7 +39,7 @@ def run(context: Context) -> int:
         try:
             await client.delete(WORKLOADS, name, NAMESPACE, uid=uid)
         except errors.NotFound:
-            pass  # somebody was faster
+            pass  # deleted concurrently
         session.written.append(name)
         if context.args.wait:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)

@@ -2,8 +2,8 @@
 
 The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
 before each line when asked. All instances are read, the lines sorted, and each is printed
-behind the name of its instance. Where some cannot be read, because their city is cut off, that
-is said and the others are shown. Following is asking again for what is new since: that way
+behind the name of its instance. Where some cannot be read, because their city is disconnected, a
+warning is printed and the others are shown. Following reads again what is new since: that way
 instances may come and go, and a connection may break, without a line being lost or shown
 twice.
 """
@@ -30,7 +30,7 @@ from datum_compute.client import errors
 
 POLL_SECONDS = 1.0
 OVERLAP_SECONDS = 5.0
-"""How much further back than the last look is asked: lines may be stored late. A guess."""
+"""How far the next read overlaps the last one: lines may be stored late. A guess."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def _show(context: Context) -> None:
 
 
 def _chosen(context: Context) -> list[dict[str, Any]]:
-    """The instances a name stands for: a workload's, one, or all."""
+    """The instances of a workload, one instance, or all."""
     name, city = context.args.name, context.args.city
     found = context.reader.list(INSTANCES, NAMESPACE)
     known = states.instance_identities(found, lambda: queries.deployments(context))
@@ -111,18 +111,18 @@ def _chosen(context: Context) -> list[dict[str, Any]]:
 
 
 class _Tail:
-    """Prints lines once, whichever look brings them."""
+    """Prints each line once, whichever read returns it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._printed: Counter[tuple[str, str]] = Counter()
-        """The lines of the last look, each with how often it stood there."""
+        """The lines of the last read, each with how often it occurred."""
         self._first: dict[str, datetime] = {}
-        """Where only the last lines were asked for: the time of the first of them."""
+        """With ``--tail``: the time of the first line that was printed."""
         self._read_at: dict[str, datetime] = {}
         """When each instance was last read."""
         self._unread: dict[str, str] = {}
-        """Whose lines could not be read in the last look, and why."""
+        """Instances that could not be read last time, and why."""
         self._looks = 0
 
     def show(self, instances: Sequence[dict[str, Any]]) -> None:

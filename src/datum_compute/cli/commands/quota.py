@@ -89,7 +89,7 @@ def _amount(base: int, factor: int) -> int | float:
 
 
 def _cities(context: Context) -> list[Json]:
-    """Per city, how many Instances hold quota and what the others were told."""
+    """Per city, how many Instances hold quota, and why the others were refused."""
     found = context.reader.list(INSTANCES, NAMESPACE)
     known = states.instance_identities(found, lambda: queries.deployments(context))
     cities: dict[str, Json] = {}

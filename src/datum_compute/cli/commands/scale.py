@@ -66,7 +66,9 @@ def run(context: Context) -> int:
         if args.wait:
             if changed or not await is_rolled_out(client, args.name):
                 await wait_rolled_out(context, client, args.name, timeout=args.timeout)
-                context.say(f'"{args.name}" is at {args.minimum} per city{_told(revision)}.')
+                context.say(
+                    f'"{args.name}" is at {args.minimum} per city{_revision_note(revision)}.'
+                )
             workload, instances = await read_result(client, args.name)
         view = result(workload, "scaled" if changed else "unchanged", instances, revision)
         if args.output not in ("table", "wide"):
@@ -76,7 +78,7 @@ def run(context: Context) -> int:
     return session.run(work)
 
 
-def _told(revision: int | None) -> str:
+def _revision_note(revision: int | None) -> str:
     return f", revision #{revision}" if revision else ""
 
 

@@ -35,14 +35,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     steps: list[Suggestion | None] = []
 
-    def look() -> Screen:
+    def read_screen() -> Screen:
         workload = queries.workload(context, context.args.name)
         deployments = queries.deployments_of(context, workload)
         found = assess_placements(workload, deployments, context.env.now())
         steps[:] = suggested_commands(found, context.args.name, workload_condition(workload, found))
         return picture(context, workload, found)
 
-    present(context, look)
+    present(context, read_screen)
     context.suggest(*steps)
     return 0
 
@@ -78,13 +78,15 @@ def _lines(
     if headers:
         now = context.env.now()
         made = f"created {age(workload['metadata']['creationTimestamp'], now)} ago"
-        told = revision.describe(now) if revision else made
+        revision_text = revision.describe(now) if revision else made
         width = max(len(view["name"]), len(view["image"]))
         lines += [
             ScreenLine(
                 "workload", f"Workload   {view['name'].ljust(width)}   project {view['project']}"
             ),
-            ScreenLine("image", f"Image      {view['image'].ljust(width)}   {told}", view["image"]),
+            ScreenLine(
+                "image", f"Image      {view['image'].ljust(width)}   {revision_text}", view["image"]
+            ),
             ScreenLine("health", f"Health     {view['healthDetail']}"),
             ScreenLine("blank", ""),
             ScreenLine("header", rows.pop(0)),
@@ -94,10 +96,10 @@ def _lines(
         for each, text in zip(found, rows, strict=True)
     ]
     if headers:
-        # Without the numbers in them these are the same from look to look.
-        said = [(each.row.city, each.cause) for each in found]
+        # Compared without the durations in them, which always change.
+        compared = [(each.row.city, each.cause) for each in found]
         why = paragraphs(found) + workload_paragraph(
             workload_condition(workload, found), context.env.now()
         )
-        lines += [ScreenLine(f"why {i}", text, said) for i, text in enumerate(why)]
+        lines += [ScreenLine(f"why {i}", text, compared) for i, text in enumerate(why)]
     return lines

@@ -1,4 +1,4 @@
-"""``why NAME``: from a workload or an instance that is not right to what stands behind it."""
+"""``why NAME``: what is wrong with a workload or an instance."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What states, reasons and errors mean to a person, in words."""
+"""Wording: states, reasons, errors and suggestions as text for users."""

@@ -1,4 +1,4 @@
-"""Where a workload stands, row by row, and why a row is not where it should be.
+"""The health of a workload, row by row, and why a row is not ready.
 
 Shared by ``status``, ``workloads describe`` and ``why``. The rows and what is in their way
 come from :mod:`datum_compute.cli.rollout.state`; the wording of a reason from
@@ -32,7 +32,7 @@ class PlacementHealth(NamedTuple):
 
     @property
     def blocking_reason(self) -> BlockingReason | None:
-        """What is in the way: of a row that is not done, or of what is known about it."""
+        """The reason that blocks the row, or that hides its state."""
         blocker = self.row.blocking_reason
         if blocker is None or (self.row.done and blocker.reason != REASON_CELL_UNREACHABLE):
             return None
@@ -60,7 +60,7 @@ class PlacementHealth(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """``Failed (image unavailable)``: what kind of trouble, in a few words."""
+        """``Failed (image unavailable)``: the kind of trouble."""
         blocker, explanation = self.blocking_reason, self.explanation
         if blocker is None or explanation is None:
             return ""
@@ -76,14 +76,14 @@ class PlacementHealth(NamedTuple):
         lasting = f" for {precise_duration(self.seconds)}" if self.seconds is not None else ""
         if self.stale:
             first = f"No answer from the cell{lasting}."
-            told = (
+            detail = (
                 "Its instances keep running; changes reach it when it is back."
                 if self.row.replicas
                 else "Changes reach it when it is back."
             )
         else:
-            first, told = f"{self.cause}{lasting}", states.clean_message(blocker.message)
-        return [first, *([told] if told else []), actor_advice(explanation, self.seconds or 0)]
+            first, detail = f"{self.cause}{lasting}", states.clean_message(blocker.message)
+        return [first, *([detail] if detail else []), actor_advice(explanation, self.seconds or 0)]
 
     def view(self) -> dict[str, Any]:
         row = self.row
@@ -104,10 +104,10 @@ class PlacementHealth(NamedTuple):
 
 
 def actor_advice(explanation: Explanation, seconds: float) -> str:
-    said = explanation.advice_after(seconds)
+    text = explanation.advice_after(seconds)
     if explanation.actor_after(seconds) is Actor.USER:
-        return f"You can act: {said[0].lower()}{said[1:]}"
-    return said
+        return f"You can act: {text[0].lower()}{text[1:]}"
+    return text
 
 
 def assess_placements(
@@ -133,7 +133,7 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> tuple[s
 
 
 def worst_cause(found: Sequence[PlacementHealth]) -> str:
-    """In a few words, what is most in the way of a workload."""
+    """The summary of the most severe blocking reason."""
     blockers = [(each.blocking_reason, each.explanation) for each in found]
     known = [(b, e) for b, e in blockers if b is not None and e is not None]
     if not known:
@@ -171,17 +171,17 @@ def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:
     several = len({each.row.placement for each in found}) > 1
     lines: list[str] = []
     for each in found:
-        told = each.paragraph()
-        if not told:
+        detail = each.paragraph()
+        if not detail:
             continue
         where = f"{each.row.placement}/{each.row.city}" if several else each.row.city
-        lines += ["", f"{where}  {told[0]}"]
-        lines += [" " * (len(where) + 2) + line for line in told[1:]]
+        lines += ["", f"{where}  {detail[0]}"]
+        lines += [" " * (len(where) + 2) + line for line in detail[1:]]
     return lines
 
 
 def workload_condition(workload: Json, found: Sequence[PlacementHealth]) -> Json:
-    """The workload's own condition, where it is not available for a reason no row tells."""
+    """The workload's own condition, where it is not available for a reason no row has."""
     if (
         any(each.blocking_reason for each in found)
         or workload_health(workload, found)[0] != "Unavailable"
@@ -194,8 +194,12 @@ def workload_paragraph(cause: Json, now: datetime) -> list[str]:
     if not cause:
         return []
     seconds = seconds_since(str(cause.get("lastTransitionTime", "")), now) or 0
-    told = states.clean_message(str(cause.get("message", "")))
-    return ["", *([told] if told else []), actor_advice(explain(str(cause.get("reason"))), seconds)]
+    detail = states.clean_message(str(cause.get("message", "")))
+    return [
+        "",
+        *([detail] if detail else []),
+        actor_advice(explain(str(cause.get("reason"))), seconds),
+    ]
 
 
 def suggested_commands(

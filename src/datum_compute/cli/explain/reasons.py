@@ -14,7 +14,7 @@ from datum_compute.api.compute.reasons import Actor, Reason
 from datum_compute.cli.explain.suggestions import Command, command
 
 WORKLOAD = "{workload}"
-"""In the words of a next step: the workload's name."""
+"""Placeholder in a next step for the workload's name."""
 
 
 class ReasonText(NamedTuple):

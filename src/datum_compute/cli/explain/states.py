@@ -1,6 +1,6 @@
-"""Words for the states of objects, read from the objects as plain JSON.
+"""Labels for the states of objects, read from the objects as plain JSON.
 
-The rules are those of the API: one condition per level says why something is not there
+The rules are those of the API: one condition per level holds why something is not ready
 (an Instance's ``Ready``, a WorkloadDeployment's ``ReplicasReady``, a Workload's
 ``Available``), and an Instance's workload and city come from its own labels.
 """
@@ -94,8 +94,8 @@ def instance_detail(instance: Json) -> tuple[str, str]:
 
 
 def blocking_condition(instance: Json) -> Json:
-    """The condition of an Instance that explains most: what quota says while it is asked,
-    what the provider says of a failure, and else the rollup."""
+    """The condition of an Instance that explains most: quota while it is evaluated,
+    the provider where it failed, and else the rollup."""
     granted = condition(instance, "QuotaGranted")
     if granted.get("status") == "False" and not is_true(instance, "Ready"):
         return granted
@@ -217,20 +217,20 @@ def health(workload: Json) -> str:
 
 def desired(workload: Json) -> int:
     """How many Instances a workload is to have. What is reported leaves out cities without
-    a deployment, so the spec counts; where a controller may want more, its word too."""
+    a deployment, so the spec counts; where a controller may want more, its count too."""
     placements = (workload.get("spec") or {}).get("placements") or []
     settings = [placement.get("scaleSettings") or {} for placement in placements]
-    wish = sum(
+    wanted = sum(
         int(setting.get("minReplicas", 0)) * len(placement.get("cityCodes") or [])
         for placement, setting in zip(placements, settings, strict=True)
     )
     if any(setting.get("maxReplicas") is not None for setting in settings):
-        return max(wish, int((workload.get("status") or {}).get("desiredReplicas", 0)))
-    return wish
+        return max(wanted, int((workload.get("status") or {}).get("desiredReplicas", 0)))
+    return wanted
 
 
 def health_detail(workload: Json, cause: str = "") -> str:
-    """Health with the reason in words; ``cause`` is what a reader of the deployments knows."""
+    """Health with its reason; ``cause`` comes from a caller that has read the deployments."""
     found = health(workload)
     if found == "Available":
         return ALL_AVAILABLE
@@ -263,7 +263,7 @@ _PREFIX = re.compile(rf"(?<![\w.-]){re.escape(API_PREFIX)}")
 
 
 def clean_message(text: str) -> str:
-    """On one line and without the API's prefix, where that stands for itself."""
+    """On one line and without the API's prefix, where that is a word by itself."""
     return " ".join(_PREFIX.sub("", text).split())
 
 

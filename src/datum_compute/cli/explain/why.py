@@ -148,7 +148,7 @@ def _instance_link(instance: Json) -> Link:
 
 
 def _worst(found: Sequence[PlacementHealth]) -> PlacementHealth | None:
-    """The row most worth a look: failed, blocked, on its way, or only out of sight."""
+    """The row that explains most: failed, blocked, in progress, or only stale."""
     wrong = [each for each in found if each.blocking_reason is not None or not each.row.done]
     if not wrong:
         return None
@@ -238,7 +238,7 @@ def _answer(
 
 
 def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What several levels of the chain say alike is said once."""
+    """Without repetitions between the levels of the chain."""
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for each in queries.newest_first(events):
         found.setdefault((each["type"], each["reason"], each["message"]), each)

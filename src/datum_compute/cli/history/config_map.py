@@ -133,7 +133,7 @@ class ConfigMapHistory:
 
 
 def _last_number(found: Json) -> int:
-    """The highest number ever given, as far as the object tells."""
+    """The highest number ever given, as far as the object records."""
     annotations = found["metadata"].get("annotations") or {}
     numbers = [annotations.get(ANNOTATION_CURRENT_REVISION, ""), *(found.get("data") or {})]
     return max((int(text) for text in numbers if text.isascii() and text.isdecimal()), default=0)

@@ -71,7 +71,7 @@ class Entry(NamedTuple):
         return not diff_specs(self.spec, spec)
 
     def is_same_change(self, other: Entry) -> bool:
-        """Whether both tell of the same change, wherever they stand."""
+        """Whether both record the same change, at any position."""
         if (self.timestamp, self.actor, self.changes) != (
             other.timestamp,
             other.actor,
@@ -207,14 +207,14 @@ def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry 
     """The entry that is missing for the workload as it is: for its spec, or for a change that
     was noted on it and left the spec alone, such as a restart in one city."""
     active = revisions.active
-    told = entry_from_annotation(workload, now)
-    if told is not None and any(told.is_same_change(each) for each in revisions.entries):
-        told = None
+    noted = entry_from_annotation(workload, now)
+    if noted is not None and any(noted.is_same_change(each) for each in revisions.entries):
+        noted = None
     if active is not None and active.matches_spec(workload["spec"]):
         # An older note is of a change that has been dropped from the history since.
-        return told if told is not None and told.timestamp >= active.timestamp else None
-    if told is not None:
-        return told
+        return noted if noted is not None and noted.timestamp >= active.timestamp else None
+    if noted is not None:
+        return noted
     changes, timestamp = EXTERNAL, ""
     if active is None:
         timestamp = str(workload["metadata"].get("creationTimestamp", ""))

@@ -1,7 +1,7 @@
-"""Changing a workload so that its history tells of it.
+"""Changes a workload and records the change in its history.
 
 The spec goes out with a note of the change; then the entry is appended. A history that
-cannot be written is no reason to fail a change that was made: the person is told, and the
+cannot be written is no reason to fail a change that was made: the user is warned, and the
 next command that can makes up for it from the note.
 """
 
@@ -81,7 +81,7 @@ class Recorder:
         self, live: Json, spec: Json, entry: Entry, *, metadata: Json | None = None
     ) -> Workload:
         """``metadata`` has the labels and annotations it shall have; those it has stay. What
-        happened to ``live`` that no entry tells of is recorded first."""
+        happened to ``live`` that has no entry is recorded first."""
         await self._catch_up(live)
         wanted = metadata or live["metadata"]
         return to_dict(
@@ -100,7 +100,7 @@ class Recorder:
             if missing_entry(revisions, live, self._context.env.now()) is not None:
                 await self.history.record(live, None, before=live)
         except errors.StatusError:
-            pass  # it is tried again with the change itself, and told then
+            pass  # retried with the change itself, which warns
 
     async def record(self, before: Json | None, written: Workload, entry: Entry) -> int | None:
         """The number the change has now, if it could be recorded."""

@@ -29,7 +29,7 @@ async def change_spec(
     """Make the spec this one, if it is still that of ``live``; only what differs is sent.
     Labels and annotations are made these, where they are given.
 
-    Raises ``Conflict`` when somebody else has changed or replaced it.
+    Raises ``Conflict`` when it was changed or replaced concurrently.
     """
     name, uid = live["metadata"]["name"], live["metadata"]["uid"]
     generation = live["metadata"]["generation"]
@@ -46,7 +46,7 @@ async def change_spec(
             compute.WORKLOADS, name, json_patch(patch), NAMESPACE, dry_run=dry_run
         )
     except errors.Invalid:
-        # A failed test and a bad value are told apart by looking: servers answer both alike.
+        # A failed test and a bad value are told apart by a read: servers answer both alike.
         current = (await client.get(compute.WORKLOADS, name, NAMESPACE)).metadata
         unmoved = (current.uid, current.generation) == (uid, generation)
         if unmoved and not (strict and current.resource_version != _version(live)):
@@ -77,7 +77,7 @@ def _version(live: Mapping[str, Any]) -> str:
 def patch_operations(
     old: Mapping[str, Any], new: Mapping[str, Any], path: str
 ) -> list[dict[str, Any]]:
-    """The JSON patch that makes ``new`` of ``old``, which stands at ``path``. It touches
+    """The JSON patch that makes ``new`` of ``old``, which is at ``path``. It touches
     only what differs; lists are whole."""
     found: list[dict[str, Any]] = []
     for key in old:

@@ -102,7 +102,7 @@ class HttpConnection:
             self.close()
             raise
         if not keeps or not framed or self._received or code == 101:
-            self.close()  # the server's wish, or more bytes than it announced
+            self.close()  # the server asked for it, or sent more bytes than announced
         return code, answered, body
 
     def close(self) -> None:
@@ -133,8 +133,8 @@ class HttpConnection:
             version, code = _status(lines[0])
             headers = _headers(lines[1:])
             if code == 101 or code >= 200:
-                wishes = headers.get("connection", "").lower().split(",")
-                options = {wish.strip() for wish in wishes}
+                values = headers.get("connection", "").lower().split(",")
+                options = {value.strip() for value in values}
                 keeps = "keep-alive" in options if version == b"HTTP/1.0" else True
                 return code, headers, keeps and "close" not in options
         raise MalformedResponse("too many interim responses and no final one")
@@ -148,7 +148,7 @@ class HttpConnection:
         if coding is not None:
             if coding.lower() != "chunked":
                 raise MalformedResponse(f"unsupported transfer encoding {coding[:40]!r}")
-            return self._chunks(), length is None  # both at once is for nobody to trust
+            return self._chunks(), length is None  # both at once cannot be trusted
         if length is None:
             return self._rest(), False
         size = _length(length)
@@ -267,7 +267,7 @@ def _headers(lines: list[bytes]) -> Headers:
 
 
 def _length(text: str) -> int:
-    """Of a body. One that is repeated must say the same, else nobody knows which is true."""
+    """Of a body. A repeated one must be the same, else neither can be trusted."""
     values = {each.strip() for each in text.split(",")}
     value = values.pop()
     if values or not (value.isascii() and value.isdigit()) or len(value) > 18:

@@ -29,7 +29,7 @@ YamlLine = tuple[int, str]
 
 
 def parse_plain_yaml(text: str) -> dict[str, Any] | None:
-    """The mapping ``text`` stands for; None where it takes a library to tell."""
+    """The mapping in ``text``; None where it takes a YAML library to read."""
     try:
         lines = _lines(text)
         value, end = _block(lines, 0, 0)
@@ -43,9 +43,9 @@ def _lines(text: str) -> list[YamlLine]:
         raise _Unusual
     found = []
     for line in text.split("\n"):
-        said = line.strip(" ")
-        if said and not said.startswith("#"):
-            found.append((len(line) - len(line.lstrip(" ")), said))
+        content = line.strip(" ")
+        if content and not content.startswith("#"):
+            found.append((len(line) - len(line.lstrip(" ")), content))
     return found
 
 
@@ -65,12 +65,12 @@ def _mapping(lines: list[YamlLine], at: int) -> tuple[dict[str, Any], int]:
         matched = _KEY.fullmatch(lines[at][1])
         if matched is None:
             raise _Unusual
-        key, said = matched.groups()
+        key, content = matched.groups()
         if key in found or key.lower() in _MEANT:
             raise _Unusual
         at += 1
-        if said:
-            found[key] = _scalar(said)
+        if content:
+            found[key] = _scalar(content)
         else:
             # A list may stand as far left as the key it belongs to.
             is_list = at < len(lines) and lines[at][1].startswith("- ")
@@ -84,14 +84,14 @@ def _list(lines: list[YamlLine], at: int) -> tuple[list[Any], int]:
     found: list[Any] = []
     indent = lines[at][0]
     while at < len(lines) and lines[at][0] == indent and lines[at][1].startswith("- "):
-        said = lines[at][1][2:]
-        inner = said.lstrip(" ")
+        content = lines[at][1][2:]
+        inner = content.lstrip(" ")
         if _KEY.fullmatch(inner) is None:
             found.append(_scalar(inner))
             at += 1
             continue
-        # A mapping whose first key stands behind the dash.
-        lines[at] = (indent + 2 + len(said) - len(inner), inner)
+        # A mapping whose first key follows the dash.
+        lines[at] = (indent + 2 + len(content) - len(inner), inner)
         value, at = _mapping(lines, at)
         found.append(value)
     if at < len(lines) and lines[at][0] > indent:
@@ -99,24 +99,24 @@ def _list(lines: list[YamlLine], at: int) -> tuple[list[Any], int]:
     return found, at
 
 
-def _scalar(said: str) -> Any:
-    if said in _WORDS:
-        return _WORDS[said]
-    if said in ("{}", "[]"):
-        return {} if said == "{}" else []
-    if said.startswith('"'):
-        return _quoted(said)
-    if _TEXT.fullmatch(said) is None or said.lower() in _MEANT:
+def _scalar(content: str) -> Any:
+    if content in _WORDS:
+        return _WORDS[content]
+    if content in ("{}", "[]"):
+        return {} if content == "{}" else []
+    if content.startswith('"'):
+        return _quoted(content)
+    if _TEXT.fullmatch(content) is None or content.lower() in _MEANT:
         raise _Unusual
-    return said
+    return content
 
 
-def _quoted(said: str) -> str:
+def _quoted(content: str) -> str:
     """In double quotes; escapes are JSON's, save one that only JSON pairs up."""
     try:
-        value = json.loads(said)
+        value = json.loads(content)
     except ValueError:
         raise _Unusual from None
-    if not isinstance(value, str) or "\\u" in said or "\\/" in said:
+    if not isinstance(value, str) or "\\u" in content or "\\/" in content:
         raise _Unusual
     return value

@@ -61,7 +61,7 @@ class Reader:
         pause: Callable[[float], object] | None = None,
     ) -> None:
         """``timeout`` bounds each wait on the socket, not the whole answer. ``on_unreadable``
-        is told of each item that is skipped because it is not an object. Without ``retries``
+        is called for each item that is skipped because it is not an object. Without ``retries``
         every failure is raised at once. ``pause`` waits between two tries."""
         self._server = server.rstrip("/")
         self._cluster = cluster

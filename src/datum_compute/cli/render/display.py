@@ -1,7 +1,7 @@
 """Text that is drawn again in place, on a terminal.
 
 Rich does the drawing, so that lines are cut at the terminal's width, a resize does no harm
-and what stood there is taken away cleanly. It is imported only here, and only when a
+and what was there is removed cleanly. It is imported only here, and only when a
 terminal is really there.
 """
 
@@ -49,7 +49,7 @@ class Display:
             emoji=False,
             legacy_windows=False,
         )
-        # Drawn when there is something new; a thread of its own would draw between lines.
+        # Drawn when there is something new; a thread would draw between lines.
         live = Live(
             console=console,
             auto_refresh=False,

@@ -121,7 +121,7 @@ def age(since: str, now: datetime) -> str:
 
 
 def seconds_since(since: str, now: datetime) -> float | None:
-    """None where ``since`` is no time, or the one that stands for never."""
+    """None where ``since`` is no time, or the zero time."""
     try:
         then = datetime.fromisoformat(since)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What differs between two Workload specs, in the words of the person who changed it.
+"""What differs between two Workload specs, as users call the fields.
 
 Both specs are first freed of what says nothing (nulls, empties, defaults spelled out), so a
 default that a server filled in is no change. Then they are compared field by field: items
@@ -43,7 +43,7 @@ _DEFAULTS = {
 
 class SpecChange(NamedTuple):
     label: str
-    """The field in words: ``image``, ``env LOG_LEVEL``, ``min replicas (default)``."""
+    """The field as users call it: ``image``, ``env LOG_LEVEL``, ``min replicas (default)``."""
     old: str
     new: str
     path: str
@@ -69,7 +69,7 @@ def normalize_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summarize_changes(changes: Sequence[SpecChange]) -> str:
-    """The changes in one line. Values only where they are short and nobody's secret."""
+    """The changes in one line. Values only where they are short and never secret."""
     if not changes:
         return "no changes"
     shown = [_brief(change) for change in changes[:MOST_IN_SUMMARY]]
@@ -136,7 +136,7 @@ def _described(old: Any, new: Any, path: _Path) -> SpecChange | None:
         return None
     before, after = (NO_VALUE if side is _ABSENT else describe(side) for side in (old, new))
     if before is None or after is None or before == after:
-        return None  # it takes more than this line to tell them apart
+        return None  # one line does not show the difference
     added, removed = _moves(old, new) if path[-1] == "cityCodes" else ((), ())
     return SpecChange(
         _word(path), _cut(before), _cut(after), _dotted(path), added, removed, _field(path)
@@ -382,7 +382,7 @@ def _holds_objects(value: Any) -> bool:
 
 
 def _are_named(*lists: Any) -> bool:
-    """Whether every item of each has a name of its own."""
+    """Whether every item of each has its own name."""
     for items in lists:
         if items is _ABSENT:
             continue
@@ -407,7 +407,7 @@ def _brief(change: SpecChange) -> str:
 
 
 def _tags(*images: str) -> Iterable[str]:
-    """What tells images of one repository apart; the images themselves if they are of two."""
+    """The tags or digests of images of one repository; whole images of two."""
     split = [_repository_and_tag(image) for image in images]
     if len({repository for repository, _ in split}) == 1 and all(tag for _, tag in split):
         return [tag for _, tag in split]

@@ -1,4 +1,4 @@
-"""``--watch``: looking again and again at something that is otherwise shown once.
+"""``--watch``: reads and shows again what is otherwise shown once.
 
 On a terminal the whole picture is redrawn in place. Elsewhere it is printed once, and then
 line by line what has changed; programs get each changed view in the format they asked for.
@@ -16,9 +16,9 @@ from datum_compute.cli.render.output import render
 from datum_compute.client import errors
 
 INTERVAL_SECONDS = 1.0
-"""Between two looks. A guess: quick enough for an eye, slow enough for a server."""
+"""Between two reads. A guess: quick enough for an eye, slow enough for a server."""
 MAX_FAILURES = 10
-"""How many looks may fail in a row before the watch ends."""
+"""How many reads may fail in a row before the watch ends."""
 
 TRANSIENT_ERRORS = (errors.TransportFailure, errors.ServerError, errors.Throttled)
 """Failures that a second try may not meet."""
@@ -30,7 +30,7 @@ class ScreenLine(NamedTuple):
     key: str
     text: str
     compare: object = None
-    """None stands for the text itself; ages and the like are left out of it."""
+    """None means the text itself; ages and the like are left out of it."""
     is_row: bool = False
     """A row of a table: it is about an object, and its end is reported."""
 
@@ -48,19 +48,19 @@ class Screen(NamedTuple):
         return "\n".join(line.text for line in self.lines)
 
 
-Look = Callable[[], Screen]
+ReadScreen = Callable[[], Screen]
 
 
 def add_watch_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help="keep showing what changes")
 
 
-def present(context: Context, look: Look) -> None:
-    """Show the picture, once or for as long as somebody looks."""
+def present(context: Context, read: ReadScreen) -> None:
+    """Show the screen, once or until the user ends the watch."""
     if getattr(context.args, "watch", False):
-        _follow(context, look)
+        _follow(context, read)
         return
-    picture = look()
+    picture = read()
     text = _drawn(context, picture)
     if text:
         context.show(text)
@@ -77,19 +77,19 @@ def _drawn(context: Context, picture: Screen) -> str:
     )
 
 
-def _follow(context: Context, look: Look) -> None:
+def _follow(context: Context, read: ReadScreen) -> None:
     stdout = context.streams.stdout
     if context.tables and stdout.isatty():
         from datum_compute.cli.render.display import Display
 
         display = Display(context, stdout)
         try:
-            _repeat(context, look, lambda picture: display.draw(_with_footer(context, picture)))
+            _repeat(context, read, lambda picture: display.draw(_with_footer(context, picture)))
         finally:
             display.close()
     else:
         printer = _Printer(context)
-        _repeat(context, look, printer.show)
+        _repeat(context, read, printer.show)
 
 
 def _with_footer(context: Context, picture: Screen) -> str:
@@ -97,18 +97,18 @@ def _with_footer(context: Context, picture: Screen) -> str:
     return "\n".join(part for part in (picture.text, footer) if part)
 
 
-def _repeat(context: Context, look: Look, show: Callable[[Screen], None]) -> None:
+def _repeat(context: Context, read: ReadScreen, show: Callable[[Screen], None]) -> None:
     failures = 0
     while True:
         try:
-            picture = look()
+            picture = read()
         except TRANSIENT_ERRORS as error:
             failures += 1
             if failures >= MAX_FAILURES:
-                told = from_client(error)
+                lost = from_client(error)
                 raise CommandError(
-                    f"lost contact with the platform: {told.message}",
-                    *told.suggestions,
+                    f"lost contact with the platform: {lost.message}",
+                    *lost.suggestions,
                     code="Unreachable",
                     retryable=True,
                 ) from error
@@ -156,11 +156,11 @@ class _Printer:
     def _show_views(self, picture: Screen) -> None:
         views = picture.views if isinstance(picture.views, Sequence) else [picture.views]
         for name, view in zip(picture.names, views, strict=True):
-            said = {key: value for key, value in view.items() if key not in ("age", "object")}
+            compared = {key: value for key, value in view.items() if key not in ("age", "object")}
             if self.context.args.output == "name":
-                said = {}  # a name is all that is shown, so nothing else counts as a change
-            if self._views.get(name, _NOTHING) != said:
-                self._views[name] = said
+                compared = {}  # a name is all that is shown, so nothing else counts as a change
+            if self._views.get(name, _NOTHING) != compared:
+                self._views[name] = compared
                 self.context.show(
                     render(self.context.args.output, view, as_table=lambda _: "", names=[name])
                 )
@@ -170,7 +170,7 @@ _NOTHING = object()
 
 
 def table_lines(text: str, keys: Sequence[str], compare: Sequence[object]) -> list[ScreenLine]:
-    """The lines of a drawn table; rows are told apart by ``keys``, a header has none."""
+    """The lines of a drawn table; rows have ``keys``, a header has none."""
     drawn_lines = text.split("\n") if text else []
     header = drawn_lines[: len(drawn_lines) - len(keys)]
     rows = drawn_lines[len(header) :]

@@ -1,8 +1,8 @@
-"""Telling a rollout: a row per placement and city.
+"""Progress of a rollout: a row per placement and city.
 
 On a terminal the rows are redrawn in place, with the time that has passed below them.
-Elsewhere every row is a line when it changes, in columns that do not move, because lines
-once said do not either.
+Elsewhere every row is a line when it changes, in columns that do not move, because
+printed lines cannot move.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TICK_SECONDS = 0.5
 
 
 class Progress:
-    """Tells how the rows stand; ``as_data`` where they are what the command is asked for."""
+    """Prints rows as they change; ``as_data`` where they are the output of the command."""
 
     def __init__(self, context: Context, *, as_data: bool = False) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class Progress:
         self._colours = context.colours(self._stream)
         self._current: tuple[RowProgress, ...] = ()
         self._started: float | None = None
-        self._said: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        self._printed: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._widths = [len(title) for title in HEADER]
 
     @asynccontextmanager
@@ -51,7 +51,7 @@ class Progress:
                 finally:
                     await tasks.stop(ticking)
         finally:
-            self._started = None  # how long it took is for others to say
+            self._started = None  # the caller reports how long it took
             if self._current:
                 self._redraw()
             self._display.close()
@@ -61,14 +61,14 @@ class Progress:
         if self._display is not None:
             self._redraw()
             return
-        for told in current:
-            cells = told.cells()
-            if self._said.get(told.key) == cells:
+        for each in current:
+            cells = each.cells()
+            if self._printed.get(each.key) == cells:
                 continue
-            if not self._said and self._headers:
+            if not self._printed and self._headers:
                 self._make_room(current)
                 self._line(HEADER)
-            self._said[told.key] = cells
+            self._printed[each.key] = cells
             self._line(cells)
 
     async def _tick(self) -> None:
@@ -80,7 +80,7 @@ class Progress:
     def _redraw(self) -> None:
         if self._display is None:
             return
-        rows = [told.cells() for told in self._current]
+        rows = [each.cells() for each in self._current]
         paint = colour_cell if self._colours else None
         text = table(HEADER, rows, headers=self._headers, paint=paint)
         lines = [self._indent + line for line in text.split("\n")]
@@ -91,8 +91,8 @@ class Progress:
 
     def _make_room(self, current: Sequence[RowProgress]) -> None:
         """Columns as wide as they can become."""
-        for told in current:
-            row = told.row
+        for each in current:
+            row = each.row
             count = f"{row.target}/{row.target}"
             most = (row.placement, row.city, count, count, str(row.replicas), "")
             self._widths = [max(w, len(c)) for w, c in zip(self._widths, most, strict=True)]

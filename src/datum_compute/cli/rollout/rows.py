@@ -29,12 +29,12 @@ class RowProgress(NamedTuple):
 
     @property
     def reason_text(self) -> str:
-        """What is in the way, behind a word for it where somebody must act."""
+        """The blocking reason, behind its summary where the user or the platform must act."""
         blocker = self.row.blocking_reason
         if blocker is None or self.row.done:
             return "no progress for 30s" if self.stalled else ""
-        told = states.one_line_reason(blocker)
-        return f"{explain(blocker.reason).summary}: {told}" if blocker.record.needs_action else told
+        text = states.one_line_reason(blocker)
+        return f"{explain(blocker.reason).summary}: {text}" if blocker.record.needs_action else text
 
     def cells(self) -> tuple[str, ...]:
         row = self.row

@@ -4,7 +4,7 @@ What a rollout is, and when it is done, :mod:`datum_compute.cli.rollout.state` s
 looks again at every change and ends when
 
 - every row is done;
-- a reason stands that no waiting can cure (3), or quota or placement refuse for longer
+- a terminal reason is reported (3), or quota or placement refuse for longer
   than a grace (7);
 - the time is up (4), the workload is gone (5), or the platform does not answer (1).
 """
@@ -37,7 +37,7 @@ from datum_compute.runtime.tasks import TaskGroup
 Json = Mapping[str, Any]
 
 RELIST_SECONDS = 15.0
-"""A look without an event, in case one was lost. A guess."""
+"""Between two reads without an event, in case one was lost. A guess."""
 RETRY_SECONDS = 1.0
 MAX_LIST_FAILURES = 10
 """How many lists may fail in a row before the wait gives up: about ten seconds."""
@@ -45,7 +45,7 @@ MAX_LIST_FAILURES = 10
 
 @dataclass
 class Movement:
-    """When each row last moved, and since when what is hopeless stands in it."""
+    """When each row last moved, and since when it has had a reason to give up."""
 
     _seen: dict[tuple[str, str, str], tuple[tuple[object, ...], float]] = field(
         default_factory=dict
@@ -55,30 +55,32 @@ class Movement:
     def update(self, rows: Sequence[Row], now: float) -> list[RowProgress]:
         """The rows, each with whether it has stalled."""
         current = [RowProgress(row) for row in rows]
-        for told in current:
-            row = told.row
+        for progress in current:
+            row = progress.row
             state = _state(row)
-            if told.key not in self._seen or self._seen[told.key][0] != state:
-                self._seen[told.key] = (state, now)
+            if progress.key not in self._seen or self._seen[progress.key][0] != state:
+                self._seen[progress.key] = (state, now)
             blocker = row.blocking_reason
             if blocker is None or not blocker.record.fails_after_grace or row.done:
-                self._hopeless.pop(told.key, None)
+                self._hopeless.pop(progress.key, None)
             else:
-                self._hopeless.setdefault(told.key, now)
-        return [RowProgress(told.row, stalled=self._idle(told, now)) for told in current]
+                self._hopeless.setdefault(progress.key, now)
+        return [
+            RowProgress(progress.row, stalled=self._idle(progress, now)) for progress in current
+        ]
 
-    def _idle(self, told: RowProgress, now: float) -> bool:
-        if told.row.done or told.row.removing:
+    def _idle(self, progress: RowProgress, now: float) -> bool:
+        if progress.row.done or progress.row.removing:
             return False
-        return now - self._seen[told.key][1] >= BLOCKED_AFTER_SECONDS
+        return now - self._seen[progress.key][1] >= BLOCKED_AFTER_SECONDS
 
-    def given_up(self, told: RowProgress, now: float) -> bool:
+    def given_up(self, progress: RowProgress, now: float) -> bool:
         """Whether quota or placement have refused a row for longer than the grace."""
-        since = self._hopeless.get(told.key)
+        since = self._hopeless.get(progress.key)
         return since is not None and now - since >= BLOCKED_AFTER_SECONDS
 
-    def next_look(self, now: float) -> float:
-        """Seconds until a row stalls or a grace ends, if that is before the next look."""
+    def next_read(self, now: float) -> float:
+        """Seconds until a row stalls or a grace ends, if that is before the next read."""
         moments = [since for _, since in self._seen.values()] + list(self._hopeless.values())
         ahead = [since + BLOCKED_AFTER_SECONDS - now for since in moments]
         return min([RELIST_SECONDS, *(left for left in ahead if left > 0)])
@@ -107,24 +109,24 @@ async def wait_rolled_out(
     current: list[RowProgress] = []
     try:
         async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
-            look = _Look(client, context, name)
+            read = _WorkloadReader(client, context, name)
             while True:
-                rollout = decide_rollout(*await look())
+                rollout = decide_rollout(*await read())
                 current = movement.update(rollout.rows, loop.time())
                 telling.show(current)
                 if rollout.done:
                     return rollout
                 _raise_if_hopeless(name, current, movement, loop.time())
-                await changed(movement.next_look(loop.time()))
+                await changed(movement.next_read(loop.time()))
     except TimeoutError:
         raise _timed_out(name, current, loop.time() - started) from None
 
 
 def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> CommandError:
     waiting = [
-        f"{told.row.city}: {told.reason_text or told.phase}"
-        for told in current
-        if not told.row.done
+        f"{progress.row.city}: {progress.reason_text or progress.phase}"
+        for progress in current
+        if not progress.row.done
     ]
     return CommandError(
         f'"{name}" is not ready after {precise_duration(seconds)}; still waiting for '
@@ -140,22 +142,22 @@ def _raise_if_hopeless(
     name: str, current: Sequence[RowProgress], movement: Movement, now: float
 ) -> None:
     """At once where no waiting can help; where it might, after a grace."""
-    for told in current:
-        blocker = told.row.blocking_reason
-        if blocker is not None and blocker.record.terminal and not told.row.done:
+    for progress in current:
+        blocker = progress.row.blocking_reason
+        if blocker is not None and blocker.record.terminal and not progress.row.done:
             raise CommandError(
-                f'rollout of "{name}" failed in {told.row.city}: '
+                f'rollout of "{name}" failed in {progress.row.city}: '
                 f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}"
-                f"{_kept(told.row)}",
+                f"{_kept(progress.row)}",
                 command("why", name),
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocker.reason,
             )
-    for told in current:
-        blocker = told.row.blocking_reason
-        if blocker is not None and movement.given_up(told, now):
+    for progress in current:
+        blocker = progress.row.blocking_reason
+        if blocker is not None and movement.given_up(progress, now):
             raise CommandError(
-                f'"{name}" is blocked in {told.row.city}: '
+                f'"{name}" is blocked in {progress.row.city}: '
                 f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}",
                 explain(blocker.reason).next_command(name),
                 exit_code=Exit.BLOCKED,
@@ -196,9 +198,9 @@ async def wait_gone(
     latest: tuple[Row, ...] = ()
     try:
         async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
-            look = _Look(client, context, name)
+            read = _WorkloadReader(client, context, name)
             while True:
-                workload, deployments = await look()
+                workload, deployments = await read()
                 if workload["metadata"]["uid"] != uid:
                     return  # another of the same name, made since
                 latest = decide_rollout({**workload, "spec": {}}, deployments).rows
@@ -220,7 +222,7 @@ async def wait_gone(
         ) from None
 
 
-class _Look:
+class _WorkloadReader:
     """A workload and its deployments as they are now.
 
     A failure that may pass is passed over, until too many came in a row. A workload that
@@ -288,7 +290,7 @@ async def _changes(client: Client, name: str) -> AsyncIterator[Callable[[float],
             async with asyncio.timeout(limit):
                 await event.wait()
         except TimeoutError:
-            pass  # looking again without an event is what the limit is for
+            pass  # the limit is there to read again without an event
         event.clear()
 
     async with TaskGroup(f"changes of {name}") as tasks:
@@ -317,5 +319,5 @@ async def _notify(
                 async for _ in events:
                     event.set()
         except errors.ClientError:
-            pass  # the look after RELIST_SECONDS will say if it lasts
+            pass  # the read after RELIST_SECONDS reports it if it lasts
         await asyncio.sleep(RETRY_SECONDS)

@@ -2,7 +2,7 @@
 
 The last word is the one being completed, maybe empty. Commands, actions and flags come from
 the parser itself; names come from the platform, if there is one that answers in a moment.
-Nothing that goes wrong here is ever said: a shell would show it in the middle of a line.
+Errors are never printed: a shell would show them in the middle of a line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_FILES = 4
 FILES = 0
 
 Candidates = list[tuple[str, str]]
-"""Each with what it is, in a few words."""
+"""Each with a short description."""
 
 _FILE_FLAGS = frozenset(
     {"-f", "--file", "--kubeconfig", "--certificate-authority", "--data-dir", "--save"}
@@ -80,7 +80,7 @@ def candidates(
 
 
 def _matching(found: Iterable[tuple[str, str]], current: str) -> Candidates:
-    return [(text, said.rstrip(".")) for text, said in found if text.startswith(current)]
+    return [(text, summary.rstrip(".")) for text, summary in found if text.startswith(current)]
 
 
 def _flags(parser: Parser) -> Candidates:
@@ -108,7 +108,7 @@ def _below(
     }
     if equals and flag in valued:
         found = _values(valued[flag], source)
-        return [(f"{flag}={text}", said) for text, said in found], NO_FILES
+        return [(f"{flag}={text}", summary) for text, summary in found], NO_FILES
     if after and after[-1] in valued:
         action = valued[after[-1]]
         bits = FILES if after[-1] in _FILE_FLAGS else NO_FILES
@@ -121,7 +121,7 @@ def _below(
 
 
 def _count_positionals(after: Sequence[str], valued: dict[str, argparse.Action]) -> int:
-    """How many words stand for themselves: neither flags nor their values."""
+    """How many words are neither flags nor their values."""
     count, skip = 0, False
     for word in after:
         if skip:

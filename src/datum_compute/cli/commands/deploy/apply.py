@@ -1,4 +1,4 @@
-"""Creating or updating workloads: say what changes, write it, and wait until it runs."""
+"""Creates or updates workloads: prints the plan, writes, and waits until they run."""
 
 from __future__ import annotations
 
@@ -95,23 +95,25 @@ def flags_of(args: argparse.Namespace) -> Flags:
     )
 
 
-def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = False) -> int:
-    async def look(client: ApiClient) -> tuple[list[str], list[DeployPlan]]:
+def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool = False) -> int:
+    async def plan_all(client: ApiClient) -> tuple[list[str], list[DeployPlan]]:
         """All of them are judged before any is written: a file is done whole, or not begun."""
-        absent = await _absent_networks(context, client, wishes)
+        absent = await _absent_networks(context, client, workloads)
         if absent and not context.args.dry_run:
             return absent, []  # a server could not judge what needs them
-        return absent, [await make_plan(context, client, wish, absent=absent) for wish in wishes]
+        return absent, [
+            await make_plan(context, client, desired, absent=absent) for desired in workloads
+        ]
 
     session = context.open_session()
-    absent, plans = session.run(look)
+    absent, plans = session.run(plan_all)
     if context.args.dry_run:
         return _dry_run(context, plans, absent)
     for name in absent:
         project = context.target.project
         context.confirm(f'Network "{name}" does not exist in project {project}. Create it?')
     if absent:
-        plans = session.run(lambda client: _with_networks(context, client, wishes, absent))
+        plans = session.run(lambda client: _with_networks(context, client, workloads, absent))
     if ask and any(plan.writes for plan in plans):
         context.confirm("Deploy it?")
 
@@ -126,9 +128,9 @@ def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = 
             results = [result(found, plan.action, None, rev) for plan, found, rev in done]
             for plan, _, rev in done:
                 if plan.writes:
-                    told = f" as revision #{rev}" if rev else ""
+                    note = f" as revision #{rev}" if rev else ""
                     see = context.command("status", plan.desired.name)
-                    context.say(f"Applied{told}. See  {see}")
+                    context.say(f"Applied{note}. See  {see}")
         show_results(context, results)
         return 0
 
@@ -136,13 +138,13 @@ def _deploy(context: Context, wishes: Sequence[DesiredWorkload], *, ask: bool = 
 
 
 async def _absent_networks(
-    context: Context, client: ApiClient, wishes: Sequence[DesiredWorkload]
+    context: Context, client: ApiClient, workloads: Sequence[DesiredWorkload]
 ) -> list[str]:
     """The networks that would have to be made; what can be known without them is judged."""
     wanted = []
-    for wish in wishes:
-        live = await live_workload(client, wish.name)
-        wanted.append(wish.describe(live))
+    for desired in workloads:
+        live = await live_workload(client, desired.name)
+        wanted.append(desired.describe(live))
         await preflight.check_cities(context, client, wanted[-1])
         preflight.check_type(wanted[-1], live)
     absent = await preflight.missing_networks(client, wanted)
@@ -153,12 +155,12 @@ async def _absent_networks(
 
 
 async def _with_networks(
-    context: Context, client: ApiClient, wishes: Sequence[DesiredWorkload], absent: Sequence[str]
+    context: Context, client: ApiClient, workloads: Sequence[DesiredWorkload], absent: Sequence[str]
 ) -> list[DeployPlan]:
     for name in absent:
         await preflight.create_network(client, name)
         context.say(f'Network "{name}" created.\n')
-    return [await make_plan(context, client, wish) for wish in wishes]
+    return [await make_plan(context, client, desired) for desired in workloads]
 
 
 def _dry_run(context: Context, plans: Sequence[DeployPlan], absent: Sequence[str]) -> int:
@@ -172,7 +174,7 @@ def _dry_run(context: Context, plans: Sequence[DeployPlan], absent: Sequence[str
 async def _write(
     context: Context, client: ApiClient, recorder: Recorder, plan: DeployPlan, session: Session
 ) -> tuple[DeployPlan, Workload, int | None]:
-    """Do what was planned; when somebody was faster, look again and say anew what changes.
+    """Carry out the plan; after a conflict, plan again and print what changes.
     The plan that was done, the workload then, and its revision."""
     for _ in range(CONFLICT_RETRIES):
         if not plan.writes:
@@ -206,7 +208,7 @@ async def _follow(
             if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
                 error.suggestions = (command("rollout", "undo", name),)
             raise
-        told = f", revision #{revision}" if revision else ""
-        context.say(f"\nRollout complete in {elapsed(loop.time() - started)}{told}.\n")
+        note = f", revision #{revision}" if revision else ""
+        context.say(f"\nRollout complete in {elapsed(loop.time() - started)}{note}.\n")
     workload, instances = await read_result(client, name)
     return result(workload, plan.action, instances, revision)

@@ -1,4 +1,4 @@
-"""YAML as JSON has it: what a file says, and nothing a server could not be told.
+"""Reads YAML that can be sent as JSON, and refuses the rest.
 
 Aliases are YAML's own, and a few lines of them can stand for more than any memory holds;
 what they expand to is counted while it is walked, not built.

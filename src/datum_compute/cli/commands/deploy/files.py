@@ -1,6 +1,6 @@
 """Workloads in files: read and judged before anything is done with them, and written.
 
-A file is text, then documents, then workloads in whose parts a command may look. Whether a
+A file is text, then documents, then workloads whose parts a command may read. Whether a
 server takes them is for the server to say; what it could not even be asked about is said
 here, all of it at once.
 """
@@ -46,9 +46,9 @@ def clean(workload: Workload) -> Workload:
     metadata = {"name": workload["metadata"]["name"]}
     for kind in ("labels", "annotations"):
         found = workload["metadata"].get(kind) or {}
-        told = {key: value for key, value in found.items() if key not in SERVER_ANNOTATIONS}
-        if told:
-            metadata[kind] = told
+        kept = {key: value for key, value in found.items() if key not in SERVER_ANNOTATIONS}
+        if kept:
+            metadata[kind] = kept
     return {
         "apiVersion": API_VERSION,
         "kind": "Workload",
@@ -96,7 +96,7 @@ def _text(path: str, stdin: TextIO) -> str:
 def faults(document: Any) -> list[str]:
     """What keeps a document from being a workload that a server could judge.
 
-    A field that nobody knows is the server's to refuse, which may be newer than this program;
+    Unknown fields are left to the server, which may be newer than this program;
     where something is missed besides, it is most likely what was mistyped, and named first."""
     if not isinstance(document, dict):
         return [f"expected an object, found {type(document).__name__}"]

@@ -125,7 +125,7 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
 
 
 def _check(flags: Flags) -> None:
-    """Refuse values that a script gives when a variable of its own is empty."""
+    """Refuse values that a script gives when one of its variables is empty."""
     if flags.image is not None and (not flags.image or not flags.image.isprintable()):
         raise usage(
             "--image: expected an image name",
@@ -192,7 +192,7 @@ def _change_variable(container: dict[str, Any], entry: str) -> None:
 
 
 def _position(variables: Sequence[dict[str, Any]], name: str) -> int:
-    """Where a variable stands, so that a changed one keeps its place."""
+    """The position of a variable, so that a changed one keeps its place."""
     return next((i for i, v in enumerate(variables) if v["name"] == name), len(variables))
 
 

@@ -1,5 +1,5 @@
-"""Planning a deploy: what a workload shall become, whether a server takes it, and the words
-in which that is said before anything is written."""
+"""Plans a deploy: the wanted workload, the server's verdict on it in a dry run, and the
+summary that is printed before anything is written."""
 
 from __future__ import annotations
 
@@ -68,59 +68,59 @@ class DeployPlan:
 
 
 async def make_plan(
-    context: Context, client: ApiClient, wish: DesiredWorkload, *, absent: Sequence[str] = ()
+    context: Context, client: ApiClient, desired: DesiredWorkload, *, absent: Sequence[str] = ()
 ) -> DeployPlan:
-    """Ask the server whether it would take it, and say what changes. ``absent`` networks are
-    to be made: without them a server could not judge."""
+    """Dry-run the change and print what changes. No dry run while networks are ``absent``: the
+    server would refuse it."""
     for _ in range(CONFLICT_RETRIES):
         try:
-            return await _plan_once(context, client, wish, judged=not absent)
+            return await _plan_once(context, client, desired, judged=not absent)
         except (errors.Conflict, errors.AlreadyExists):
-            pass  # somebody was faster: look again
-    raise conflict_error("deploying", wish.name)
+            pass  # changed concurrently: plan again
+    raise conflict_error("deploying", desired.name)
 
 
 async def _plan_once(
-    context: Context, client: ApiClient, wish: DesiredWorkload, *, judged: bool
+    context: Context, client: ApiClient, desired: DesiredWorkload, *, judged: bool
 ) -> DeployPlan:
-    live = await live_workload(client, wish.name)
-    wanted = wish.describe(live)
+    live = await live_workload(client, desired.name)
+    wanted = desired.describe(live)
     if live is None:
-        return await _plan_create(context, client, wish, wanted, judged=judged)
-    return await _plan_update(context, client, wish, live, wanted, judged=judged)
+        return await _plan_create(context, client, desired, wanted, judged=judged)
+    return await _plan_update(context, client, desired, live, wanted, judged=judged)
 
 
 async def _plan_create(
-    context: Context, client: ApiClient, wish: DesiredWorkload, wanted: Workload, *, judged: bool
+    context: Context, client: ApiClient, desired: DesiredWorkload, wanted: Workload, *, judged: bool
 ) -> DeployPlan:
-    if len(wish.name) > NEW_WORKLOAD_LIMIT:
-        raise usage(f'name "{wish.name}" is too long: at most {NEW_WORKLOAD_LIMIT} characters')
+    if len(desired.name) > NEW_WORKLOAD_LIMIT:
+        raise usage(f'name "{desired.name}" is too long: at most {NEW_WORKLOAD_LIMIT} characters')
     planned = wanted
     if judged:
         trial = client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True)
         planned = await _judged(wanted, trial)
     left = await preflight.headroom(client)
     context.say(
-        f'Workload "{wish.name}" does not exist in project {context.target.project}. '
+        f'Workload "{desired.name}" does not exist in project {context.target.project}. '
         "This will create it:\n"
     )
     print_fields(context, [*summary(planned), *_quota_line(planned, left)])
     for line in preflight.quota_lines(planned, None, left):
         context.say(f"{line}\n")
-    return DeployPlan(wish, "created", None, wanted, planned, CREATED)
+    return DeployPlan(desired, "created", None, wanted, planned, CREATED)
 
 
 async def _plan_update(
     context: Context,
     client: ApiClient,
-    wish: DesiredWorkload,
+    desired: DesiredWorkload,
     live: Workload,
     wanted: Workload,
     *,
     judged: bool,
 ) -> DeployPlan:
     if live["metadata"].get("deletionTimestamp"):
-        raise being_destroyed_error(wish.name)
+        raise being_destroyed_error(desired.name)
     planned = wanted
     if judged:
         trial = change_spec(client, live, wanted["spec"], dry_run=True)
@@ -128,15 +128,15 @@ async def _plan_update(
     planned = {**planned, "metadata": wanted["metadata"]}
     found = [*_metadata_changes(live, wanted), *diff_specs(live["spec"], planned["spec"])]
     if not found:
-        context.say(f'Workload "{wish.name}": nothing to change.')
-        return DeployPlan(wish, "unchanged", live, wanted, live, "")
+        context.say(f'Workload "{desired.name}": nothing to change.')
+        return DeployPlan(desired, "unchanged", live, wanted, live, "")
     revisions = await Recorder(context, client).revisions(live)
-    context.say(f'Changes to workload "{wish.name}" ({revision_numbers(revisions, live)}):\n')
+    context.say(f'Changes to workload "{desired.name}" ({revision_numbers(revisions, live)}):\n')
     print_fields(
         context, [*((each.label, str(each)) for each in found), ("everything else", "unchanged")]
     )
     _say_effects(context, planned, live, await preflight.headroom(client))
-    return DeployPlan(wish, "updated", live, wanted, planned, summarize_changes(found))
+    return DeployPlan(desired, "updated", live, wanted, planned, summarize_changes(found))
 
 
 async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
@@ -174,7 +174,7 @@ def _metadata_changes(live: Workload, wanted: Workload) -> list[SpecChange]:
 
 
 def summary(workload: Workload) -> list[tuple[str, str]]:
-    """A workload in a few lines, for somebody who is about to create it."""
+    """A workload in a few lines, before it is created."""
     spec = workload["spec"]
     lines = [("image", states.image(workload)), ("instance type", _type_in_full(workload))]
     placements = spec["placements"]
@@ -225,9 +225,9 @@ def merge_metadata(live: Workload | None, wanted: Workload) -> Workload:
     merged = copy.deepcopy(wanted)
     for kind in ("labels", "annotations"):
         there = live["metadata"].get(kind) or {} if live is not None else {}
-        told = wanted["metadata"].get(kind) or {}
+        given = wanted["metadata"].get(kind) or {}
         # A file may be a copy of what a server gave, with what programs have noted on it.
-        new = {key: value for key, value in told.items() if key not in SERVER_ANNOTATIONS}
+        new = {key: value for key, value in given.items() if key not in SERVER_ANNOTATIONS}
         if there or new:
             merged["metadata"][kind] = {**there, **new}
         else:

@@ -1,4 +1,4 @@
-"""What is looked at before a workload is written: would it work there?
+"""Checks before a workload is written: would it run there?
 
 What cannot work is refused, what is missing and can be made is offered, and what may go
 short is said.
@@ -99,7 +99,7 @@ async def create_network(client: Client, name: str) -> None:
     try:
         await client.create(networking.NETWORKS, body, NAMESPACE)
     except errors.AlreadyExists:
-        pass  # somebody was faster
+        pass  # created concurrently
 
 
 async def headroom(client: Client) -> dict[str, int]:

@@ -1,5 +1,4 @@
-"""Starting a local platform: what it shall be, whether there is one already, and the words
-for it."""
+"""Starts a local platform, or joins one that is running."""
 
 from __future__ import annotations
 

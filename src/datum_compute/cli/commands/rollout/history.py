@@ -78,7 +78,7 @@ def _table(context: Context, views: list[Json]) -> str:
             f"#{view['revision']}",
             view["age"],
             view["image"],
-            _told(view),
+            _changes(view),
             view["actor"] or NONE,
             "active" if view["active"] else NONE,
         )
@@ -87,7 +87,7 @@ def _table(context: Context, views: list[Json]) -> str:
     return table(HEADER, rows, headers=not context.args.no_headers, paint=painter(context))
 
 
-def _told(view: Json) -> str:
+def _changes(view: Json) -> str:
     message = view.get("message")
     return f"{view['changes']} ({message})" if message else str(view["changes"])
 
@@ -128,7 +128,7 @@ def _in_full(view: Json, changes: tuple[SpecChange, ...]) -> str:
     lines = [
         f"Revision   #{view['revision']}, {view['age']} ago{by}{active}",
         f"Image      {view['image']}",
-        f"Changes    {_told(view)}",
+        f"Changes    {_changes(view)}",
         "",
     ]
     if view["comparedWith"] is not None:

@@ -1,6 +1,6 @@
 """Replacing Instances by new ones of the same template, everywhere or in one city.
 
-A restart is a time on a template. For the whole workload it stands on the workload's own;
+A restart is a time on a template. For the whole workload it is set on the workload's own;
 for one city on that of its deployments, where the workload controller lets it stand.
 """
 
@@ -43,7 +43,7 @@ def restart(context: Context) -> int:
         if context.args.wait:
             await wait_rolled_out(context, client, name, timeout=context.args.timeout)
             workload, instances = await read_result(client, name)
-            context.say(f'"{name}" is restarted{_told(revision)}.')
+            context.say(f'"{name}" is restarted{_revision_note(revision)}.')
         if context.args.output not in ("table", "wide"):
             show_results(context, [result(workload, "restarted", instances, revision)])
         return 0
@@ -51,7 +51,7 @@ def restart(context: Context) -> int:
     return session.run(work)
 
 
-def _told(revision: int | None) -> str:
+def _revision_note(revision: int | None) -> str:
     return f", revision #{revision}" if revision else ""
 
 
@@ -80,8 +80,7 @@ async def _restart_all(
 async def _restart_city(
     context: Context, client: ApiClient, recorder: Recorder, session: Session
 ) -> tuple[Workload, int | None]:
-    """The workload is told of it first, so that whatever ends this half-way, the history will
-    tell of what was done."""
+    """The workload is annotated first, so that an interruption half-way leaves a record."""
     name, city = context.args.name, context.args.city.upper()
     for _ in range(CONFLICT_RETRIES):
         live = await require_workload(context, client)

@@ -40,20 +40,20 @@ def status(context: Context) -> int:
 
 def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) -> None:
     """The rows as data; the table of a rollout that was followed is on the screen already."""
-    told = [RowProgress(row) for row in rollout.rows]
+    progress = [RowProgress(row) for row in rollout.rows]
 
     def as_table(_: bool) -> str:
         if not with_table:
             return ""
-        rows = [each.cells() for each in told]
+        rows = [each.cells() for each in progress]
         return table(HEADER, rows, headers=not context.args.no_headers, paint=painter(context))
 
-    view = {"name": name, "done": rollout.done, "rows": [_view(each) for each in told]}
+    view = {"name": name, "done": rollout.done, "rows": [_view(each) for each in progress]}
     show(context, view, as_table=as_table, names=[f"workload/{name}"])
 
 
-def _view(told: RowProgress) -> dict[str, Any]:
-    row = told.row
+def _view(progress: RowProgress) -> dict[str, Any]:
+    row = progress.row
     view: dict[str, Any] = {
         "placement": row.placement,
         "city": row.city,
@@ -61,7 +61,7 @@ def _view(told: RowProgress) -> dict[str, Any]:
         "ready": row.ready,
         "target": row.target,
         "old": row.old,
-        "phase": told.phase,
+        "phase": progress.phase,
     }
     if row.blocking_reason is not None and not row.done:
         view |= {"reason": row.blocking_reason.reason, "message": row.blocking_reason.message}

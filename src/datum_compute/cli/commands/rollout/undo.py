@@ -143,8 +143,8 @@ def restore_spec(live: Json, stored: Json) -> Workload:
 
 def _say(context: Context, plan: _Plan) -> None:
     name = context.args.name
-    told = revision_numbers(plan.revisions, plan.live)
-    context.say(f'Rolling "{name}" back to revision #{plan.target.rev} ({told}):\n')
+    note = revision_numbers(plan.revisions, plan.live)
+    context.say(f'Rolling "{name}" back to revision #{plan.target.rev} ({note}):\n')
     changes = diff_specs(plan.live["spec"], plan.spec)
     print_fields(context, [(each.label, str(each)) for each in changes])
     if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
@@ -176,8 +176,8 @@ async def _write(
 
 def _say_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:
     name = context.args.name
-    told = f", as revision #{revision}" if revision else ""
+    note = f", as revision #{revision}" if revision else ""
     done = "is rolled" if context.args.wait else "is being rolled"
-    context.say(f'\n"{name}" {done} back to revision #{plan.target.rev}{told}.')
+    context.say(f'\n"{name}" {done} back to revision #{plan.target.rev}{note}.')
     if before:
         context.suggest(command("rollout", "undo", name, "--to-revision", str(before)))

@@ -21,7 +21,7 @@ async def set_available(on: Stage, city: str, status: str) -> None:
         "type": "Available",
         "status": status,
         "reason": "Maintenance",
-        "message": "said by the test",
+        "message": "from the test",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     body = merge({"status": {"conditions": [said]}})

@@ -114,7 +114,7 @@ async def city_unavailable(life: PlatformRun) -> None:
                 "type": "Available",
                 "status": "False",
                 "reason": "Maintenance",
-                "message": "said by the test",
+                "message": "from the test",
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             }
         ]

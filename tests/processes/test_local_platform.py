@@ -90,7 +90,7 @@ def test_up_deploy_scale_update_destroy_down(person: Person) -> None:
 
     person.succeeds("deploy", "web", "--image=acme/web:2")
     assert person.reads("status", "web")["image"] == "acme/web:2"
-    assert "unchanged" in person.types("deploy", "web", "--image=acme/web:2").stderr
+    assert "nothing to change" in person.types("deploy", "web", "--image=acme/web:2").stderr
 
     gone = person.types("destroy", "web", "--yes")
     assert gone.returncode == 0, gone.stderr

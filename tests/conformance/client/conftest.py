@@ -1,4 +1,4 @@
-"""One server for all tests over HTTPS; each works in namespaces of its own."""
+"""One server for all tests over HTTPS; each in its own namespaces."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.realtime
 
 
 class OneReadReader(BlockingReader):
-    """The reader of a session that each read opens anew: a case runs each in another thread."""
+    """Opens a session for each read: a case runs each in another thread."""
 
     def __init__(self, https: HttpsServer, page_size: int = 0, **options: Any) -> None:
         super().__init__(self)  # type: ignore[arg-type]  # it is the session itself

@@ -48,5 +48,5 @@ def client_over(line: InterceptedTransport, embedded: EmbeddedServer, plane: str
 
 
 def refusal(code: int, reason: str) -> HttpResponse:
-    body = {"kind": "Status", "code": code, "reason": reason, "message": "said by the test"}
+    body = {"kind": "Status", "code": code, "reason": reason, "message": "from the test"}
     return HttpResponse(code, body=json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""What every case of the suite is given: a client, a kind of its own, and a fresh namespace."""
+"""The fixture of every case: a client, the kind of the suite, and a fresh namespace."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def reader_target(
 
 
 class _ReaderClient:
-    """A reader blocks, so each call runs in a thread of its own."""
+    """A reader blocks, so each call runs in another thread."""
 
     def __init__(self, reader: Reader, client: Client) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""The embedded server as a target: in process, or over HTTPS from a thread of its own."""
+"""The embedded server as a target: in process, or over HTTPS from another thread."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ async def set_condition(
     type_: str,
     status: str = "True",
     reason: str = "Said",
-    message: str = "said by the test",
+    message: str = "from the test",
     **more: Any,
 ) -> Object:
     """Write one condition, and other fields of the status with it."""

@@ -220,7 +220,7 @@ async def offered(on: Stage, status: str, reason: str) -> None:
         "type": "Available",
         "status": status,
         "reason": reason,
-        "message": "said by the test",
+        "message": "from the test",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     body = merge({"status": {"conditions": [said]}})

@@ -248,7 +248,7 @@ INVALID_WORKLOADS = [
         "APP.volumeAttachments[1]": {"name": "two"},
     }, ['TEMPLATE.volumes[1].disk.deviceName: Duplicate value: "persistent-disk-0"']),
     InvalidWorkload("disk of an empty device", CONTAINER, {"VOLUME.disk.deviceName": ""}, [
-        'VOLUME.disk.deviceName: Invalid value: "": must not be empty; leave it away for a name by position',
+        'VOLUME.disk.deviceName: Invalid value: "": must not be empty; omit it for a name by position',
     ]),
     InvalidWorkload("empty disk type", CONTAINER, {"DISK.type": ""}, ['DISK.type: Unsupported value: "": supported values: "pd-standard"']),
     InvalidWorkload("unknown disk type", CONTAINER, {"DISK.type": "pd-ssd"}, ['DISK.type: Unsupported value: "pd-ssd": supported values: "pd-standard"']),

@@ -2,8 +2,8 @@
 
 A condition carries a reason for its status. The reason's record here is the only place that
 knows what follows from it: which conditions carry it, who can act on it, whether waiting
-helps, which of several reasons explains most. Rollups, Events, provider
-conformance, the API reference and the CLI read the records and keep no lists of their own.
+helps, which of several reasons explains most. Rollups, Events, provider conformance, the API
+reference and the CLI read the records and keep no lists.
 
 To add a reason, declare it here and write it where it arises. ``make generate`` puts it on
 the reference page; :mod:`datum_compute.cli.explain.reasons` may word it better than its record.

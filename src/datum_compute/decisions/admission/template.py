@@ -89,7 +89,7 @@ def _validate_ssh_keys(findings: Findings, annotation: FieldValue) -> None:
 
 
 def _is_public_key(text: str) -> bool:
-    """Whether it is ``TYPE BASE64 [COMMENT]`` and the key says that it is of that type."""
+    """Whether it is ``TYPE BASE64 [COMMENT]`` and the key is of that type."""
     kind, _, rest = text.strip().partition(" ")
     encoded = rest.strip().partition(" ")[0]
     try:

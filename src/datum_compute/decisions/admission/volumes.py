@@ -87,7 +87,7 @@ def _validate_device(findings: Findings, disk: FieldValue, index: int, devices: 
     place = disk.child("deviceName")
     name = findings.text(place)
     if place.value == "":
-        findings.invalid(place, "must not be empty; leave it away for a name by position")
+        findings.invalid(place, "must not be empty; omit it for a name by position")
     name = name or f"persistent-disk-{index}"
     if name in devices:
         findings.duplicate(place if place.given else FieldValue(name, place.path, place.identity))

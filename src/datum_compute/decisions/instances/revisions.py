@@ -53,13 +53,13 @@ def template_hash(template: bytes | Mapping[str, Any]) -> str:
         separators=(",", ":"),
         ensure_ascii=False,
     )
-    from hashlib import sha256  # the command line asks for defaults alone
+    from hashlib import sha256  # the CLI needs only the defaults
 
     return sha256(canonical.encode()).hexdigest()[:16]
 
 
 def without_defaults(values: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
-    """What the values say, without nulls, empties and defaults."""
+    """The values without nulls, empties and defaults."""
     return _object(values, (), defaults)
 
 

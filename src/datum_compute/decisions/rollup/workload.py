@@ -154,7 +154,7 @@ def _blocked_cities(
     blocked += [
         (
             compute.REASON_PREVIOUS_DEPLOYMENT_TERMINATING,
-            f"{each.city} waits until the previous deployment {each.name} is gone",
+            f"{each.city} waits until the previous deployment {each.name} is deleted",
         )
         for each in plan.blocked
         if each.placement == placement

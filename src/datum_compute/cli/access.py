@@ -141,7 +141,7 @@ def _suggestion(project: str, known: list[str]) -> Suggestion:
 
 
 def check_access(context: Context) -> None:
-    """Go on only where compute is enabled; on a terminal offer to ask for it."""
+    """Return only where compute is enabled; on a terminal offer to request access."""
     access = read_access(context)
     if access.state.usable:
         return

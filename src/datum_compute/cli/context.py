@@ -32,7 +32,7 @@ class Streams:
 
     @property
     def interactive(self) -> bool:
-        """Whether a person is there to answer a question."""
+        """Whether a user can answer a prompt."""
         return self.stdin.isatty() and self.stderr.isatty()
 
 
@@ -167,7 +167,7 @@ class Context:
         print(text, file=self.streams.stdout, flush=True)
 
     def suggest(self, *suggestions: Suggestion | None) -> None:
-        """What to try next, one a line, where a person reads."""
+        """What to try next, one per line; with tables only."""
         wanted = [self.invocation.render(each) for each in dict.fromkeys(suggestions) if each]
         if wanted and self.tables and not self.args.no_headers:
             self.say("\nTry:  " + "\n      ".join(wanted))

@@ -1,8 +1,8 @@
-"""The token that datumctl gives to its plugins: its helper is asked for it, and asked again.
+"""The token that datumctl's credential helper gives to plugins, renewed when it ages.
 
-``$DATUM_CREDENTIALS_HELPER auth get-token`` prints a token. It is asked when one is first
-needed, when a server refuses the last one, and when that has grown old: what watches for an
-hour opens a new watch every few minutes, and should not have to be refused first.
+``$DATUM_CREDENTIALS_HELPER auth get-token`` prints a token. It runs when a token is first
+needed, when a server refuses the last one, and when that has aged: a command that watches
+for an hour opens a new watch every few minutes, and should not be refused first.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def not_found(what: str, name: str, project: str, suggestion: Suggestion) -> Com
 
 
 def from_client(failure: ClientError) -> CommandError:
-    """What a failed call means to a person; never a raw status dump."""
+    """A failed call as an error for users; never a raw status dump."""
     from datum_compute.cli.explain import client_errors
 
     return client_errors.to_command_error(failure)

@@ -1,4 +1,4 @@
-"""Names as people type them, judged before a server sees them."""
+"""Validation of names that users type, before a server sees them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ProjectTarget(NamedTuple):
     def client(self) -> ApiClient:
         """For commands that write or wait; the caller awaits its ``close``.
 
-        What a person mistyped is refused, never dropped: hence strict."""
+        Strict: unknown fields are refused, never dropped."""
         try:
             return kubeconfig.client_for(
                 self.connection,
@@ -108,7 +108,7 @@ def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Pro
 
 def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
     try:
-        # The file is the person's own, and so is a credential program it names.
+        # The file is the user's own, and so is a credential program it names.
         connection = connect.load_kubeconfig(args.kubeconfig, args.context or "", env)
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error

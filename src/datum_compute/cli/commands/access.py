@@ -1,4 +1,4 @@
-"""``access``: whether the project may use compute; ``access request`` asks for it."""
+"""``access``: whether the project may use compute; ``access request`` requests it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from datum_compute.client.errors import Fault
 
 
 def to_command_error(failure: client.ClientError) -> CommandError:
-    """What a failed call means to a person; never a raw status dump."""
+    """A failed call as an error for users; never a raw status dump."""
     if isinstance(failure, client.TransportFailure):
         return _unreachable(failure)
     text = describe_error(failure)

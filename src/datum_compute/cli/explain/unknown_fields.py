@@ -19,7 +19,7 @@ def _unknown(value: Any, schema: Schema, path: str) -> Iterator[str]:
             yield from _unknown(each, schema.get("items") or {}, f"{path}[{i}]")
     known = schema.get("properties")
     if not isinstance(value, Mapping) or known is None:
-        return  # a map of any keys, or a value that is judged elsewhere
+        return  # a map of any keys, or a value that is validated elsewhere
     for key, each in value.items():
         place = f"{path}.{key}" if path else key
         if key in known:

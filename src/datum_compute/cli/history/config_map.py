@@ -64,7 +64,7 @@ class ConfigMapHistory:
     async def _try(self, workload: Json, entry: Entry | None, before: Json | None) -> Revisions:
         found = await self._found(workload)
         if found is not None and not is_history_of(found, workload):
-            # Of a workload that is gone; its garbage has not been collected yet.
+            # Of a deleted workload, not garbage-collected yet.
             await self._client.delete(
                 CONFIG_MAPS, history_name(workload), NAMESPACE, uid=found["metadata"]["uid"]
             )

@@ -169,7 +169,7 @@ def spec_hash(spec: Json) -> str:
 
 
 def change_annotation(entry: Entry) -> dict[str, str]:
-    """The annotation that goes with a spec: what the entry says, but for the spec itself."""
+    """The annotation that is written with a spec: the entry without the spec itself."""
     value: dict[str, Any] = {
         "timestamp": entry.timestamp,
         "changes": entry.changes,
@@ -184,7 +184,7 @@ def change_annotation(entry: Entry) -> dict[str, str]:
 
 
 def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
-    """The entry that the workload's note asks for, if the note is about its spec as it is."""
+    """The entry from the workload's annotation, if that is about its current spec."""
     annotations = workload["metadata"].get("annotations") or {}
     try:
         value = json.loads(annotations[ANNOTATION_LAST_CHANGE])

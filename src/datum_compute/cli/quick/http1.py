@@ -8,7 +8,7 @@ refuses the rest:
 - the length is the chunks', else ``Content-Length``'s, else where the server hangs up;
 - heads, chunks' sizes and bodies have limits, so a hostile server cannot fill the memory;
 - redirects and refusals are answers like any other, and nothing is decompressed, because
-  nothing compressed is asked for.
+  nothing compressed is requested.
 
 Whatever is not HTTP raises :class:`MalformedResponse`, whatever the network does ``OSError``; after
 either the connection is closed.

@@ -1,4 +1,4 @@
-"""How data is shown: tables for people, JSON, YAML and names for programs."""
+"""Output formats: tables for people, JSON, YAML and names for programs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def show(
     as_table: Callable[[bool], str],
     names: Sequence[str],
 ) -> None:
-    """Print ``views`` (a list, or one) in the format the command line asks for.
+    """Print ``views`` (a list, or one) in the requested format.
 
     ``as_table`` draws the table, wide or not; it is called only when one is wanted.
     """

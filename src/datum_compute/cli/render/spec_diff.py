@@ -269,7 +269,7 @@ _DESCRIPTIONS: dict[_Path, Callable[[Any], str | None]] = {
 }
 
 
-# The name a person uses for a field.
+# Labels of fields.
 
 _PARTS = {"env": "env", "ports": "port", "volumeAttachments": "mount", "volumes": "volume"}
 _SCALE = {

@@ -193,7 +193,7 @@ async def read_result(client: Client, name: str) -> tuple[dict[str, Any], list[d
 async def wait_gone(
     context: Context, client: Client, name: str, *, uid: str, timeout: float
 ) -> None:
-    """Wait until the workload and everything it ran is gone, counting down per city."""
+    """Wait until the workload and its instances are deleted, counting down per city."""
     telling = Progress(context)
     latest: tuple[Row, ...] = ()
     try:
@@ -226,7 +226,7 @@ class _WorkloadReader:
     """A workload and its deployments as they are now.
 
     A failure that may pass is passed over, until too many came in a row. A workload that
-    was there and is gone, or is another one of the same name, is not found."""
+    was deleted, or replaced by another one of the same name, is not found."""
 
     def __init__(self, client: Client, context: Context, name: str) -> None:
         self._client = client

@@ -141,7 +141,7 @@ def _values(action: argparse.Action, source: _Source) -> Candidates:
 
 
 class _Source:
-    """Names the platform knows; none when it cannot be asked, for whatever reason."""
+    """Names the platform knows; none when it cannot be read, for any reason."""
 
     def __init__(self, command: str, env: Environment, streams: Streams, reach: Reach) -> None:
         self._command = command

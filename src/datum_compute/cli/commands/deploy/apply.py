@@ -97,10 +97,10 @@ def flags_of(args: argparse.Namespace) -> Flags:
 
 def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool = False) -> int:
     async def plan_all(client: ApiClient) -> tuple[list[str], list[DeployPlan]]:
-        """All of them are judged before any is written: a file is done whole, or not begun."""
+        """All are planned before any is written, so that a file is applied whole or not at all."""
         absent = await _absent_networks(context, client, workloads)
         if absent and not context.args.dry_run:
-            return absent, []  # a server could not judge what needs them
+            return absent, []  # a dry run would fail without them
         return absent, [
             await make_plan(context, client, desired, absent=absent) for desired in workloads
         ]
@@ -140,7 +140,7 @@ def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool
 async def _absent_networks(
     context: Context, client: ApiClient, workloads: Sequence[DesiredWorkload]
 ) -> list[str]:
-    """The networks that would have to be made; what can be known without them is judged."""
+    """The networks that do not exist yet; cities and types are checked here too."""
     wanted = []
     for desired in workloads:
         live = await live_workload(client, desired.name)

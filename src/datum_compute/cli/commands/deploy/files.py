@@ -1,8 +1,7 @@
-"""Workloads in files: read and judged before anything is done with them, and written.
+"""Workloads in files: loaded, validated and saved.
 
-A file is text, then documents, then workloads whose parts a command may read. Whether a
-server takes them is for the server to say; what it could not even be asked about is said
-here, all of it at once.
+A file is text, then documents, then workloads whose parts a command may read. The server
+validates them; what could not even be sent is reported here, all of it at once.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SERVER_ANNOTATIONS = frozenset(
         "kubectl.kubernetes.io/last-applied-configuration",
     }
 )
-"""What programs note on a workload; a manifest of a person's has none of it."""
+"""Annotations that programs set; saved manifests leave them out."""
 
 
 def save(path: str, workloads: Sequence[Workload]) -> None:
@@ -60,7 +59,7 @@ def clean(workload: Workload) -> Workload:
 def load(path: str, stdin: TextIO) -> list[Workload]:
     """The workloads in a file of one or more YAML or JSON documents; ``-`` is stdin.
 
-    All of it is judged before anything is done with any of it."""
+    The whole file is validated first."""
     where = f"-f {path}"
     documents = documents_of(_text(path, stdin), where)
     if not documents:
@@ -94,7 +93,7 @@ def _text(path: str, stdin: TextIO) -> str:
 
 
 def faults(document: Any) -> list[str]:
-    """What keeps a document from being a workload that a server could judge.
+    """Why a document is no workload that could be sent to a server.
 
     Unknown fields are left to the server, which may be newer than this program;
     where something is missed besides, it is most likely what was mistyped, and named first."""

@@ -43,7 +43,7 @@ from datum_compute.decisions.instances.revisions import template_hash
 
 @dataclass(frozen=True)
 class DesiredWorkload:
-    """A workload, and how it shall be, given how it is."""
+    """A workload by name, and what it becomes given its live state."""
 
     name: str
     describe: Callable[[Workload | None], Workload]
@@ -140,8 +140,8 @@ async def _plan_update(
 
 
 async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
-    """The workload as a dry run returns it. A server's refusal names unknown fields in its text
-    alone, so they are looked for in what was sent."""
+    """The workload as a dry run returns it. A refusal names unknown fields in its text alone, so
+    they are searched in the body that was sent."""
     try:
         return to_dict(await trial)
     except errors.Invalid as refused:

@@ -55,7 +55,7 @@ async def check_cities(context: Context, client: Client, wanted: Json) -> None:
 
 
 def check_type(wanted: Json, live: Json | None) -> None:
-    """Only one that is asked for now: what runs already is not judged again."""
+    """Refuse an unknown type, unless the live workload already has it."""
     asked = instance_type(wanted)
     if not asked or asked in INSTANCE_TYPES or (live and instance_type(live) == asked):
         return
@@ -118,7 +118,7 @@ async def headroom(client: Client) -> dict[str, int]:
 
 
 def size(workload: Json | None) -> dict[str, int]:
-    """What a workload asks of each resource, in base units."""
+    """What a workload requests of each resource, in base units."""
     if workload is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The questions of a deploy that was given no arguments, each asked until it is answered.
+"""The prompts of a deploy without arguments, each repeated until the answer is valid.
 
 What a workload of that name has already is offered as the answer; an empty line takes it.
 The end of input answers nothing, and is never a yes.

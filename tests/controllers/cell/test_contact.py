@@ -80,15 +80,15 @@ async def test_rolls_wait_for_an_unreachable_project_and_the_deployment_reports_
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
             await deployments.change(w, template=template("acme/web:2"))
-            told = await until(
+            reported = await until(
                 w.cell,
                 compute.WORKLOAD_DEPLOYMENTS,
                 deployments.NAME,
                 w.hub_namespace,
                 lambda obj: "CellDisconnected" in message(obj, "ReplicasReady"),
             )
-            assert condition(told, "ReplicasReady") == ("True", "ReplicasAvailable")
-            assert condition(told, "Available") == ("True", "StableInstanceFound")
+            assert condition(reported, "ReplicasReady") == ("True", "ReplicasAvailable")
+            assert condition(reported, "Available") == ("True", "StableInstanceFound")
             await settle()
             (kept,) = await until_names(w.cell, compute.INSTANCES, deployments.ZERO)
             assert not kept.metadata.deleting
@@ -97,8 +97,8 @@ async def test_rolls_wait_for_an_unreachable_project_and_the_deployment_reports_
             await deployments.deleting(w, deployments.ZERO)
 
 
-async def test_after_a_short_cut_a_roll_goes_on_soon_and_after_a_long_one_not_much_later() -> None:
-    """Contact is made without an event, so whoever is held back looks, more and more seldom."""
+async def test_a_roll_resumes_soon_after_a_short_and_a_long_partition() -> None:
+    """Contact returns without an event, so a held roll is checked, less and less often."""
     async with controller_planes() as w:
         await deployments.given(w, 1)
         project, link = w.linked("project/demo")
@@ -134,7 +134,7 @@ async def test_after_a_short_cut_a_roll_goes_on_soon_and_after_a_long_one_not_mu
 
 
 async def test_a_project_that_forbids_reading_claims_is_not_unreachable() -> None:
-    """Somebody answers, so nobody is cut off: the roll goes on, and quota says what it says."""
+    """A plane that refuses is reachable: the roll goes on, and quota decides."""
     async with controller_planes() as w:
         await deployments.given(w, 1)
         project, link = w.linked("project/demo")
@@ -151,8 +151,10 @@ async def test_a_project_that_forbids_reading_claims_is_not_unreachable() -> Non
             await deployments.all_run(w, deployments.ZERO)
             await deployments.change(w, template=template("acme/web:2"))
             await deployments.deleting(w, deployments.ZERO)
-            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
-            assert "CellDisconnected" not in message(told, "ReplicasReady")
+            reported = await w.cell.get(
+                compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace
+            )
+            assert "CellDisconnected" not in message(reported, "ReplicasReady")
 
 
 async def test_a_roll_in_progress_is_reported_as_held_when_contact_is_lost_silently() -> None:
@@ -176,7 +178,9 @@ async def test_a_roll_in_progress_is_reported_as_held_when_contact_is_lost_silen
             await settle()
             link.cut = True
             await settle(900)
-            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace)
-            assert "CellDisconnected" in message(told, "ReplicasReady")
+            reported = await w.cell.get(
+                compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace
+            )
+            assert "CellDisconnected" in message(reported, "ReplicasReady")
             kept = await w.cell.get(compute.INSTANCES, deployments.ZERO, w.hub_namespace)
             assert not kept.metadata.deleting

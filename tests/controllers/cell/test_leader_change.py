@@ -1,4 +1,4 @@
-"""A cell manager that leads is followed by one that waited, while the centre is away."""
+"""A second cell manager becomes leader while hub and projects are unreachable."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Candidate:
         self.lines: tuple[BreakableTransport, ...] = (hub_line, project_line)
         self.manager = Manager(name, w.env, leadership=Leadership(w.cell, LEASE, name, w.env))
         cell, hubs = w.cell_fleet(), w.hub_fleet(hub)
-        tenants = CellProjectFleet("tenants", cell, lambda _: project, w.env, cluster_name="dfw")
+        projects = CellProjectFleet("tenants", cell, lambda _: project, w.env, cluster_name="dfw")
         self.controllers = [
-            instance_controller(cell, w.env, hub=hubs, projects=tenants, cluster_name="dfw"),
+            instance_controller(cell, w.env, hub=hubs, projects=projects, cluster_name="dfw"),
             workload_deployment_controller(
-                cell, w.env, networking=False, hub=hubs, projects=tenants, cluster_name="dfw"
+                cell, w.env, networking=False, hub=hubs, projects=projects, cluster_name="dfw"
             ),
         ]
         self.manager.add(*self.controllers)
@@ -100,7 +100,7 @@ async def test_the_next_leader_releases_what_the_previous_one_could_not(waited: 
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.cell, compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
             await settle(600)
-            assert len(await left_behind(w)) == 2, "nobody could tell"
+            assert len(await left_behind(w)) == 2, "unreachable planes keep theirs"
         if not waited:
             await stack.enter_async_context(second.running())
         await settle(600)
@@ -130,6 +130,6 @@ async def test_a_leader_change_during_a_partition_replaces_nothing_and_keeps_hol
             assert condition(kept, "Ready") == ("True", "Available")
             waits = await w.cell.get(compute.INSTANCES, f"{DEPLOYMENT}-1", w.hub_namespace)
             assert waits.view(compute.Instance).gates == (compute.GATE_QUOTA,)
-            told = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
-            assert "CellDisconnected" in message(told, "ReplicasReady")
+            reported = await w.cell.get(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
+            assert "CellDisconnected" in message(reported, "ReplicasReady")
             assert first.failed == second.failed == 0

@@ -1,6 +1,6 @@
 """Lesson 22: a watch on a kind whose definition was absent crashed one process and wedged another.
 
-So: watches are registered by mode and gate, and one on an absent kind waits, says so, and starts
+So: watches are registered by mode and gate, and one on an absent kind waits, logs it, and starts
 by itself once the kind is served.
 """
 
@@ -81,7 +81,7 @@ async def test_lesson_22_a_watch_on_an_absent_kind_waits_reports_and_starts_by_i
                     "dfw toys.example.com: NotServed",
                     "lhr toys.example.com: NotServed",
                 ]
-                # An hour of waiting is told once for each cluster, not at every try.
+                # An hour of waiting is logged once for each cluster, not at every retry.
                 assert len(caplog.records) == 2
 
                 await dfw_client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)

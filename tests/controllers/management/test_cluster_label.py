@@ -1,4 +1,4 @@
-"""Lesson 10: a label said ``org/project`` where the fleet knew ``project``, so nothing matched.
+"""Lesson 10: a label held ``org/project`` where the fleet knew ``project``, so nothing matched.
 
 So: decode to the last segment, and drop what is not engaged.
 """

@@ -339,7 +339,7 @@ async def test_a_cell_that_refuses_a_deployment_is_reported_with_its_reason() ->
             await given_deployment(w)
             await given_binding(w, "dfw")
             await shown(w, ("Scheduled", "True", "Scheduled"))
-            for why, says in (("it is not ours", True), ("", False)):
+            for why, expected in (("it is not ours", True), ("", False)):
                 item = {"clusterName": "dfw", "applied": not why, "appliedMessage": why}
                 await w.hub.patch(
                     karmada.RESOURCE_BINDINGS,
@@ -350,7 +350,7 @@ async def test_a_cell_that_refuses_a_deployment_is_reported_with_its_reason() ->
                 )
                 await settle(1)
                 found = await shown(w, ("Scheduled", "True", "Scheduled"))
-                assert ("it is not ours" in message(found, "Scheduled")) is says
+                assert ("it is not ours" in message(found, "Scheduled")) is expected
 
 
 async def test_two_cells_for_one_city_are_reported_as_ambiguous() -> None:
@@ -482,8 +482,8 @@ async def test_a_deployment_no_cell_took_is_deleted_at_once() -> None:
         assert (await w.hub.list(DEPLOYMENTS)).items == []
 
 
-async def test_a_copy_that_arrives_when_its_deployment_has_gone_is_removed() -> None:
-    """Its create was given up by whoever sent it, and was under way all the same."""
+async def test_a_copy_that_arrives_after_its_deployment_is_deleted_is_removed() -> None:
+    """Its create timed out and arrived all the same."""
     policies = karmada.PROPAGATION_POLICIES
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         await given_deployment(w)
@@ -595,23 +595,23 @@ async def given_policy(w: ControllerPlanes, name: str = "city-dfw", city: str = 
     return await w.hub.create(karmada.PROPAGATION_POLICIES, body, w.hub_namespace)
 
 
-async def test_a_policy_that_arrives_when_its_last_deployment_is_gone_is_taken_away() -> None:
+async def test_a_policy_that_arrives_after_its_last_deployment_is_removed() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_policy(w)
-        await given_policy(w, name="of-somebody-else")
+        await given_policy(w, name="of-another-origin")
         async with w.running(policy_cleanup_controller(w.hub_fleet())):
             await settle(55)
             await until_names(
-                w.hub, karmada.PROPAGATION_POLICIES, "city-dfw", "of-somebody-else"
+                w.hub, karmada.PROPAGATION_POLICIES, "city-dfw", "of-another-origin"
             )  # its deployment may be about to come
             await settle(10)
-            await until_names(w.hub, karmada.PROPAGATION_POLICIES, "of-somebody-else")
+            await until_names(w.hub, karmada.PROPAGATION_POLICIES, "of-another-origin")
 
 
 @pytest.mark.parametrize("seconds", [-300, 300])
-async def test_a_policy_is_kept_for_its_grace_period_whatever_the_clock_says(seconds: int) -> None:
-    """Of the server: a policy says that it was made before, or is yet to be."""
+async def test_a_policy_is_kept_for_its_grace_period_with_any_clock(seconds: int) -> None:
+    """Of the server: the creation time of a policy may be wrong either way."""
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         w.env.start += timedelta(seconds=seconds)

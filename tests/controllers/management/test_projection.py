@@ -92,7 +92,7 @@ async def test_a_status_change_is_shown_at_once() -> None:
             )
 
 
-async def test_a_projection_goes_when_the_hub_copy_is_gone() -> None:
+async def test_a_projection_is_deleted_with_the_hub_copy() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)

@@ -1,4 +1,4 @@
-"""What can never be shown is told once and counted, and leaves when it is repaired."""
+"""An Instance that cannot be projected is logged once and counted, until it is repaired."""
 
 from __future__ import annotations
 

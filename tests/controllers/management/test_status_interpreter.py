@@ -1,4 +1,4 @@
-"""Without a description of how status is aggregated none returns, and the manager says so."""
+"""Without a status interpreter no status returns, and the manager logs it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ async def test_a_hub_without_status_aggregation_is_reported_once_and_so_is_its_r
                     body = deployment(name)
                     await w.project.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
                 await settle(600)
-                told = [each for each in caplog.records if ABSENT in each.message]
-                assert [each.levelno for each in told] == [logging.ERROR]
+                logged = [each for each in caplog.records if ABSENT in each.message]
+                assert [each.levelno for each in logged] == [logging.ERROR]
 
                 right = customization("WorkloadDeployment", statusAggregation=script)
                 await w.hub.create(karmada.INTERPRETER_CUSTOMIZATIONS, right)

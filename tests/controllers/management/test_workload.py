@@ -208,7 +208,7 @@ async def test_a_city_without_a_binding_is_reported_and_its_binding_wakes_the_wo
 
 
 async def test_a_deployment_stays_when_its_binding_goes() -> None:
-    """A binding that went away is no order to stop."""
+    """A deleted binding stops nothing."""
     async with controller_planes() as w:
         await given_project(w, "DFW")
         async with w.running(workload_controller(w.projects(), w.env)):
@@ -228,7 +228,7 @@ async def test_a_deployment_stays_when_its_binding_goes() -> None:
         assert not found.metadata.deleting
 
 
-async def test_a_city_left_out_is_deleted_and_counted_until_it_is_gone() -> None:
+async def test_a_removed_city_is_deleted_and_counted_until_then() -> None:
     async with controller_planes() as w:
         await given_project(w, "DFW", "LHR")
         async with w.running(workload_controller(w.projects(), w.env)):

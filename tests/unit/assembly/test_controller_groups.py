@@ -1,7 +1,7 @@
 """Lesson 23: both groups of controllers were on by default and crashed management; then an
 overlay enabled neither, and nothing ran, in silence.
 
-So: both are off by default, and a manager with neither refuses to start and says why.
+So: both are off by default, and a manager with neither refuses to start with the reason.
 """
 
 from __future__ import annotations

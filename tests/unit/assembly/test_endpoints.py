@@ -45,7 +45,7 @@ async def test_ready_only_when_nothing_is_missing() -> None:
     assert (await ask(app, "/readyz", "verbose"))[1].startswith("[+]ping ok\n[+]caches ok\n")
 
 
-async def test_metrics_are_what_the_registry_says() -> None:
+async def test_metrics_are_those_of_the_registry() -> None:
     registry = MetricsRegistry()
     registry.counter("n_total", "Some.").labels().inc()
     app = metrics_app(registry)

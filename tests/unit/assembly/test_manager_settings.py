@@ -30,7 +30,7 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
 
 
 @pytest.mark.parametrize(
-    ("argv", "says"),
+    ("argv", "expected"),
     [
         ([], "would do nothing"),
         ([MANAGEMENT], "needs --federation-kubeconfig"),
@@ -57,15 +57,15 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
         ([CELL, "--server-config=nowhere.yaml"], "nowhere.yaml: No such file"),
     ],
 )
-def test_invalid_settings_are_refused_at_the_start(argv: list[str], says: str) -> None:
+def test_invalid_settings_are_refused_at_the_start(argv: list[str], expected: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse(argv)
 
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("discovery: {clusterNam: dfw}", "discovery.clusterNam: unknown field; known here: mode, "),
         ("discovery: {mode: both}", "discovery.mode: Invalid enum value 'both'; allowed: single, "),
@@ -95,11 +95,11 @@ def test_invalid_settings_are_refused_at_the_start(argv: list[str], says: str) -
         ("---\n---\n", "expected a single document"),
     ],
 )
-def test_a_configuration_is_read_strictly(text: str, says: str, tmp_path: Path) -> None:
+def test_a_configuration_is_read_strictly(text: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         parse([CELL, config(tmp_path, text)])
 
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
     assert "config.yaml" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -124,10 +124,10 @@ def test_flags_and_file_make_the_settings(tmp_path: Path) -> None:
 def test_a_kubeconfig_that_is_missing_is_fatal_not_silently_off(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = [CELL, f"--kubeconfig={tmp_path / 'gone'}"]
+    argv = [CELL, f"--kubeconfig={tmp_path / 'missing'}"]
 
     assert main(argv, SimulatedEnvironment()) == 1
-    assert "gone" in capsys.readouterr().err
+    assert "missing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["discovery", "project", "quota"])
@@ -139,12 +139,12 @@ def test_a_kubeconfig_of_the_file_that_is_missing_is_fatal_at_the_start(
         kubeconfig.render(server="https://127.0.0.1:1", ca_pem=b"", token="x", name="a", user="b")
     )
     field = f"{name}KubeconfigPath"
-    file = config(tmp_path, f"discovery: {{clusterName: dfw, {field}: {tmp_path / 'gone'}}}")
+    file = config(tmp_path, f"discovery: {{clusterName: dfw, {field}: {tmp_path / 'missing'}}}")
 
     assert main([CELL, f"--kubeconfig={own}", file], SimulatedEnvironment()) == 1
-    said = capsys.readouterr().err
-    assert f"{file.replace('=', ' ')}: discovery.{field}: " in said
-    assert str(tmp_path / "gone") in said
+    printed = capsys.readouterr().err
+    assert f"{file.replace('=', ' ')}: discovery.{field}: " in printed
+    assert str(tmp_path / "missing") in printed
 
 
 def test_certificates_that_are_none_are_found_at_the_start_with_their_file(
@@ -170,7 +170,7 @@ def test_without_settings_only_the_probes_are_served() -> None:
     assert parse([CELL, "--health-probe-bind-address=0"]).health_probes is None
 
 
-def test_servers_are_where_the_file_says(tmp_path: Path) -> None:
+def test_servers_have_the_addresses_of_the_file(tmp_path: Path) -> None:
     text = (
         "metricsServer: {bindAddress: '[::1]:8443', tls: {certDir: /m, certName: a, keyName: b}}\n"
         "webhookServer: {tls: {certDir: /w}, clientCAName: ca.crt}\n"
@@ -185,7 +185,7 @@ def test_servers_are_where_the_file_says(tmp_path: Path) -> None:
     )
 
 
-def test_metrics_may_be_served_without_tls_when_that_is_said(tmp_path: Path) -> None:
+def test_metrics_may_be_served_without_tls(tmp_path: Path) -> None:
     text = "metricsServer: {bindAddress: '127.0.0.1:8080', secureServing: false}"
     settings = parse([CELL, config(tmp_path, text)])
 
@@ -203,13 +203,13 @@ def test_each_group_has_a_lease_of_its_own(argv: list[str], suffix: str) -> None
 
 def test_the_lease_is_in_the_configured_namespace_or_the_pods_own(tmp_path: Path) -> None:
     (tmp_path / "namespace").write_text("compute-system\n")
-    told = parse([CELL, "--leader-elect", "--leader-elect-namespace=elsewhere"])
-    untold = parse([CELL, "--leader-elect"])
+    given = parse([CELL, "--leader-elect", "--leader-elect-namespace=elsewhere"])
+    derived = parse([CELL, "--leader-elect"])
 
-    assert lease_namespace(told) == "elsewhere"
-    assert lease_namespace(untold, tmp_path) == "compute-system"
+    assert lease_namespace(given) == "elsewhere"
+    assert lease_namespace(derived, tmp_path) == "compute-system"
     with pytest.raises(SettingsError, match="give --leader-elect-namespace"):
-        lease_namespace(untold, tmp_path / "nowhere")
+        lease_namespace(derived, tmp_path / "nowhere")
 
 
 def test_the_documents_list_every_flag_and_no_other() -> None:

@@ -1,4 +1,4 @@
-"""A cell that is cut off from the centre, at the transport of each of its clients."""
+"""A disconnected cell, at the transport of each of its clients."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class Server:
 
 
 async def test_a_disconnected_cell_is_refused_and_another_is_not() -> None:
-    cuts = Partitions()
-    cuts.disconnect("dfw")
+    partitions = Partitions()
+    partitions.disconnect("dfw")
 
     with pytest.raises(errors.ConnectFailed, match="cell dfw is disconnected"):
-        await cuts.transport(Server(), "dfw").send(READ)
-    await cuts.transport(Server(), "lhr").send(READ)
-    cuts.connect("dfw")
-    await cuts.transport(Server(), "dfw").send(READ)
+        await partitions.transport(Server(), "dfw").send(READ)
+    await partitions.transport(Server(), "lhr").send(READ)
+    partitions.connect("dfw")
+    await partitions.transport(Server(), "dfw").send(READ)
 
 
 async def test_a_watch_that_waits_is_broken_off_and_closed() -> None:
-    cuts, server = Partitions(), Server()
-    response = await cuts.transport(server, "dfw").send(READ)
+    partitions, server = Partitions(), Server()
+    response = await partitions.transport(server, "dfw").send(READ)
     stream = response.stream
     assert stream is not None
     server.messages.put_nowait(b"1")
@@ -55,7 +55,7 @@ async def test_a_watch_that_waits_is_broken_off_and_closed() -> None:
     async with TaskGroup("watch") as tasks:
         reading = tasks.start(_read(stream), name="reading")
         await asyncio.sleep(1)
-        cuts.disconnect("dfw")
+        partitions.disconnect("dfw")
         await asyncio.wait([reading])
 
     assert reading.result() == "broken"
@@ -74,31 +74,31 @@ async def _read(stream: AsyncIterator[bytes]) -> str:
 
 
 async def test_a_foreign_cancellation_is_not_taken_for_a_partition() -> None:
-    cuts, server = Partitions(), Server()
-    stream = (await cuts.transport(server, "dfw").send(READ)).stream
+    partitions, server = Partitions(), Server()
+    stream = (await partitions.transport(server, "dfw").send(READ)).stream
     assert stream is not None
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(5):
             await anext(stream)
 
 
-async def test_what_was_cut_is_told_before_it_takes_effect() -> None:
-    told: list[list[str]] = []
-    cuts = Partitions(["lhr"], on_change=told.append)
-    cuts.disconnect("dfw")
-    cuts.connect("lhr")
-    cuts.connect("lhr")
+async def test_a_change_is_stored_before_it_takes_effect() -> None:
+    stored: list[list[str]] = []
+    partitions = Partitions(["lhr"], on_change=stored.append)
+    partitions.disconnect("dfw")
+    partitions.connect("lhr")
+    partitions.connect("lhr")
 
-    assert told == [["dfw", "lhr"], ["dfw"], ["dfw"]]
-    assert cuts.cells == ["dfw"]
+    assert stored == [["dfw", "lhr"], ["dfw"], ["dfw"]]
+    assert partitions.cells == ["dfw"]
 
 
 async def test_a_partition_that_cannot_be_stored_is_not_made() -> None:
     def full(_: list[str]) -> None:
         raise OSError("no space left on device")
 
-    cuts = Partitions(on_change=full)
+    partitions = Partitions(on_change=full)
     with pytest.raises(OSError, match="no space"):
-        cuts.disconnect("dfw")
+        partitions.disconnect("dfw")
 
-    assert cuts.cells == []
+    assert partitions.cells == []

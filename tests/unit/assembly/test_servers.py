@@ -24,7 +24,7 @@ from datum_compute.env import SystemEnvironment
 
 pytestmark = pytest.mark.realtime
 
-LOOK_SECONDS = 0.01
+RELOAD_SECONDS = 0.01
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:
@@ -43,7 +43,7 @@ async def served(tls: TlsFiles | None) -> AsyncIterator[int]:
             tls=tls,
             name="test",
             bound=bound.set_result,
-            reload_seconds=LOOK_SECONDS,
+            reload_seconds=RELOAD_SECONDS,
         )
     )
     try:
@@ -132,11 +132,11 @@ async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> 
     async with served(files) as port:
         shutil.copy(second.certificate, files.certificate)  # the key is still the old one
         for _ in range(5):
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(RELOAD_SECONDS)
             assert await shown_serial(port) == serial_of(first)
 
         files.certificate.unlink()
-        await asyncio.sleep(3 * LOOK_SECONDS)
+        await asyncio.sleep(3 * RELOAD_SECONDS)
         assert await shown_serial(port) == serial_of(first)
 
 
@@ -178,7 +178,7 @@ async def test_a_missing_certificate_is_named(tmp_path: Path) -> None:
 
 
 def encrypt(key: Path) -> None:
-    """Protect a private key with a passphrase nobody will be asked for."""
+    """Protect a private key with a passphrase."""
     loaded = serialization.load_pem_private_key(key.read_bytes(), None)
     key.write_bytes(
         loaded.private_bytes(
@@ -208,7 +208,7 @@ async def test_a_renewed_authority_of_clients_is_trusted_without_a_restart(tmp_p
         assert not await is_answered(port, client)
 
         trusted.write_text("half a certi")
-        await asyncio.sleep(3 * LOOK_SECONDS)
+        await asyncio.sleep(3 * RELOAD_SECONDS)
         assert not await is_answered(port, client)
 
         shutil.copy(caller.certificate, trusted)

@@ -1,4 +1,4 @@
-"""The record of calls tells who asked for what, and what was refused."""
+"""Calls are recorded by user, and so are denials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _record(*, permissive: bool = False) -> RecordingAuthorizer:
     return RecordingAuthorizer(Roles(), permissive)
 
 
-def test_a_call_is_noted_by_type_of_plane_whoever_may_make_it() -> None:
+def test_a_call_is_recorded_by_type_of_plane_allowed_or_not() -> None:
     record = _record()
     assert isinstance(record.inner, Roles)
     record.inner.grant("robot", "cell", [PolicyRule("example.com", "widgets/status", ("get",))])

@@ -24,5 +24,5 @@ async def test_gives_up_with_what_was_missing() -> None:
     async def look() -> str:
         return "the moon"
 
-    with pytest.raises(AssertionError, match="a wish: after 10s still: the moon"):
-        await eventually("a wish", look, within=10)
+    with pytest.raises(AssertionError, match="a state: after 10s still: the moon"):
+        await eventually("a state", look, within=10)

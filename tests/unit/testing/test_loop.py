@@ -172,7 +172,7 @@ def test_tasks_left_over_are_cancelled_and_awaited() -> None:
     assert ended == ["lingering"]
 
 
-def test_an_error_nobody_looked_at_fails_the_run() -> None:
+def test_an_error_that_is_never_retrieved_fails_the_run() -> None:
     async def failing() -> None:
         raise ValueError("unseen")
 

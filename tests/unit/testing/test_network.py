@@ -27,7 +27,7 @@ WATCH = HttpRequest("GET", "/apis/example.com/v1/widgets", (("watch", "true"),))
 
 
 class Server:
-    """Counts what arrives; a watch gets what :meth:`tell` says."""
+    """Counts what arrives; a watch gets what :meth:`push` is given."""
 
     def __init__(self) -> None:
         self.arrived: list[str] = []
@@ -42,7 +42,7 @@ class Server:
 
     async def close(self) -> None: ...
 
-    def tell(self, message: bytes) -> None:
+    def push(self, message: bytes) -> None:
         for watch in self.watches:
             watch.put_nowait(message)
 
@@ -123,7 +123,7 @@ async def test_a_stray_arrives_again_when_its_caller_has_the_answer() -> None:
     assert sorted(server.arrived) == [f"GET {READ.path}", "POST /x", "POST /x"]
 
 
-async def test_no_stray_comes_through_a_cut() -> None:
+async def test_no_stray_crosses_a_partition() -> None:
     server = Server()
     async with network(NetworkFaults(stray=1.0)) as bad:
         await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
@@ -170,7 +170,7 @@ async def test_a_partition_stops_requests_or_replies(direction: Direction, arriv
         await link.send(WRITE, timeout=30)
 
 
-async def test_a_partition_is_between_those_it_names_and_nobody_else() -> None:
+async def test_a_partition_affects_only_those_it_names() -> None:
     async with network() as cut:
         cut.partition("cell-dfw", ["hub", "project/demo"], silent=False)
 
@@ -199,7 +199,7 @@ async def _end_of_a_stalled_watch(seed: int) -> str:
     async with network(seed=seed) as cut:
         stream = await messages(cut.transport("cell", "hub", server))
         cut.partition("cell", "hub")
-        server.tell(b"while cut")
+        server.push(b"while partitioned")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1000):
                 await anext(stream)
@@ -208,7 +208,7 @@ async def _end_of_a_stalled_watch(seed: int) -> str:
             message = await anext(stream)
         except errors.Disconnected:
             return "broke"
-    return "went on" if message == b"while cut" else "lost a message"
+    return "went on" if message == b"while partitioned" else "lost a message"
 
 
 async def test_a_loud_partition_breaks_watches_at_once() -> None:
@@ -224,7 +224,7 @@ async def test_a_watch_breaks_between_messages_under_faults() -> None:
     server = Server()
     async with network(NetworkFaults(break_stream=1.0)) as bad:
         stream = await messages(bad.transport("cell", "hub", server))
-        server.tell(b"1")
+        server.push(b"1")
         assert await anext(stream) == b"1"
 
         with pytest.raises(errors.Disconnected):
@@ -237,8 +237,8 @@ async def test_a_watch_lags_in_order_while_reads_are_live() -> None:
         lagging.lags["cell", "widgets"] = 7.0
         link = lagging.transport("cell", "hub", server)
         stream = await messages(link)
-        server.tell(b"1")
-        server.tell(b"2")
+        server.push(b"1")
+        server.push(b"2")
         await link.send(READ, timeout=30)
         assert now() == 0.0
 
@@ -251,7 +251,7 @@ async def test_a_kind_lags_and_not_all_that_lies_below_one_of_its_name() -> None
     async with network() as lagging:
         lagging.lags["cell", "clusters"] = 7.0
         stream = await messages(lagging.transport("cell", "hub", server), below)
-        server.tell(b"1")
+        server.push(b"1")
 
         assert [await anext(stream), now()] == [b"1", 0.0]
 

@@ -1,4 +1,4 @@
-"""What is no review is turned away in words that name what was expected."""
+"""A request that is no review is refused with what was expected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def having(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         (b"", "the body is not JSON"),
         (b"{", "the body is not JSON"),
@@ -62,16 +62,18 @@ def having(**more: Any) -> dict[str, Any]:
     ids=lambda value: str(value)[:40],
 )
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
-async def test_a_body_that_is_no_review_is_a_bad_request(path: str, body: Any, said: str) -> None:
+async def test_a_body_that_is_no_review_is_a_bad_request(
+    path: str, body: Any, expected: str
+) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     code, answer = await ask(APP, path, raw)
 
     assert code == 400
-    assert said in answer["error"]
+    assert expected in answer["error"]
 
 
-async def test_other_paths_methods_and_forms_are_turned_away() -> None:
+async def test_other_paths_methods_and_content_types_are_refused() -> None:
     raw = json.dumps(REVIEW).encode()
 
     code, answer = await ask(APP, "/validate", raw)

@@ -184,7 +184,7 @@ async def test_the_review_carries_user_groups_uid_and_extra() -> None:
 
 
 async def test_the_namespace_is_the_one_that_is_written_to() -> None:
-    """The object need not repeat it, and what it says instead does not count."""
+    """The object need not repeat it, and another value in it does not count."""
     named = {"TEMPLATE.networkInterfaces[0].network.namespace": "default"}
     async with webhooks() as hooks:
         for metadata in ({"name": "api"}, {"name": "api", "namespace": "other"}):
@@ -197,7 +197,7 @@ async def test_the_namespace_is_the_one_that_is_written_to() -> None:
 
 async def test_an_update_is_judged_by_what_it_brings_in() -> None:
     rules = NetworkAuthorizer()
-    async with webhooks(cities=("DFW", "IAD"), rules=rules) as hooks:  # LHR has gone
+    async with webhooks(cities=("DFW", "IAD"), rules=rules) as hooks:  # without LHR
         rules.networks = frozenset()
         image = with_changes(CONTAINER, {"APP.image": "b:2"})
         city = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "LHR", "SIN"]})
@@ -285,7 +285,7 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (errors.ConnectFailed("connection refused"), "could not be read: connection refused"),
         (errors.Forbidden(403, "Forbidden", "no right to list"), "could not be read: no right"),
@@ -294,8 +294,8 @@ class Broken:
     ],
     ids=["down", "forbidden", "not-served", "silent"],
 )
-async def test_what_cannot_be_read_is_a_refusal_that_says_so_and_may_be_retried(
-    error: BaseException | None, said: str
+async def test_an_unreadable_project_is_a_refusal_that_may_be_retried(
+    error: BaseException | None, expected: str
 ) -> None:
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -305,7 +305,7 @@ async def test_what_cannot_be_read_is_a_refusal_that_says_so_and_may_be_retried(
         response = await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
     assert (response["allowed"], response["status"]["code"]) == (False, 503)
-    assert f'project "demo" {said}' in response["status"]["message"]
+    assert f'project "demo" {expected}' in response["status"]["message"]
     assert loop.time() - started <= READ_SECONDS + 1
 
 
@@ -322,7 +322,7 @@ async def test_a_controller_can_note_its_finalizer_whatever_is_down() -> None:
         assert (await WebhookServer(app, hooks.embedded).validate(review))["allowed"] is True
 
 
-async def test_names_that_cannot_be_are_not_looked_up() -> None:
+async def test_invalid_names_are_not_read() -> None:
     """What a user calls a network becomes part of a path."""
     workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "../x"})
     async with webhooks() as hooks:

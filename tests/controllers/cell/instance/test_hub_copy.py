@@ -82,12 +82,12 @@ async def test_no_copy_is_made_without_its_owner_and_one_is_when_it_comes() -> N
 async def test_a_provider_that_answers_at_once_merges_two_reports() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
-        told: list[tuple[str, str]] = []
+        reported: list[tuple[str, str]] = []
 
         def note(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
             if (plane.name, table.resource) == ("hub", compute.INSTANCES.group_resource):
                 copy = Object.from_wire(event.after.raw)
-                told.append(condition(copy, "Ready"))
+                reported.append(condition(copy, "Ready"))
 
         w.embedded.store.subscribe(note)
         async with w.running(controller(w)):
@@ -99,7 +99,7 @@ async def test_a_provider_that_answers_at_once_merges_two_reports() -> None:
             await until_hub_copy_shows(w, ("Ready", "True", "Available"))
             await settle()
 
-        assert told[1:] == [("True", "Available")]
+        assert reported[1:] == [("True", "Available")]
 
 
 async def test_a_silent_provider_delays_a_report_only_briefly() -> None:

@@ -159,7 +159,7 @@ async def test_ready_follows_the_provider_conditions() -> None:
 
 async def test_every_condition_of_a_ready_instance_is_of_its_generation() -> None:
     """Whoever waits for a condition, ``kubectl wait`` for one, does not count one that was
-    said of an older generation; and lifting the gate made a new one."""
+    reported for an older generation; and lifting the gate made a new one."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -170,12 +170,12 @@ async def test_every_condition_of_a_ready_instance_is_of_its_generation() -> Non
             await set_provider_condition(w, "Available", "True", "Available")
             found = await until_instance_shows(w, GRANTED, ("Ready", "True", "Available"))
 
-        said = {
+        generations = {
             each["type"]: each.get("observedGeneration")
             for each in values(found.status)["conditions"]
         }
         assert found.metadata.generation > 1
-        assert said["QuotaGranted"] == said["Ready"] == found.metadata.generation
+        assert generations["QuotaGranted"] == generations["Ready"] == found.metadata.generation
 
 
 async def test_a_failed_network_is_reported_before_the_gates() -> None:

@@ -33,8 +33,8 @@ async def test_lesson_19_the_cause_is_reported_instead_of_not_programmed(
             await until_instance_shows(w, ("Ready", "False", "PendingProgramming"))
             await set_provider_condition(w, "Programmed", "False", "PendingProgramming")
             await set_provider_condition(w, "Available", status, reason)
-            told = await until_instance_shows(w, ("Ready", status, reason))
-            assert message(told, "Ready") == "from the test"
+            reported = await until_instance_shows(w, ("Ready", status, reason))
+            assert message(reported, "Ready") == "from the test"
             await until_hub_copy_shows(w, ("Ready", status, reason))
 
 

@@ -51,10 +51,10 @@ def failing(error: errors.TransportFailure) -> Trouble:
 
 async def silence() -> HttpResponse:
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
+    raise AssertionError("never set")
 
 
-def said(code: int, reason: str, **headers: str) -> Trouble:
+def status(code: int, reason: str, **headers: str) -> Trouble:
     """An answer in the API's own form."""
     body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
 
@@ -81,24 +81,24 @@ NO_ANSWER = {
     "silence": silence,
     "502": page(502, "<html>Bad Gateway</html>"),
     "503": page(503, "<html>Service Unavailable</html>"),
-    "503-status": said(503, "ServiceUnavailable"),
-    "503-later": said(503, "ServiceUnavailable", **{"retry-after": "30"}),
+    "503-status": status(503, "ServiceUnavailable"),
+    "503-later": status(503, "ServiceUnavailable", **{"retry-after": "30"}),
     "504": page(504, "upstream request timeout"),
-    "504-status": said(504, "Timeout"),
+    "504-status": status(504, "Timeout"),
 }
 
 AN_ANSWER = {
-    "400": said(400, "BadRequest"),
-    "401": said(401, "Unauthorized"),
-    "403": said(403, "Forbidden"),
+    "400": status(400, "BadRequest"),
+    "401": status(401, "Unauthorized"),
+    "403": status(403, "Forbidden"),
     "404-kind": page(404, "404 page not found"),
-    "405": said(405, "MethodNotAllowed"),
-    "409": said(409, "Conflict"),
-    "410": said(410, "Expired"),
-    "422": said(422, "Invalid"),
-    "429": said(429, "TooManyRequests"),
-    "429-later": said(429, "TooManyRequests", **{"retry-after": "30"}),
-    "500": said(500, "InternalError"),
+    "405": status(405, "MethodNotAllowed"),
+    "409": status(409, "Conflict"),
+    "410": status(410, "Expired"),
+    "422": status(422, "Invalid"),
+    "429": status(429, "TooManyRequests"),
+    "429-later": status(429, "TooManyRequests", **{"retry-after": "30"}),
+    "500": status(500, "InternalError"),
     "501": page(501, "not implemented"),
     "a-page": page(200, "<html>Please log in</html>"),
 }
@@ -120,8 +120,10 @@ async def test_any_kind_of_missing_answer_lets_the_instance_go_and_is_released_l
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             await settle()
             left = await left_behind(w)
-            assert left == [FINALIZER[plane]], "exactly one plane could not be told"
-            assert running.statistics().errors == 0, "a pass failed because a plane is away"
+            assert left == [FINALIZER[plane]], "exactly one plane was not cleaned up"
+            assert running.statistics().errors == 0, (
+                "a reconcile failed because a plane is unreachable"
+            )
 
             link.trouble = None
             await until_nothing_left(w)
@@ -139,7 +141,7 @@ async def test_an_error_response_is_not_taken_for_silence(plane: str, trouble: T
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await settle(120)
             assert await finalizers(w) == [FINALIZER[plane]]
-            assert await left_behind(w) == [FINALIZER[plane]], "the other was told"
+            assert await left_behind(w) == [FINALIZER[plane]], "the other was cleaned up"
 
             link.trouble = None
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
@@ -148,7 +150,7 @@ async def test_an_error_response_is_not_taken_for_silence(plane: str, trouble: T
 
 @pytest.mark.parametrize("first", [HUB, PROJECT])
 async def test_a_plane_that_returns_is_released_without_waiting_for_the_other(first: str) -> None:
-    """That the other is away is no reason to wait."""
+    """An unreachable plane does not block the other."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         (hub, hub_line), (project, project_line) = w.linked(HUB), w.linked(PROJECT)
@@ -194,7 +196,7 @@ async def test_a_refused_sweep_is_reported_as_a_failure_and_retried(
 
 
 async def test_a_claim_is_released_although_its_namespace_has_left_the_cell() -> None:
-    """The claim says itself what it was made for."""
+    """The labels of the claim name its Instance."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         project, line = w.linked(PROJECT)

@@ -47,9 +47,9 @@ def test_lesson_18_a_sleeping_instance_is_available_and_never_called_running() -
         at.wait(120)
         [instance] = at.act(at.client().list(compute.INSTANCES)).items
         view = instance.view(compute.Instance)
-        said = {each.type: (each.status, each.reason) for each in view.status.conditions}
+        reported = {each.type: (each.status, each.reason) for each in view.status.conditions}
 
-        assert said["Available"][0] == said["Ready"][0] == "True"
-        assert said["Available"][1] != "Available", "that it sleeps is told by the reason"
-        assert "Running" not in said
+        assert reported["Available"][0] == reported["Ready"][0] == "True"
+        assert reported["Available"][1] != "Available", "the reason reports that it sleeps"
+        assert "Running" not in reported
         assert "Running" not in at.run("instances").out

@@ -70,8 +70,8 @@ def _note_created(made: list[str], plane: PlaneStore, table: Table, event: Store
         made += [event.after.name] if event.before is None else []
 
 
-async def test_no_copy_is_made_for_a_deployment_that_is_gone() -> None:
-    """It would be collected, and made again, for as long as the watch is away."""
+async def test_no_copy_is_created_for_a_deleted_deployment() -> None:
+    """It would be garbage-collected and created again until the watch returns."""
     assert await copies_made(deployment_is_gone=True) == 0
     assert await copies_made(deployment_is_gone=False) == 1
 
@@ -108,7 +108,7 @@ async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_y
 
 
 async def test_a_name_that_is_taken_on_the_hub_is_tried_again() -> None:
-    """By a copy this cell's watch has not told of yet, or by that of another cell: in either case
+    """By a copy this cell's watch has not delivered yet, or by that of another cell: in either case
     there may be no event left that would bring the Instance back."""
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:

@@ -1,6 +1,6 @@
-"""Lesson 7: claims were made in the local cluster, where nobody answers, and stayed Unknown.
+"""Lesson 7: claims were created in the local cluster, which never evaluates them.
 
-So: a claim lies in the plane of its own project, and says which cell it is from.
+So: a claim is in the plane of its project, and names its cell.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ async def test_lesson_02_an_answer_wakes_its_instance_and_no_other() -> None:
             await create(w)
             await create(w, ordinal=1)
             await claim_of(w, f"instance-{DEPLOYMENT}-1")
-            # By now the safety requeue is five minutes away; only the watch is quick.
+            # By now the safety requeue takes five minutes; only the watch is quick.
             await settle(1300)
             await answer_claim(w)
             await until_instance_shows(w, GRANTED, within=1.0)

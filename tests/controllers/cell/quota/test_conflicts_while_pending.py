@@ -53,6 +53,6 @@ async def test_lesson_05_conflicts_while_pending_are_retried_at_the_tier_and_log
         statuses = [at for at, each in line.writes() if each.path.endswith("/status")]
         gaps = [b - a for a, b in itertools.pairwise(statuses[: CONFLICTS + 1])]
         assert max(gaps) <= 1.1, "longer than the tier of a new Instance"
-        told = [each for each in caplog.records if "conflict while quota" in each.message]
-        assert len(told) == CONFLICTS
+        logged = [each for each in caplog.records if "conflict while quota" in each.message]
+        assert len(logged) == CONFLICTS
         assert controller.statistics().errors == 0

@@ -1,7 +1,7 @@
 """Lesson 1: a pass wrote ``QuotaGranted=True`` and returned; nothing woke the Instance again, and
 its gate stayed.
 
-So: the gate goes in the same pass as the status that says granted.
+So: the gate is removed in the same reconcile that stores the grant.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> No
             if table.resource != compute.INSTANCES.group_resource or plane.name != "cell/dfw":
                 return
             obj = json.loads(event.after.raw)
-            said = (obj.get("status") or {}).get("conditions") or []
-            if any(each["type"] == "QuotaGranted" and each["status"] == "True" for each in said):
+            stored = (obj.get("status") or {}).get("conditions") or []
+            if any(each["type"] == "QuotaGranted" and each["status"] == "True" for each in stored):
                 passes.setdefault("granted", running.statistics().runs)
             if not obj["spec"]["controller"].get("schedulingGates"):
                 passes.setdefault("gate", running.statistics().runs)

@@ -1,4 +1,4 @@
-"""Quota that says no, forgets or does not answer, seen by an Instance of a cell.
+"""Quota that is denied, lost or unreachable, seen by an Instance of a cell.
 
 Quota and the provider are played by hand.
 """

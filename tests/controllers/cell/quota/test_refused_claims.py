@@ -204,7 +204,7 @@ async def deny_everything(w: ControllerPlanes) -> None:
 
 @pytest.mark.parametrize("runs", [False, True])
 async def test_buckets_that_promise_too_much_make_no_storm_of_claims(runs: bool) -> None:
-    """They are late to tell what is in use: each claim is denied as soon as it is made."""
+    """Their usage is stale: each claim is denied as soon as it is created."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         await buckets(w)
@@ -225,7 +225,7 @@ async def test_buckets_that_promise_too_much_make_no_storm_of_claims(runs: bool)
 
 
 def stale(request: HttpRequest) -> HttpResponse | None:
-    """Nothing can be said of an Instance: what is known of it is out of date."""
+    """The status of an Instance cannot be written: the cache is stale."""
     is_report = request.method != "GET" and request.path.endswith("/status")
     return refusal(409, "Conflict") if is_report and "/instances/" in request.path else None
 

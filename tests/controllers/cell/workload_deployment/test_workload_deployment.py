@@ -1,7 +1,7 @@
 """A cell's deployment keeps its Instances in number and revision, one step at a time.
 
-Provider and Instance controller are played by hand: an Instance serves when the test says
-so, and is gone when the test lets go of it.
+Provider and Instance controller are played by hand: an Instance is ready when the test
+sets it so, and deleted when the test releases it.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ async def test_counters_conditions_and_the_generation_of_the_project_are_reporte
 
         assert condition(third, "ReplicasReady") == ("True", "ReplicasAvailable")
         assert values(third.status)["observedGeneration"] == 41
-        said = values(third.status)["conditions"]
-        assert {each["observedGeneration"] for each in said} == {41}
+        reported = values(third.status)["conditions"]
+        assert {each["observedGeneration"] for each in reported} == {41}
 
 
 async def test_lesson_12_a_new_image_rolls_from_the_top_one_by_one() -> None:
@@ -158,21 +158,21 @@ async def test_a_template_that_cannot_be_instantiated_is_reported_until_it_chang
         large["metadata"]["annotations"] = {"note": "x" * (256 * 1024)}
         await change(w, template=large)
         async with w.running(controller(w)):
-            told = await until(
+            reported = await until(
                 w.cell,
                 DEPLOYMENTS,
                 NAME,
                 w.hub_namespace,
                 lambda it: condition(it, "ReplicasReady") == ("False", "ConfigurationError"),
             )
-            assert message(told, "ReplicasReady") == (
+            assert message(reported, "ReplicasReady") == (
                 "the cell takes no Instance of this template: metadata.annotations: Too long:"
                 " may not be more than 262144 bytes"
             )
             await settle(3600)
             again = await find(w.cell, DEPLOYMENTS, NAME, w.hub_namespace)
             assert again is not None
-            assert again.metadata.resource_version == told.metadata.resource_version
+            assert again.metadata.resource_version == reported.metadata.resource_version
 
             await change(w, template={"metadata": {"annotations": {"note": None}}})
             await until_names(w.cell, compute.INSTANCES, ZERO)
@@ -370,7 +370,7 @@ async def reported_now(w: ControllerPlanes) -> Object:
 
 
 async def _provider_serves(w: ControllerPlanes, name: str) -> None:
-    """An Instance whose provider says that it serves, a while after it was made; the Instance
+    """An Instance that its provider reports as available, a while after its creation; the Instance
     controller has yet to say so."""
     instance = (await until_names(w.cell, compute.INSTANCES, name))[0]
     controlled: dict[str, Any] = {"spec": {"controller": {"schedulingGates": []}}}
@@ -486,7 +486,7 @@ async def test_networks_are_asked_for_and_their_gate_is_lifted_when_they_are_rea
 
 
 def on_networks(*names: str) -> dict[str, Any]:
-    """The part of a spec that says on which networks its Instances are."""
+    """The part of a spec with the networks of its Instances."""
     return {"spec": {"networkInterfaces": [{"network": {"name": name}} for name in names]}}
 
 
@@ -548,7 +548,7 @@ async def test_bindings_follow_the_interfaces_of_the_template() -> None:
             await settle(5)
             await w.cell.create(networking.NETWORK_BINDINGS, theirs, w.hub_namespace)
             await settle(5)
-            assert await bound_networks(w) == ["c", "red"], "what somebody else made stays"
+            assert await bound_networks(w) == ["c", "red"], "objects of another origin stay"
 
 
 async def test_an_unknown_location_is_reported_and_blocks_no_instance() -> None:

@@ -46,7 +46,7 @@ def test_it_crashes_and_keeps_crashing() -> None:
     assert crashed.programmed.status == "True"
 
 
-def test_asleep_it_is_still_available_and_says_so() -> None:
+def test_a_sleeping_instance_is_available_with_its_own_reason() -> None:
     asleep = decide_report(parse_behaviour({SLEEP_AFTER_SECONDS: "10"}), 10.0, ())
 
     assert (asleep.available.status, asleep.available.reason) == ("True", "Asleep")
@@ -94,7 +94,7 @@ def test_what_instances_say_they_have_is_not_given_to_others() -> None:
     assert subnet.ensure(("old", 0)) == "10.128.0.2"
 
 
-def test_a_full_subnet_says_so() -> None:
+def test_a_full_subnet_is_reported() -> None:
     subnet = SubnetAddresses(IPv4Network("10.128.0.0/30"))
     subnet.ensure(("a", 0))
 

@@ -100,7 +100,7 @@ async def test_an_instance_of_a_deployment_without_bindings_has_no_address() -> 
         assert "networkInterfaces" not in values(lone.status)
 
 
-async def test_an_instance_is_looked_after_while_its_deployment_comes_to_another_network() -> None:
+async def test_an_instance_is_reconciled_while_its_deployment_changes_networks() -> None:
     """It has its address, and its replacement will be on the other one."""
     async with provided() as found:
         dfw = found.cells["dfw"]
@@ -139,12 +139,12 @@ async def test_its_own_conditions_are_restored_and_those_of_others_left_alone() 
         dfw = found.cells["dfw"]
         await start(found, 0)
         up = await available(found, 0)
-        said = values(up.status)
+        reported = values(up.status)
         others = {"type": "Ready", "status": "True", "reason": "Available", "message": ""}
-        others["lastTransitionTime"] = said["conditions"][0]["lastTransitionTime"]
-        kept = [one for one in said["conditions"] if one["type"] != "Ready"]
+        others["lastTransitionTime"] = reported["conditions"][0]["lastTransitionTime"]
+        kept = [one for one in reported["conditions"] if one["type"] != "Ready"]
         talk = merge({"status": {"conditions": [*kept, others]}})
-        told = await dfw.patch(INSTANCES, "app-0", talk, NS, subresource="status")
+        patched = await dfw.patch(INSTANCES, "app-0", talk, NS, subresource="status")
         await settle()
         left = await dfw.get(INSTANCES, "app-0", NS)
 
@@ -158,11 +158,11 @@ async def test_its_own_conditions_are_restored_and_those_of_others_left_alone() 
             await settle()
             mended = values((await dfw.get(INSTANCES, "app-0", NS)).status)
 
-            assert mended["networkInterfaces"] == said["networkInterfaces"]
-            assert mended["controller"] == said["controller"]
-            assert mended["conditions"][:2] == said["conditions"][:2]
+            assert mended["networkInterfaces"] == reported["networkInterfaces"]
+            assert mended["controller"] == reported["controller"]
+            assert mended["conditions"][:2] == reported["conditions"][:2]
             assert others in mended["conditions"]
-        assert left.metadata.resource_version == told.metadata.resource_version
+        assert left.metadata.resource_version == patched.metadata.resource_version
 
 
 async def test_a_slow_start_is_reported_until_it_ends() -> None:

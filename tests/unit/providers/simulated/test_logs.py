@@ -27,19 +27,19 @@ STARTED = "simulated: started registry.example/app:1 (no container runs)"
 
 
 @asynccontextmanager
-async def telling(found: StandinPlatform) -> AsyncIterator[SimulatedProvider]:
+async def running_provider(found: StandinPlatform) -> AsyncIterator[SimulatedProvider]:
     provider = SimulatedProvider(found.own_fleet("dfw"), found.env, networking_enabled=True)
     async with running(found.env, provider.controllers()):
         yield provider
 
 
-async def said(provider: SimulatedProvider, obj: Object, **wanted: Any) -> list[str]:
+async def read_lines(provider: SimulatedProvider, obj: Object, **wanted: Any) -> list[str]:
     return [line.text async for line in provider.lines(obj.metadata.uid, **wanted)]
 
 
 async def life(annotations: Mapping[str, str], seconds: float) -> list[tuple[float, str]]:
-    """What is said of an Instance in so many seconds, each after how many whole ones."""
-    async with cell() as found, telling(found) as provider:
+    """The lines of an Instance within so many seconds, each with its whole second."""
+    async with cell() as found, running_provider(found) as provider:
         obj = await start(found, 0, annotations)
         begun = found.env.now()
         await asyncio.sleep(seconds)
@@ -47,8 +47,8 @@ async def life(annotations: Mapping[str, str], seconds: float) -> list[tuple[flo
         return [(round((line.at - begun).total_seconds()), line.text) for line in lines]
 
 
-async def test_a_start_is_one_line_however_often_it_is_looked_at() -> None:
-    async with cell() as found, telling(found) as provider:
+async def test_a_start_is_one_line_however_often_it_is_reconciled() -> None:
+    async with cell() as found, running_provider(found) as provider:
         obj = await start(found, 0)
         await available(found, 0)
         for number in range(5):
@@ -56,7 +56,7 @@ async def test_a_start_is_one_line_however_often_it_is_looked_at() -> None:
             await found.cells["dfw"].patch(compute.INSTANCES, "app-0", body, NS)
             await settle()
 
-        assert await said(provider, obj) == [STARTED]
+        assert await read_lines(provider, obj) == [STARTED]
 
 
 async def test_slow_starts_sleep_and_crashes_are_logged_when_they_happen() -> None:
@@ -82,50 +82,50 @@ async def test_a_failed_instance_logs_why() -> None:
     ]
 
 
-async def test_after_a_restart_the_log_says_that_earlier_lines_are_gone() -> None:
+async def test_after_a_restart_the_log_notes_that_earlier_lines_are_lost() -> None:
     async with cell() as found:
-        async with telling(found):
+        async with running_provider(found):
             obj = await start(found, 0, {CRASH_AFTER_SECONDS: "60"})
             await available(found, 0)
-        async with telling(found) as provider:
+        async with running_provider(found) as provider:
             await settle()
-            at_first = await said(provider, obj)
+            at_first = await read_lines(provider, obj)
             await asyncio.sleep(120)
 
             assert at_first == [RESTARTED]
-            assert [text.split(":")[2:3] for text in (await said(provider, obj))[1:]] == [
+            assert [text.split(":")[2:3] for text in (await read_lines(provider, obj))[1:]] == [
                 [" InstanceCrashing"]
             ]
 
 
 async def test_lines_go_with_their_instance_and_followers_get_the_last_ones() -> None:
-    async with cell() as found, telling(found) as provider:
+    async with cell() as found, running_provider(found) as provider:
         obj = await start(found, 0)
         await available(found, 0)
-        following = asyncio.create_task(said(provider, obj, tail=0, follow=True))
+        following = asyncio.create_task(read_lines(provider, obj, tail=0, follow=True))
         await settle()
         await found.cells["dfw"].delete(compute.INSTANCES, "app-0", NS)
         await until_gone(found.cells["dfw"], compute.INSTANCES, "app-0", NS)
 
         assert await following == [STOPPED]
-        assert await said(provider, obj) == []
+        assert await read_lines(provider, obj) == []
 
 
-async def texts(journal: InstanceLogs, **wanted: Any) -> list[str]:
+async def texts(logs: InstanceLogs, **wanted: Any) -> list[str]:
     asked = {"tail": None, "since": None, "follow": False} | wanted
-    return [line.text async for line in journal.lines("one", **asked)]
+    return [line.text async for line in logs.lines("one", **asked)]
 
 
-def tell(journal: InstanceLogs, number: int) -> None:
-    journal.record_refusal("one", "Reason", str(number))
+def add_line(logs: InstanceLogs, number: int) -> None:
+    logs.record_refusal("one", "Reason", str(number))
 
 
 async def test_only_the_last_lines_are_kept() -> None:
-    journal = InstanceLogs(SimulatedEnvironment())
+    logs = InstanceLogs(SimulatedEnvironment())
     for number in range(KEPT + 50):
-        tell(journal, number)
+        add_line(logs, number)
 
-    kept = await texts(journal)
+    kept = await texts(logs)
 
     assert len(kept) == KEPT
     assert kept[0].endswith(": 50")
@@ -133,13 +133,13 @@ async def test_only_the_last_lines_are_kept() -> None:
 
 
 async def test_a_slow_follower_misses_what_is_not_kept_and_nothing_else() -> None:
-    journal = InstanceLogs(SimulatedEnvironment())
-    tell(journal, 0)
-    lines = journal.lines("one", tail=None, since=None, follow=True)
+    logs = InstanceLogs(SimulatedEnvironment())
+    add_line(logs, 0)
+    lines = logs.lines("one", tail=None, since=None, follow=True)
     found = [(await anext(lines)).text]
     for number in range(1, KEPT + 11):
-        tell(journal, number)
-    journal.record_removal("one")
+        add_line(logs, number)
+    logs.record_removal("one")
     found += [line.text async for line in lines]
 
     assert found[0].endswith(": 0")
@@ -150,24 +150,24 @@ async def test_a_slow_follower_misses_what_is_not_kept_and_nothing_else() -> Non
 
 
 async def test_since_and_tail_choose_together() -> None:
-    journal = InstanceLogs(SimulatedEnvironment())
+    logs = InstanceLogs(SimulatedEnvironment())
     for number in range(6):
-        tell(journal, number)
+        add_line(logs, number)
         await asyncio.sleep(10)
 
     since = START + timedelta(seconds=20)
 
-    assert [text[-1] for text in await texts(journal, since=since)] == ["2", "3", "4", "5"]
-    assert [text[-1] for text in await texts(journal, since=since, tail=2)] == ["4", "5"]
-    assert [text[-1] for text in await texts(journal, since=since, tail=9)] == ["2", "3", "4", "5"]
-    assert await texts(journal, tail=0) == []
+    assert [text[-1] for text in await texts(logs, since=since)] == ["2", "3", "4", "5"]
+    assert [text[-1] for text in await texts(logs, since=since, tail=2)] == ["4", "5"]
+    assert [text[-1] for text in await texts(logs, since=since, tail=9)] == ["2", "3", "4", "5"]
+    assert await texts(logs, tail=0) == []
 
 
 async def test_waiting_for_one_that_never_comes_leaves_nothing() -> None:
-    journal = InstanceLogs(SimulatedEnvironment())
-    waiting = asyncio.create_task(texts(journal, follow=True))
+    logs = InstanceLogs(SimulatedEnvironment())
+    waiting = asyncio.create_task(texts(logs, follow=True))
     await asyncio.sleep(1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
-    assert journal.uids == []
+    assert logs.uids == []

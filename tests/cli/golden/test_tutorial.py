@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.cli.tutorial import PAGE, commands, files, is_about_the_process, replayed
+from tests.support.cli.tutorial import (
+    PAGE,
+    README,
+    commands,
+    files,
+    is_about_the_process,
+    replayed,
+)
 
 
 def test_the_tutorial_shows_what_its_commands_print() -> None:
@@ -16,6 +23,15 @@ def test_the_tutorial_shows_what_its_commands_print() -> None:
         ("datumctl-compute deploy -f broken.yaml", 3),
         ("datumctl-compute status nosuch -o json", 5),
     ]
+
+
+def test_the_readme_shows_what_its_commands_print() -> None:
+    page = README.read_text(encoding="utf-8")
+
+    again, codes = replayed(page)
+
+    assert again == page, "if it is meant: python -m tests.support.cli.tutorial"
+    assert [code for _, code in codes] == [0, 0, 0, 0]
 
 
 def test_the_tutorial_starts_and_stops_what_it_uses() -> None:

@@ -26,6 +26,7 @@ from tests.support.cli.terminal import Terminal
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "tutorial" / "first-ten-minutes.md"
+README = ROOT / "README.md"
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"save it as `([\w.]+)`\.\n\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -98,4 +99,5 @@ def _in_a_directory(contents: dict[str, str]) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(replayed(PAGE.read_text(encoding="utf-8"))[0], encoding="utf-8")
+    for written in (PAGE, README):
+        written.write_text(replayed(written.read_text(encoding="utf-8"))[0], encoding="utf-8")

@@ -239,7 +239,7 @@ class FleetMeter:
     """The clusters and caches of a fleet, by fleet and kind.
 
     Not by cluster: there may be thousands of those, and a series for each would cost more
-    than it tells."""
+    than it is worth."""
 
     def __init__(self, registry: MetricsRegistry, fleet: Fleet) -> None:
         self._fleet = fleet

@@ -1,6 +1,6 @@
 """Which changes of an object request a reconcile.
 
-A predicate is given the old and the new state; None stands for "did not exist" and "is
+A predicate is given the old and the new state; None means "did not exist" and "is
 deleted". It runs before anything is mapped.
 """
 

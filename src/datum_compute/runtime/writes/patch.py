@@ -40,7 +40,7 @@ def difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Values:
     for key, value in wanted.items():
         present = current.get(key)
         if present == value:
-            continue  # mostly, and then nothing inside needs a look
+            continue  # the usual case: nothing inside differs
         if isinstance(value, Mapping) and isinstance(present, Mapping):
             inner = difference(present, value)
             if inner:

@@ -22,6 +22,7 @@ import msgspec
 from datum_compute.api import conditions, karmada
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.discovery import served_kinds
 from datum_compute.client.protocol import Client
 from datum_compute.runtime.writes.conditions import ConditionChange
 
@@ -72,7 +73,7 @@ async def probe_readiness(member_client: Client | None) -> ConditionChange:
             reason = karmada.REASON_CLUSTER_NOT_REACHABLE
             return _not_ready(reason, f"cluster is not reachable: {error}")
         except errors.ClientError as error:
-            return _not_ready(karmada.REASON_CLUSTER_NOT_READY, f"cluster does not say ok: {error}")
+            return _not_ready(karmada.REASON_CLUSTER_NOT_READY, f"cluster is not healthy: {error}")
         return ConditionChange(
             karmada.CONDITION_READY,
             conditions.TRUE,
@@ -111,29 +112,14 @@ async def _read_enablements(
     before = {one["groupVersion"]: one for one in known}
     groups, complete = [], True
     for group_version in sorted({kind.api_version for kind in kinds}):
-        root = "apis" if "/" in group_version else "api"
         try:
-            answer = await member_client.raw(f"/{root}/{group_version}")
-            served = msgspec.json.decode(answer, type=_Served).resources
+            served = await served_kinds(member_client, group_version)
         except (errors.NotFound, errors.NotServed):
             continue
         except (errors.ClientError, msgspec.DecodeError):
             complete = False
             groups += [before[group_version]] if group_version in before else []
             continue
-        resources = [
-            {"name": one.name, "kind": one.kind}
-            for one in sorted(served, key=lambda one: one.name)
-            if "/" not in one.name
-        ]
+        resources = [{"name": one.name, "kind": one.kind} for one in served]
         groups.append({"groupVersion": group_version, "resources": resources})
     return Enablements(groups, complete)
-
-
-class _Resource(msgspec.Struct):
-    name: str
-    kind: str
-
-
-class _Served(msgspec.Struct):
-    resources: list[_Resource]

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.discovery import preferred_versions, served_kinds
 from datum_compute.client.protocol import Client
 from datum_compute.runtime.tasks import gather_all
 from datum_compute.runtime.writes import patch
@@ -79,39 +78,11 @@ def in_order(resources: Iterable[Resource]) -> list[Resource]:
 
 async def discover(project_client: Client) -> list[Resource]:
     """The kinds of which the plane can list and delete objects, each in one version."""
-    groups = msgspec.json.decode(await project_client.raw("/apis"), type=_Groups).groups
-    preferred = [group.preferred_version.group_version for group in groups]
     found: dict[str, Resource] = {}
-    for group_version in ("v1", *preferred):
-        path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
-        served = msgspec.json.decode(await project_client.raw(path), type=_Served).resources
-        for one in served:
-            group, _, version = group_version.rpartition("/")
-            resource = Resource(group, version, one.name, one.kind, one.namespaced)
-            is_object = "/" not in one.name and {"list", "delete"} <= set(one.verbs)
-            if is_object and resource.group_resource not in EXCLUDED_KINDS:
+    for group_version in await preferred_versions(project_client):
+        for kind in await served_kinds(project_client, group_version):
+            resource = kind.resource(group_version)
+            is_purged = resource.group_resource not in EXCLUDED_KINDS
+            if is_purged and {"list", "delete"} <= set(kind.verbs):
                 found[resource.group_resource] = resource
     return list(found.values())
-
-
-class _Version(msgspec.Struct, rename="camel"):
-    group_version: str
-
-
-class _Group(msgspec.Struct, rename="camel"):
-    preferred_version: _Version
-
-
-class _Groups(msgspec.Struct):
-    groups: list[_Group]
-
-
-class _Kind(msgspec.Struct):
-    name: str
-    kind: str
-    namespaced: bool
-    verbs: list[str]
-
-
-class _Served(msgspec.Struct):
-    resources: list[_Kind]

@@ -92,7 +92,7 @@ def decide_fault(policy: quota.GrantCreationPolicy) -> str:
         return f"spec.trigger.resource: {resource.api_version} {resource.kind}: only Projects are"
     context = policy.spec.target.parent_context
     if context is None or (context.api_group, context.kind) != _PROJECT:
-        return "spec.target.parentContext: must name a Project, in whose plane the grant is made"
+        return "spec.target.parentContext: must name a Project, in whose plane the grant is created"
     return ""
 
 
@@ -132,7 +132,7 @@ class _Policies:
         if fault:
             await self._report(root, policy, FALSE, quota.REASON_VALIDATION_FAILED, fault)
             return DONE
-        await self._report(root, policy, TRUE, quota.REASON_POLICY_READY, "Grants are made")
+        await self._report(root, policy, TRUE, quota.REASON_POLICY_READY, "Grants are created")
         missing = [grant for grant in grants if not await self._ensure(grant)]
         return after(PLANE_SECONDS) if missing else DONE
 

@@ -26,7 +26,7 @@ from datum_compute.runtime.writes.conditions import ConditionChange, write_condi
 KindName = tuple[str, str]
 """API group and kind."""
 
-ACTIVE = "Grants and claims of this resource type can be made"
+ACTIVE = "Grants and claims of this resource type can be created"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """NetworkBindings and NetworkContexts: a network's presence at a location, created on demand.
 
-A binding asks for a network at a location. The network must exist in the cell itself; then its
+A binding requests a network at a location. The network must exist in the cell itself; then its
 context for that location is created, in the network's namespace and controlled by the network.
 The context is programmed at once, since there is no hardware here, and then the binding is
 ready.
@@ -92,7 +92,7 @@ def context_name(network: str, location: str) -> str:
 
 
 def network_of(binding: networking.NetworkBinding) -> tuple[str, str]:
-    """Namespace and name of the network a binding asks for."""
+    """Namespace and name of the network a binding requests."""
     network = binding.spec.network
     return network.namespace or binding.metadata.namespace, network.name
 

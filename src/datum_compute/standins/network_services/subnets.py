@@ -207,12 +207,16 @@ class _Claims:
             city = self._city_of(cell, spec.location.name)
             chosen = pool.decide_range(city, taken)
             return chosen, REASON_POOL_EXHAUSTED, f"no /{pool.PREFIX_LENGTH} of {pool.POOL} is free"
-        asked = f"{spec.start_address}/{spec.prefix_length or pool.PREFIX_LENGTH}"
+        text = f"{spec.start_address}/{spec.prefix_length or pool.PREFIX_LENGTH}"
         wanted = pool.parse_range(spec.start_address, spec.prefix_length or pool.PREFIX_LENGTH)
         if wanted is None:
-            return None, REASON_RANGE_UNSUPPORTED, f"{asked} is not an IPv4 range"
+            return None, REASON_RANGE_UNSUPPORTED, f"{text} is not an IPv4 range"
         if any(wanted.overlaps(other) for other in taken):
-            return None, REASON_RANGE_OCCUPIED, f"{asked} overlaps another subnet of the network"
+            return (
+                None,
+                REASON_RANGE_OCCUPIED,
+                f"{text} overlaps another subnet of the network",
+            )
         return wanted, "", ""
 
     def _city_of(self, cell: Cluster, location: str) -> str:

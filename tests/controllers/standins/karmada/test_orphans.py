@@ -1,4 +1,4 @@
-"""What arrives in a member when its Work has gone is taken back, and nothing else is."""
+"""What arrives in a member after its Work is gone is deleted, and nothing else is."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_a_work_of_an_earlier_binding_does_not_stand_in_the_way_of_the_nex
         assert mine != late.metadata.labels[karmada.LABEL_BINDING_ID]
 
 
-async def test_a_stray_that_arrives_while_stopped_is_removed_at_the_next_start() -> None:
+async def test_an_orphan_that_arrives_while_stopped_is_removed_at_the_next_start() -> None:
     async with standin_platform() as found:
         await create_cluster(found.hub, "dfw", "DFW")
         await create_namespace(found.hub, NS, upstream_labels())
@@ -127,7 +127,7 @@ async def test_a_stray_that_arrives_while_stopped_is_removed_at_the_next_start()
             await until_gone(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_a_stray_behind_a_partition_is_removed_on_reconnect() -> None:
+async def test_an_orphan_behind_a_partition_is_removed_on_reconnect() -> None:
     async with propagated() as found:
         late = await sent(found)
         await destroy(found)

@@ -356,7 +356,7 @@ def test_a_settled_world_yields_an_empty_plan_and_no_other_does(
     assert decide(settled(wanted), wanted) == InstancePlan()
 
 
-def standing_only(view: compute.Instance) -> Any:
+def health_only(view: compute.Instance) -> Any:
     """Something that has what an Instance's standing says, and nothing else to look at."""
     name, uid, labels, deleting, template_hash, ready = view.plan_key
     metadata = SimpleNamespace(name=name, uid=uid, labels=labels, deleting=deleting)
@@ -378,7 +378,7 @@ def test_only_the_state_of_an_instance_matters(
             instances=given,
             hold_rolls=hold_rolls,
         )
-        for given in (views, [standing_only(each) for each in views])
+        for given in (views, [health_only(each) for each in views])
     ]
 
     assert plans[0] == plans[1]

@@ -79,12 +79,12 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str,
     words = typed.split()
     command = words[0] if words[0] in COMMANDS else None
 
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as raised:
         build_parser(command).parse_args(insert_default_action(words, command))
 
-    assert told.value.message == says
-    assert told.value.suggestions == (Command(tuple(hint.split()[1:])),)
-    assert told.value.exit_code is Exit.USAGE
+    assert raised.value.message == says
+    assert raised.value.suggestions == (Command(tuple(hint.split()[1:])),)
+    assert raised.value.exit_code is Exit.USAGE
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -134,11 +134,11 @@ def test_a_helper_without_a_token_is_reported_with_what_to_do(
 ) -> None:
     helper.says(line)
 
-    with pytest.raises(CommandError, match=why) as told:
+    with pytest.raises(CommandError, match=why) as raised:
         HelperCredential(helper.environment()).fetch_blocking()
 
-    assert told.value.exit_code is Exit.FAILED
-    assert told.value.suggestions == (OtherProgram(("datumctl", "login")),)
+    assert raised.value.exit_code is Exit.FAILED
+    assert raised.value.suggestions == (OtherProgram(("datumctl", "login")),)
 
 
 def test_a_missing_helper_is_reported(tmp_path: Path) -> None:

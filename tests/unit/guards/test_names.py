@@ -36,7 +36,7 @@ def documented_homes() -> dict[str, set[str]]:
     return {name: set(re.findall(r"`([\w/]+\.py)`", homes)) for name, homes in rows}
 
 
-@pytest.mark.parametrize("folder", ["bench", "scripts"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_no_identifier_contains_a_retired_word(folder: str) -> None:
     assert retired_identifiers(ROOT / folder) == []
 

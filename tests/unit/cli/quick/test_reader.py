@@ -73,7 +73,7 @@ async def test_a_token_that_cannot_be_sent_is_never_sent(token: str) -> None:
     ("server", "beyond"),
     [("https://[::1]:7443", "[::1]:7443"), ("https://api.example.com", "api.example.com:443")],
 )
-async def test_a_proxy_is_told_the_server_with_its_port(server: str, beyond: str) -> None:
+async def test_a_proxy_gets_the_server_with_its_port(server: str, beyond: str) -> None:
     heads: list[RequestHead | None] = []
 
     async def proxy(connection: ServedConnection) -> None:

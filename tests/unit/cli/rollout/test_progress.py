@@ -36,8 +36,8 @@ def context(**args: object) -> tuple[Context, io.StringIO, io.StringIO]:
 
 
 def test_columns_have_room_for_what_the_numbers_become() -> None:
-    told, _, err = context()
-    progress = Progress(told)
+    shown, _, err = context()
+    progress = Progress(shown)
     waits = BlockingReason("PendingProgramming", "Instance has not\nbeen programmed")
     full = BlockingReason(
         "QuotaExceeded", "compute.datumapis.com/instances: requested 1, available 0"

@@ -1,7 +1,7 @@
 """The shape of the command line: one parser class, shared flags, and default actions.
 
 ``workloads`` alone means ``workloads list`` and ``rollout NAME`` means ``rollout status
-NAME``. argparse cannot say that, so the missing word is put in before it looks.
+NAME``. argparse has no default subcommand, so it is inserted before parsing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ DEFAULT_ACTIONS = {
     "access": ("status", frozenset({"status", "request"})),
     "rollout": ("status", frozenset({"status", "history", "undo", "restart"})),
 }
-"""Command -> what it does when no action is named, and the actions it has."""
+"""Command -> its default action and all its actions."""
 
 
 WIDTH = 78
-"""Columns of help where nothing else is known."""
+"""Columns of help without a terminal."""
 
 
 def help_formatter(

@@ -49,7 +49,7 @@ COMMANDS = {
     "completion": "Print a shell completion script",
     "version": "Print the version",
 }
-"""What each verb does; its module says how, under the same name with _ for -."""
+"""Verb -> summary. The verb's module has the same name, with _ for -."""
 
 WITHOUT_ACCESS = frozenset({"access", "local", "completion", "version"})
 """Commands that a project may run before compute is enabled for it."""
@@ -143,7 +143,7 @@ def _as_command_error(failure: Exception) -> CommandError:
 
 
 def _discard(stream: TextIO) -> None:
-    """Let what is still buffered go nowhere: the interpreter would complain at its end."""
+    """Discard what is still buffered: the interpreter would report it at exit."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):  # not a file of the system's
@@ -202,7 +202,7 @@ def _columns(env: Environment, stream: TextIO) -> int:
 
 
 def _output_format(argv: Sequence[str]) -> str | None:
-    """The wanted format even where the command line does not parse, for the error's form."""
+    """The output format even if the command line does not parse, for the error's form."""
     for position, word in enumerate(argv):
         if word in ("-o", "--output") and position + 1 < len(argv):
             return argv[position + 1]
@@ -214,15 +214,15 @@ def _output_format(argv: Sequence[str]) -> str | None:
 
 
 def run() -> int:
-    """The program as a process has it."""
+    """The program with the streams and arguments of its process."""
     streams = Streams(_usable(sys.stdin, "r"), _usable(sys.stdout, "w"), _usable(sys.stderr, "w"))
     env = SystemEnvironment()
     return main(sys.argv[1:], env, streams, program_name(env, sys.argv[0]))
 
 
 def _usable(stream: TextIO | None, mode: str) -> TextIO:
-    """A standard stream as it is, save that no letter is too much for it; closed ones
-    (``<&-``) are as good as /dev/null."""
+    """A standard stream that replaces characters it cannot encode; /dev/null for a closed one
+    (``<&-``)."""
     if stream is None:
         return io.TextIOWrapper(open(os.devnull, mode + "b"), encoding="utf-8")
     if mode == "w" and isinstance(stream, io.TextIOWrapper):

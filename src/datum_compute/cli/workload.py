@@ -1,4 +1,4 @@
-"""The workload that a command changes: reading it, what to say before, and what gets in the way."""
+"""What commands that change a workload share: reading it, describing the change, conflicts."""
 
 from __future__ import annotations
 

@@ -147,8 +147,8 @@ class _Tail:
             self._context.say(self._nothing(len(instances)))
 
     def _look(self, names: list[str]) -> list[tuple[str, list[str], int | None]]:
-        """The lines of each that can be read, and how many were asked for at most. Raises
-        when there is none that can."""
+        """The lines of each instance that can be read, and the limit on their number. Raises
+        if none can be read."""
         now = self._context.env.now()
         found: list[tuple[str, list[str], int | None]] = []
         unread: dict[str, str] = {}
@@ -170,8 +170,8 @@ class _Tail:
         return found
 
     def _wanted(self, name: str, now: datetime) -> tuple[float | None, int | None]:
-        """Since when, and how many lines: first what the person asked for, then what is new.
-        Of an instance that came meanwhile all is new."""
+        """Since when, and how many lines: first as the flags say, then what is new. Of an
+        instance that is new itself, all lines."""
         read_at = self._read_at.get(name)
         if read_at is not None:
             return (now - read_at).total_seconds() + OVERLAP_SECONDS, None
@@ -209,7 +209,7 @@ class _Tail:
 
 
 def _is_gone(context: Context, name: str) -> bool:
-    """Whether a refusal only means that the instance went meanwhile."""
+    """Whether a refusal only means that the instance was deleted meanwhile."""
     try:
         context.reader.get(INSTANCES, name, NAMESPACE)
     except errors.NotFound:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 MAX_HEAD = 64 * 1024
 """Bytes of a status line with its headers, or of all trailers. Servers send a few hundred."""
 MAX_BODY = 1 << 30
-"""Bytes of an answer. A guess: a page of 500 objects of the largest size an API server keeps
-(1.5 MB) is below it, and it still fits a memory."""
+"""Bytes of a response. A guess: a page of 500 objects of the largest size an API server keeps
+(1.5 MB) is below it, and it still fits into memory."""
 MAX_CHUNK_LINE = 1024
 """Bytes of a chunk's size with its extensions."""
 MAX_INTERIM = 10
-"""Answers with a 1xx code before the one that counts."""
+"""1xx responses before the final one."""
 
 _RECEIVED_AT_ONCE = 256 * 1024
 _NAME = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -42,7 +42,7 @@ Headers = dict[str, str]
 
 
 class MalformedResponse(Exception):
-    """The other side does not speak HTTP as it should."""
+    """The server sent invalid HTTP."""
 
 
 class HttpConnection:
@@ -60,9 +60,9 @@ class HttpConnection:
         proxy_headers: Headers | None = None,
         max_body: int = MAX_BODY,
     ) -> None:
-        """``timeout`` bounds each wait. ``beyond`` is the ``host:port`` that a proxy is asked
-        to connect to, and ``proxy_headers`` are for its eyes alone. With ``tls`` the server
-        must show a certificate for ``server_hostname``."""
+        """``timeout`` bounds each wait. ``beyond`` is the ``host:port`` that a proxy connects
+        to, and ``proxy_headers`` are sent to the proxy alone. With ``tls`` the server must
+        present a certificate for ``server_hostname``."""
         self._host = host
         self._port = port
         self._timeout = timeout
@@ -93,7 +93,7 @@ class HttpConnection:
             raise
 
     def get(self, target: str, headers: Headers) -> tuple[int, Headers, bytes]:
-        """Code, headers and body of the answer."""
+        """Code, headers and body of the response."""
         try:
             self._send("GET", target, headers)
             code, answered, keeps = self._head()
@@ -127,7 +127,7 @@ class HttpConnection:
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     def _head(self) -> tuple[int, Headers, bool]:
-        """Code and headers of the answer that counts, and whether another may follow."""
+        """Code and headers of the final response, and whether another may follow."""
         for _ in range(MAX_INTERIM):
             lines = self._until(b"\r\n\r\n", MAX_HEAD).split(b"\r\n")
             version, code = _status(lines[0])
@@ -140,7 +140,7 @@ class HttpConnection:
         raise MalformedResponse("too many interim responses and no final one")
 
     def _body(self, code: int, headers: Headers) -> tuple[bytes, bool]:
-        """The body, and whether its end was marked, so that another answer may follow."""
+        """The body, and whether its end was marked, so that another response may follow."""
         if code < 200 or code in _NO_BODY:
             return b"", True
         coding = headers.get("transfer-encoding")

@@ -1,9 +1,9 @@
-"""Kubeconfigs as tools write them, read without a YAML library.
+"""Kubeconfigs as tools write them, parsed without a YAML library.
 
-Loading that library takes longer than the rest of a short command. What kubectl, cloud tools
-and we ourselves write uses little of YAML: mappings and lists in block form, one key or entry
-a line, values on the same line. That much is read here, and exactly as YAML means it; for
-everything else the answer is None, and the library is asked.
+Importing that library takes longer than the rest of a short command. kubectl, cloud tools and
+we ourselves write little of YAML: mappings and lists in block form, one key or entry per line,
+values on the same line. That subset is parsed here, exactly as YAML defines it; for anything
+else the result is None, and the caller uses the library.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*):(?: +(.*))?")
 _TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./@+=-]+)*")
-"""Plain words that begin like no number, no time and no sign of YAML's."""
+"""Plain scalars that cannot be a number, a time or an indicator of YAML."""
 _WORDS = {"true": True, "false": False, "null": None}
 _MEANT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Words that are not texts, in some spelling or version of YAML."""
+"""Scalars that are not strings, in some spelling or version of YAML."""
 
 
 class _Unusual(Exception):
-    """More than is read here."""
+    """More than this subset."""
 
 
 YamlLine = tuple[int, str]
-"""How far it is indented, and what it says."""
+"""Its indentation and its text."""
 
 
 def parse_plain_yaml(text: str) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ def _mapping(lines: list[YamlLine], at: int) -> tuple[dict[str, Any], int]:
         if content:
             found[key] = _scalar(content)
         else:
-            # A list may stand as far left as the key it belongs to.
+            # A list may be indented as far as the key it belongs to.
             is_list = at < len(lines) and lines[at][1].startswith("- ")
             found[key], at = _block(lines, at, indent if is_list else indent + 1)
     if at < len(lines) and lines[at][0] > indent:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     """Code, ``Retry-After`` and body."""
 
 PAGE = 500
-"""Objects per request, as kubectl asks."""
+"""Objects per request, as in kubectl."""
 
 _UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 _IN_PATHS = frozenset((_UNRESERVED + "/:@!$&'()*+,;=").encode())
@@ -167,7 +167,7 @@ class Reader:
         identity = self._identity(call)
         status, retry_after, body = self._answer(url, self._headers(accept, identity, call), call)
         if status == 401:
-            # What we know of ourselves may have changed.
+            # The credential may have been renewed meanwhile.
             self._credential.invalidate(identity)
             renewed = self._identity(call)
             if renewed != identity:
@@ -181,7 +181,7 @@ class Reader:
         raise errors.error_for(status, body, call=call, retry_after=retry_after)
 
     def _answer(self, url: str, headers: dict[str, str], call: AnyCall) -> _Answer:
-        """What the server says in the end."""
+        """The response of the last attempt."""
         if self._retries is None:
             return self._send(url, headers, call)
         self._retries.record_call()
@@ -265,7 +265,7 @@ class Reader:
 
     @property
     def _is_proxied_in_plain(self) -> bool:
-        """Without TLS every request is the proxy's to read, and names the server in full."""
+        """Without TLS the proxy reads every request, which names the server in full."""
         return bool(self._proxy) and not self._server.startswith("https:")
 
     def _identity(self, call: AnyCall) -> ClientIdentity:

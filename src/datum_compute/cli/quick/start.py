@@ -1,9 +1,9 @@
-"""The first moment of the program, and the last.
+"""How the program starts and ends.
 
-Ctrl-C while it still loads is as quiet as any later. A short command ends where its work does:
-taking an interpreter apart in good order takes longer than some of them.
+Ctrl-C during the imports is as quiet as later. A short command exits right after its work:
+an orderly shutdown of the interpreter takes longer than some of them.
 
-Nothing is imported here but what the interpreter has loaded anyway.
+Imports nothing that the interpreter has not loaded already.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import sys
 
 INTERRUPTED = 130
 YOUNG_OBJECTS = 100_000
-"""How many may be made before garbage is looked for. Loading makes some ten thousand, and none
-of them is garbage; who runs for long sets other limits."""
+"""Allocations before the garbage collector runs. Imports make some ten thousand, none of them
+garbage; long-running processes set other thresholds."""
 TIDYING = frozenset({"asyncio", "concurrent.futures", "logging", "multiprocessing", "threading"})
-"""Modules that leave something to be done at the end, or may."""
+"""Modules that may have work left at exit."""
 
 
 def run() -> int:
@@ -39,12 +39,12 @@ def run() -> int:
 
 
 def leave(code: int) -> None:
-    """End the process here and now, if nothing is left to do in it."""
+    """Exit at once, if nothing loaded has work left."""
     if not TIDYING.isdisjoint(sys.modules):
         return
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):  # the interpreter knows what to say of that
+    except (OSError, ValueError, AttributeError):  # the interpreter reports that
         return
     os._exit(code)

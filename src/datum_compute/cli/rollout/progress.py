@@ -18,7 +18,7 @@ from datum_compute.cli.rollout.rows import HEADER, RowProgress
 from datum_compute.runtime.tasks import TaskGroup
 
 TICK_SECONDS = 0.5
-"""How often a terminal is redrawn while nothing happens, so that the time goes on."""
+"""How often a terminal is redrawn while nothing changes, for the elapsed time."""
 
 
 class Progress:
@@ -38,7 +38,7 @@ class Progress:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While this is entered a terminal is kept up to date; then it keeps the last state."""
+        """Inside, a terminal is redrawn as time passes; after it, the last state stays."""
         self._started = asyncio.get_running_loop().time()
         if self._display is None:
             yield

@@ -7,14 +7,14 @@ from typing import NamedTuple
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import GAP
-from datum_compute.cli.rollout.state import Phase, Row
+from datum_compute.cli.rollout.state import BLOCKED_AFTER_SECONDS, Phase, Row
 
 HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
 PHASE_WIDTH = max(len(phase) for phase in Phase)
 
 
 class RowProgress(NamedTuple):
-    """A row, and whether nothing has moved in it for too long."""
+    """A row, and whether it has made no progress for too long."""
 
     row: Row
     stalled: bool = False
@@ -32,7 +32,7 @@ class RowProgress(NamedTuple):
         """The blocking reason, behind its summary where the user or the platform must act."""
         blocker = self.row.blocking_reason
         if blocker is None or self.row.done:
-            return "no progress for 30s" if self.stalled else ""
+            return f"no progress for {BLOCKED_AFTER_SECONDS:.0f}s" if self.stalled else ""
         text = states.one_line_reason(blocker)
         return f"{explain(blocker.reason).summary}: {text}" if blocker.record.needs_action else text
 

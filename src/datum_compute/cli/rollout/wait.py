@@ -75,7 +75,7 @@ class Movement:
         return now - self._seen[progress.key][1] >= BLOCKED_AFTER_SECONDS
 
     def given_up(self, progress: RowProgress, now: float) -> bool:
-        """Whether quota or placement have refused a row for longer than the grace."""
+        """Whether quota or placement have refused a row for longer than the grace period."""
         since = self._hopeless.get(progress.key)
         return since is not None and now - since >= BLOCKED_AFTER_SECONDS
 
@@ -87,7 +87,7 @@ class Movement:
 
 
 def _state(row: Row) -> tuple[object, ...]:
-    """What counts as movement: numbers, and the reason; not how a message is worded."""
+    """What counts as progress: numbers and the reason, not the text of a message."""
     reason = row.blocking_reason.reason if row.blocking_reason else ""
     counters = (row.target, row.replicas, row.updated, row.ready)
     return (row.deployment, row.reported, *counters, reason)
@@ -141,7 +141,7 @@ def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> Com
 def _raise_if_hopeless(
     name: str, current: Sequence[RowProgress], movement: Movement, now: float
 ) -> None:
-    """At once where no waiting can help; where it might, after a grace."""
+    """At once for a terminal reason; for a refusal after the grace period."""
     for progress in current:
         blocker = progress.row.blocking_reason
         if blocker is not None and blocker.record.terminal and not progress.row.done:
@@ -166,7 +166,7 @@ def _raise_if_hopeless(
 
 
 def _kept(row: Row) -> str:
-    """How many still serve although the rollout failed."""
+    """How many instances of the old revision still serve."""
     kept = min(row.old, row.ready)
     if kept <= 0:
         return ""
@@ -202,7 +202,7 @@ async def wait_gone(
             while True:
                 workload, deployments = await read()
                 if workload["metadata"]["uid"] != uid:
-                    return  # another of the same name, made since
+                    return  # another of the same name, created since
                 latest = decide_rollout({**workload, "spec": {}}, deployments).rows
                 telling.show([RowProgress(row) for row in latest])
                 await changed(RELIST_SECONDS)
@@ -282,7 +282,7 @@ class _WorkloadReader:
 
 @asynccontextmanager
 async def _changes(client: Client, name: str) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
-    """Gives a wait for the next change of the workload or of any deployment in reach."""
+    """Yields a wait for the next change of the workload or of any deployment."""
     event = asyncio.Event()
 
     async def wait(limit: float) -> None:

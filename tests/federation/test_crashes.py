@@ -144,7 +144,7 @@ EVERY_PROCESS = {
 
 
 @pytest.mark.long
-def test_every_process_is_killed_in_some_scenario(tmp_path: Path) -> None:
+def test_every_process_writes_in_some_scenario_and_so_is_killed(tmp_path: Path) -> None:
     writers: set[str] = set()
     for name in ("deploy", "add_a_city", "open_a_project", "deploy_alone"):
         directory = tmp_path / name

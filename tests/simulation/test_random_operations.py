@@ -1,12 +1,11 @@
-"""Whatever people do, and whenever the power goes, the platform ends where they wanted it.
+"""Whatever users do, and whenever the power fails, the platform reaches the last specs.
 
-Each seed is a story (:mod:`tests.support.simulation.random_operations`) told to a
-platform that loses its power up to
-three times, at random commits, and that runs its events in a random order. Afterwards every
-plane is as the last specs say, within five minutes, and then nobody writes anything for an
-hour. All along a witness looks for what must never be committed.
+Each seed is a sequence of operations (:mod:`tests.support.simulation.random_operations`) on a
+platform that loses its power up to three times, at random commits, and runs its events in a
+random order. Within five minutes of the last fault every plane matches the last specs, and then
+there are no writes for an hour. A checker sees every commit.
 
-To tell one seed again, with its steps and its last changes::
+To repeat one seed, with its steps and its last changes::
 
     .venv/bin/python -m tests.simulation.test_random_operations 17 [--losses 0.03]
 """

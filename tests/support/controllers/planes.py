@@ -1,7 +1,7 @@
-"""The planes of a small world, controllers to run in it, and neighbours played by hand.
+"""A project, a hub and a cell, controllers to run on them, and the other actors by hand.
 
-A test runs the controllers it is about and plays everybody else through clients: it copies
-what Karmada would carry, answers what quota would answer, reports what a provider would.
+A test runs the controllers it is about and acts for all others through clients: it copies
+what Karmada would copy, decides claims as quota would, reports as a provider would.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ CITY = "DFW"
 
 
 class BreakableTransport:
-    """A line to a server. While it is cut no request gets through, and while it is deaf no
-    watch; what streams, streams. Requests of a method it ``forbids`` are answered no. While it
-    has ``trouble``, that is what comes of every request."""
+    """A connection to a server. While ``cut``, no request gets through; while ``deaf``, no watch;
+    open streams go on. Requests of a method it ``forbids`` get 403. While it has ``trouble``,
+    that answers every request."""
 
     def __init__(self, transport: Transport) -> None:
         self.cut = False
@@ -65,7 +65,7 @@ class BreakableTransport:
 
 @dataclass
 class ControllerPlanes:
-    """One project, a hub and a cell, and whoever looks at them as an administrator."""
+    """One project, a hub and a cell, with administrator's clients."""
 
     env: SimulatedEnvironment
     project: Client

@@ -1,15 +1,15 @@
-"""Somebody who dies right after one of their writes, and what the world looks like in the end.
+"""A process that crashes right after one of its writes, and the state that the planes end in.
 
-A :class:`Scenario` is something that happened before and something a person does now. It is
-told over and over, each time from a copy of the same store, and each time with a
-:class:`Crash` at one more place. Between two writes a process changes nothing outside itself,
-so whoever dies after each of its writes has died between any two of them:
+A :class:`Scenario` is a state before and an operation now. It runs many times, each time on a
+copy of the same store with a :class:`Crash` at another place. Between two writes a process
+changes nothing outside itself, so a crash after each of its writes covers every crash between
+two of them:
 
-*   a write is carried out and its author dies before it hears so: the effect is there and no
-    memory of it, which is the worst a crash can leave behind;
-*   a write is never sent: what the world holds then is what it held after its author's write
-    before, only later. It is told for some, with other times to come back after;
-*   all die at once with the store they share, between two commits or before one.
+*   a write is carried out and its author crashes before the response: the effect is there and
+    no memory of it, the worst that a crash can leave behind;
+*   a write is never sent: the planes are as after the author's previous write, only later. A
+    sample of these runs, with other times until the restart;
+*   all processes crash at once with the store they share, between two commits or before one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A whole federation whose processes a test holds back, stops, kills and starts again.
 
 Every process is the real one: management, a manager and a provider in each cell, and the
-stand-ins of Karmada, Milo and the networks. Between them and the planes lies a network that
-can be cut.
+stand-ins of Karmada, Milo and the networks. The network between them and the planes can be
+partitioned.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SETTLED_AFTER_SECONDS = 1800.0
 drain."""
 
 Wrap = Callable[[Transport, str, str], Transport]
-"""Puts something of a test's own between a process, by its name, and a plane."""
+"""Wraps the transport of a process, by its name, to a plane."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Stage:
     hub_namespace: str = ""
     platform: LocalPlatform = field(init=False)
     calls: RecordingAuthorizer = field(init=False)
-    """What every process has asked of every plane."""
+    """The requests of every process to every plane."""
 
     def client(self, plane: str) -> Client:
         return self.platform.client(plane, ADMIN)
@@ -160,8 +160,8 @@ class Stage:
         await self.start(*names)
 
     def writes(self) -> dict[str, int]:
-        """Changes so far by kind, on all planes. Leases are renewed for ever, and that Events
-        go with time is no write of anybody."""
+        """Changes so far by kind, on all planes, without leases, which are renewed for ever, and
+        without Events that expire."""
         assert self.commit_checker is not None
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {
@@ -214,10 +214,10 @@ async def stage(
     mode: ManagerMode = FEDERATED,
     approval_by_hand: bool = False,
 ) -> AsyncIterator[Stage]:
-    """``grant`` is what the project may use, ``held`` are processes that do not start yet, and
-    ``witness`` one who has seen what is in the store already. To whom a right is missing, the
-    stage tells at its end, unless it is ``permissive``: then nobody needs one. The roles of a
-    local platform are those of the usual mode, so any other one is."""
+    """``grant`` is the project's quota, ``held`` are processes that do not start yet, and
+    ``commit_checker`` has seen what is in the store already. Missing rights fail the stage at
+    its end, unless it is ``permissive``: then no right is needed. The roles of a local platform
+    are those of the usual mode, so any other mode is permissive."""
     env = env or SimulatedEnvironment(seed)
     commit_checker = commit_checker or CommitChecker()
     permissive = permissive or not mode.is_usual

@@ -1,9 +1,9 @@
-"""What people do to a platform, made up from a seed.
+"""Operations of users on a platform, drawn from a seed.
 
-A story is a list of steps, each a pause and a deed. Some deeds say what is wanted (deploy,
-scale, restart, destroy); others are accidents (an object deleted by hand, a spec edited in a
-cell). A story always ends with something that can be had: the last image is good, the
-networks are there and the budget is enough. What it then has to look like is ``wanted``.
+A sequence is a list of steps, each a pause and an operation. Some operations state what is
+wanted (deploy, scale, restart, destroy); others are accidents (an object deleted by hand, a spec
+edited in a cell). A sequence always ends with something that can be had: the last image is good,
+the networks exist and the quota is enough. ``wanted`` is what must then run.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ async def perform(life: RunningPlatform, step: Step) -> None:
         case "withdraw", _:
             await _withdraw(life, step)
         case _:
-            raise ValueError(f"nobody knows how to {step.operation}")
+            raise ValueError(f"unknown operation {step.operation}")
 
 
 async def _apply(life: RunningPlatform, desired: DesiredWorkload) -> None:

@@ -1,9 +1,9 @@
 """A federation under faults: every process apart, a network between them, three projects.
 
-:func:`boot` makes the beginning all seeds share: the planes, four cells and three projects.
-A :class:`Federation` is one seed: it draws its weather, its wrong clocks and its accidents,
-lets the users of all projects tell their stories at once, and then, when all faults have
-ended, looks whether every plane is as the last wishes say.
+:func:`boot` makes the state that all seeds start from: the planes, four cells and three
+projects. A :class:`SwarmFederation` is one seed: it draws its faults, its wrong clocks and its
+accidents, runs the operations of the users of all projects at once, and then, when all faults
+have ended, checks that every plane matches the last specs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One seed of the toy: a user with changing wishes, two processes, and a network with weather.
+"""One seed of the toy: a user who changes orders, two processes, and a network with faults.
 
-A run first draws its weather and its accidents, then lets a user order, change, cancel and
-order again for a while. Then all faults end, and within :data:`SETTLED_WITHIN` every order
-has its copy and its answer, no copy is left over, and nobody writes any more.
+A run draws its faults and accidents, then lets a user order, change, cancel and order again for
+a while. Then all faults end, and within :data:`SETTLED_WITHIN` every order has its copy and its
+answer, no copy is left over, and there are no more writes.
 """
 
 from __future__ import annotations

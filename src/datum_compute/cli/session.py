@@ -63,7 +63,7 @@ class Session:
     def say_detached(self) -> None:
         names = ", ".join(f'"{name}"' for name in self.written)
         self._context.say(
-            f"\nDetached; the platform continues with {names}. See  "
+            f"\nDetached. The platform continues with {names}; see  "
             f"{self._context.command('status', self.written[0])}"
         )
 

@@ -16,7 +16,7 @@ from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import connectivity, quota
 from datum_compute.decisions.connectivity import FinalizerRelease, Leftovers, PlaneReachability
 from datum_compute.decisions.instances.gates import gates_for_new, may_clear_gate
-from datum_compute.decisions.instances.ordered import decide_instances
+from datum_compute.decisions.instances.ordered_ready import decide_instances
 from datum_compute.decisions.instances.plan import Create, Delete, DeleteReason, InstancePlan
 from datum_compute.decisions.quota import Size
 from tests.support.decisions.builders import DEPLOYMENT, condition, deployment, instance

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions.instances.ordered import decide_instances
+from datum_compute.decisions.instances.ordered_ready import decide_instances
 from datum_compute.decisions.instances.plan import (
     Create,
     Delete,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions.instances.ordered import decide_instances
+from datum_compute.decisions.instances.ordered_ready import decide_instances
 from datum_compute.decisions.instances.plan import (
     Action,
     Create,

@@ -1,15 +1,17 @@
 """The instance management policies by name; each is a module of this folder.
 
-A policy is its module, a record here and its name in ``api/compute/constants.py``.
+A policy is its name in ``api/compute/constants.py`` and the module of that name in snake case
+(``OrderedReady``: ``ordered_ready.py``) with a function ``decide_instances``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Protocol
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions.instances import ordered
 from datum_compute.decisions.instances.plan import InstancePlan
 
 
@@ -28,9 +30,13 @@ class InstancePolicy(Protocol):
         ``hold_rolls``, a reason, nothing is replaced; creation and removal go on."""
 
 
-POLICIES: Mapping[str, InstancePolicy] = {
-    compute.POLICY_ORDERED_READY: ordered.decide_instances,
-}
+def _load(name: str) -> InstancePolicy:
+    module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    decide: InstancePolicy = import_module(f"{__package__}.{module}").decide_instances
+    return decide
+
+
+POLICIES: Mapping[str, InstancePolicy] = {name: _load(name) for name in compute.POLICIES}
 
 
 class UnknownPolicy(ValueError):

@@ -193,7 +193,7 @@ def test_ctrl_c_while_watching_is_a_detach(person: Person) -> None:
     terminal.sees("PHASE")
     terminal.sees("Updating")
     terminal.types(CTRL_C)
-    terminal.sees("Detached;")
+    terminal.sees("Detached.")
 
     assert terminal.ends() == 0
     assert b"Traceback" not in terminal.everything

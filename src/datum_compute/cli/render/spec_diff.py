@@ -91,6 +91,8 @@ def _compare(old: Any, new: Any, path: _Path) -> Iterator[SpecChange]:
             yield _leaf(old, new, path)
         for key in dict.fromkeys([*before, *after]):
             yield from _compare(before.get(key, _ABSENT), after.get(key, _ABSENT), (*path, key))
+    elif _all_are(list, old, new) and not (_or_empty(old, []) or _or_empty(new, [])):
+        yield _leaf(old, new, path)  # there, and empty, on one side
     elif _all_are(list, old, new) and path and path[-1] in _NAMED and _are_named(old, new):
         yield from _compare_named(_or_empty(old, []), _or_empty(new, []), path)
     elif _all_are(list, old, new) and any(_holds_objects(side) for side in (old, new)):

@@ -13,7 +13,7 @@ import msgspec
 
 from datum_compute.api.kinds import KINDS, Kind
 from datum_compute.api.planes import PlaneType
-from datum_compute.api.printer_columns import COLUMNS
+from datum_compute.api.printer_columns import columns_of
 from datum_compute.api.structural_schema import schema_of
 
 PARENT_CONTEXTS = "discovery.miloapis.com/parent-contexts"
@@ -65,7 +65,7 @@ def _version(kind: Kind) -> dict[str, Any]:
         "name": kind.resource.version,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [column.to_wire() for column in COLUMNS[kind.resource.kind]],
+        "additionalPrinterColumns": [column.to_wire() for column in columns_of(kind.resource.kind)],
         "schema": {"openAPIV3Schema": schema},
     }
     if "status" in schema["properties"]:

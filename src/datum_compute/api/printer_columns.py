@@ -171,3 +171,8 @@ COLUMNS: dict[str, tuple[PrinterColumn, ...]] = {
         AGE,
     ),
 }
+
+
+def columns_of(kind: str) -> tuple[PrinterColumn, ...]:
+    """The columns of a kind after its name; a kind without an entry shows its age."""
+    return COLUMNS.get(kind, (AGE,))

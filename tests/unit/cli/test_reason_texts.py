@@ -6,6 +6,7 @@ import pytest
 
 from datum_compute.api.compute.reasons import REASONS, Actor, Reason
 from datum_compute.cli.explain.reasons import TEXTS, explain
+from datum_compute.cli.explain.states import instance_state
 from datum_compute.cli.explain.suggestions import command
 
 
@@ -53,3 +54,15 @@ def test_an_unknown_reason_is_described_by_its_own_name() -> None:
     assert found.actor_after(1e9) is Actor.WAIT
     assert not found.reason.needs_action
     assert found.next_command("web") == command("why", "web")
+
+
+def test_an_instance_with_a_reason_without_a_text_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    added = Reason("DiskFull", "The disk is full.", Actor.USER, fails_after_grace=True)
+    monkeypatch.setitem(REASONS, added.name, added)
+    conditions = [{"type": "QuotaGranted", "status": "False", "reason": "DiskFull"}]
+
+    state = instance_state({"status": {"conditions": conditions}})
+
+    assert str(state) == "Pending (disk full)"

@@ -18,7 +18,7 @@ from datum_compute.api.compute.reasons import (
     REASON_QUOTA_EXCEEDED,
     lookup,
 )
-from datum_compute.cli.explain.reasons import TEXTS, explain
+from datum_compute.cli.explain.reasons import explain
 
 Json = Mapping[str, Any]
 
@@ -62,7 +62,7 @@ def instance_state(instance: Json) -> InstanceState:
     if granted.get("status") == "False":
         reason = str(granted.get("reason", ""))
         denied = lookup(reason).fails_after_grace
-        detail = TEXTS[reason].summary if denied else "quota unavailable"
+        detail = explain(reason).summary if denied else "quota unavailable"
         return InstanceState("Pending", detail, reason)
     if granted.get("status") == "Unknown":
         return InstanceState("Pending", "quota evaluation")
@@ -70,7 +70,7 @@ def instance_state(instance: Json) -> InstanceState:
         found = condition(instance, kind)
         if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
             reason = str(found["reason"])
-            return InstanceState("Failed", TEXTS[reason].summary, reason)
+            return InstanceState("Failed", explain(reason).summary, reason)
     programmed = condition(instance, "Programmed")
     if programmed.get("status") != "True" and programmed.get("reason") in (
         "PendingProgramming",

@@ -126,17 +126,21 @@ async def gather_all(calls: Iterable[Awaitable[T]], *, parallel: int | None = No
     Unlike ``asyncio.gather`` it returns, or raises the first error, only when every call has
     ended: none continues after the return.
     """
-    limit = asyncio.Semaphore(parallel) if parallel is not None else None
+    given = list(calls)
+    limit = asyncio.Semaphore(parallel or max(1, len(given)))
 
     async def limited(call: Awaitable[T]) -> T:
-        if limit is None:
-            return await call
         async with limit:
             return await call
 
     results: list[T] = []
-    for result in await asyncio.gather(*map(limited, calls), return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-        results.append(result)
+    try:
+        for result in await asyncio.gather(*map(limited, given), return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+    finally:
+        for call in given:  # those that a cancellation kept from starting
+            if asyncio.iscoroutine(call):
+                call.close()
     return results

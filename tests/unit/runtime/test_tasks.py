@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 
@@ -177,3 +178,16 @@ async def test_every_gathered_call_ends_before_the_first_error_is_raised() -> No
 
     assert await gather_all([call(2), call(0), call(3), call(0)], parallel=2) == [2, 0, 3, 0]
     assert most == 3, "all three at once before, two at a time since"
+
+
+async def test_calls_that_a_cancellation_kept_from_starting_are_closed() -> None:
+    async def call() -> None:
+        await asyncio.sleep(1)
+
+    calls = [call(), call()]
+    gathering = asyncio.create_task(gather_all(calls))
+    await asyncio.sleep(0)
+    gathering.cancel()
+    await asyncio.wait([gathering])
+
+    assert [inspect.getcoroutinestate(each) for each in calls] == [inspect.CORO_CLOSED] * 2

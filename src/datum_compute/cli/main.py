@@ -74,7 +74,10 @@ def build_parser(command: str | None, width: int = WIDTH, program: str = errors.
         formatter_class=lambda *, prog: argparse.HelpFormatter(program, 2, 18, width),
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    # Without prog it would be taken from the formatter, which adds the typed program again.
+    subparsers = parser.add_subparsers(
+        prog=errors.PROGRAM, dest="command", metavar="COMMAND", title="commands"
+    )
     for name, summary in COMMANDS.items():
         if command not in (None, name):
             continue

@@ -121,3 +121,15 @@ def test_every_flag_of_where_may_stand_before_the_command() -> None:
     [leaf] = leaf_parsers(build_parser("status").subparsers["status"])
 
     assert {flag for action in leaf.target_flags for flag in action.option_strings} <= LEADING_FLAGS
+
+
+@pytest.mark.parametrize("program", ["datumctl-compute", ".venv/bin/datumctl-compute", "py -m x"])
+@pytest.mark.parametrize("words", [["quota"], ["rollout", "history"]])
+def test_usage_names_the_program_once_as_it_was_typed(program: str, words: list[str]) -> None:
+    parser = build_parser(words[0], program=program)
+    for word in words:
+        parser = parser.subcommands.choices[word]
+
+    usage = " ".join(parser.format_usage().split())
+
+    assert usage.startswith(f"usage: {program} {' '.join(words)} [-h]")

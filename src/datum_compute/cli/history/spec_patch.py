@@ -46,7 +46,7 @@ async def change_spec(
             compute.WORKLOADS, name, json_patch(patch), NAMESPACE, dry_run=dry_run
         )
     except errors.Invalid:
-        # A failed test and a bad value are told apart by a read: servers answer both alike.
+        # A failed test and a bad value are distinguished by a read: servers answer both alike.
         current = (await client.get(compute.WORKLOADS, name, NAMESPACE)).metadata
         unmoved = (current.uid, current.generation) == (uid, generation)
         if unmoved and not (strict and current.resource_version != _version(live)):

@@ -1,7 +1,7 @@
-"""Going back: the template and the placements of an earlier revision, as a new one.
+"""Restores template and placements of an earlier revision, as a new revision.
 
-The history is only ever added to, so that an undo can be undone. When Instances were last
-told to restart is no part of what is restored: going back is no restart of its own.
+The history only grows, so that an undo can be undone. The restart annotation is not restored:
+an undo is not a restart.
 """
 
 from __future__ import annotations

@@ -57,10 +57,10 @@ def test_not_requested_is_refused_without_a_terminal_even_with_yes(line: str) ->
     with cli_session() as here:
         withdraw(here)
 
-        said = here.run(line)
+        result = here.run(line)
 
-        assert said.code == 10
-        assert "Try:  datumctl-compute access request" in said.err
+        assert result.code == 10
+        assert "Try:  datumctl-compute access request" in result.err
         assert here.run("access -o json").json["object"] is None, "nobody asked for us"
 
 
@@ -114,9 +114,9 @@ def test_a_slow_request_is_reported_and_not_offered_again() -> None:
         assert err.startswith("Access to compute was requested 1m ago and is being activated.")
         assert "Would you like" not in err
 
-        said = here.run("access request --wait")
-        assert said.code == 0
-        assert 'Compute is enabled for project "demo".' in said.err
+        result = here.run("access request --wait")
+        assert result.code == 0
+        assert 'Compute is enabled for project "demo".' in result.err
         assert here.run("instances").code == 0
 
 
@@ -131,11 +131,11 @@ def test_already_exists_is_activating() -> None:
                 await here.platform.server.handle(request)  # theirs, and then ours
             return None
 
-        said = InterceptedSession(here, both).run("access request")
+        result = InterceptedSession(here, both).run("access request")
 
         assert made
-        assert said.code == 0
-        assert said.err == "Requested. Activation usually takes a few minutes.\n"
+        assert result.code == 0
+        assert result.err == "Requested. Activation usually takes a few minutes.\n"
         assert here.run("instances").code == 12
         again = here.run("access request")
         assert (again.code, again.err) == (
@@ -148,10 +148,10 @@ def test_a_request_can_run_out_of_time() -> None:
     with cli_session(approval_by_hand=True) as here:
         withdraw(here)
 
-        said = here.run("access request --wait --timeout 45s")
+        result = here.run("access request --wait --timeout 45s")
 
-        assert said.code == 4
-        assert "access to compute is not active after 45s" in said.err
+        assert result.code == 4
+        assert "access to compute is not active after 45s" in result.err
 
 
 def test_a_person_decides_where_that_is_wanted() -> None:
@@ -186,10 +186,10 @@ def test_a_service_that_is_not_published_is_not_offered() -> None:
         here.run("access request")
         here.wait(1)
 
-        said = here.run("workloads")
+        result = here.run("workloads")
 
-        assert said.code == 13
-        assert "compute is not offered" in said.err
+        assert result.code == 13
+        assert "compute is not offered" in result.err
 
 
 def test_a_platform_without_entitlements_enables_compute_for_everybody() -> None:
@@ -258,10 +258,10 @@ def test_states_of_an_entitlement(found: dict[str, Any], state: AccessState) -> 
 )
 def test_a_project_that_does_not_exist_is_named_with_those_that_do(line: str) -> None:
     with cli_session() as here:
-        said = here.run(f"{line} --project dmeo")
+        result = here.run(f"{line} --project dmeo")
 
-        assert (said.code, said.out) == (5, "")
-        assert said.err == (
+        assert (result.code, result.out) == (5, "")
+        assert result.err == (
             'Error: project "dmeo" not found; available: demo\n'
             "Try:  datumctl-compute workloads --project demo\n"
         )

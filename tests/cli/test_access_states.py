@@ -35,12 +35,12 @@ def test_lesson_29_there_are_three_states_and_each_has_its_own_answer() -> None:
 def test_lesson_29_asking_twice_is_no_conflict_and_names_no_resource() -> None:
     with cli_session(activation_seconds=120) as at:
         _withdraw(at)
-        said = [at.run("access request"), at.run("access request"), at.run("instances")]
+        results = [at.run("access request"), at.run("access request"), at.run("instances")]
         [found] = at.act(at.client().list(services.SERVICE_ENTITLEMENTS)).items
 
-        assert [each.code for each in said] == [0, 0, ACTIVATING]
+        assert [each.code for each in results] == [0, 0, ACTIVATING]
         assert found.name == "compute"
-        for each in said:
+        for each in results:
             for leaked in ("ServiceEntitlement", "serviceentitlement", "already exists", "409"):
                 assert leaked not in each.out + each.err
 

@@ -24,9 +24,9 @@ def asked(here: CliSession, *words: str) -> tuple[list[str], str]:
 def _answer(here: CliSession, *words: str) -> list[str]:
     import shlex
 
-    said = here.run(shlex.join(["__complete", *words]))
-    assert (said.code, said.err) == (0, "")
-    return said.out.splitlines()
+    result = here.run(shlex.join(["__complete", *words]))
+    assert (result.code, result.err) == (0, "")
+    return result.out.splitlines()
 
 
 def test_names_come_from_the_platform() -> None:

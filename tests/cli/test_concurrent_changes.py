@@ -62,10 +62,10 @@ def test_a_concurrent_change_at_any_moment_is_kept_and_reported(
             assert here.run(f"deploy {name} --image=a:2 --no-wait").code == 0
 
             between = InterceptedSession(here, ben_at(here, name, at, records=records))
-            said = between.run(line.format(name))
+            result = between.run(line.format(name))
             if len(between.requests) < at:
                 break
-            assert said.code == 0, said.err
+            assert result.code == 0, result.err
             assert here.run(f"scale {name} --min 3 --no-wait").code == 0
 
             history = list(reversed(here.run(f"rollout history {name} -o json").json))

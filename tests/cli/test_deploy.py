@@ -105,8 +105,8 @@ def test_exit_codes_of_a_dry_run_tell_changes_from_errors() -> None:
 def test_a_saved_manifest_is_clean_and_describes_what_is_there(tmp_path: Path) -> None:
     file = tmp_path / "saved.yaml"
     with cli_session("DFW") as here:
-        said = here.run(f"{DEPLOY} --label=team=web --env=A=1 --port=8080 --save {file}")
-        assert said.code == 0
+        result = here.run(f"{DEPLOY} --label=team=web --env=A=1 --port=8080 --save {file}")
+        assert result.code == 0
 
         saved = yaml.safe_load(file.read_text())
         assert set(saved) == {"apiVersion", "kind", "metadata", "spec"}
@@ -132,9 +132,9 @@ def test_what_a_server_gave_can_be_deployed_again() -> None:
         body["metadata"] = {"name": "api", "annotations": annotations}
         here.run("deploy api --image=a/api:2")
 
-        said = here.run("deploy -f - --dry-run", stdin=json.dumps(body))
+        result = here.run("deploy -f - --dry-run", stdin=json.dumps(body))
 
-        assert "last-change" not in said.err
+        assert "last-change" not in result.err
         assert clean(live)["metadata"] == {"name": "api"}
 
 
@@ -163,13 +163,13 @@ def test_a_label_alone_replaces_no_instance() -> None:
     with cli_session("DFW") as here:
         here.run(DEPLOY)
         before = workload(here)
-        said = here.run("deploy api --label=team=web")
+        result = here.run("deploy api --label=team=web")
 
         after = workload(here)
         assert before is not None
         assert after is not None
         assert after["metadata"]["generation"] == before["metadata"]["generation"]
-        assert "replaced" not in said.err
+        assert "replaced" not in result.err
         assert here.run("workloads -l team=web -o name").out == "workload/api\n"
 
 
@@ -232,7 +232,7 @@ def test_a_dash_gives_command_and_arguments_back_to_the_image() -> None:
     assert container(Flags(image="b:1"), **before)["command"] == ["/bin/app"]
 
 
-def test_status_says_when_something_else_has_changed_it() -> None:
+def test_status_shows_a_change_made_outside_the_cli() -> None:
     with cli_session("DFW") as here:
         here.run(DEPLOY)
         assert here.run("status api -o json").json["revision"] == 1

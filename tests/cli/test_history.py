@@ -82,8 +82,8 @@ def ten_changes(here: CliSession) -> list[dict[str, Any]]:
         if command is None:
             edited(here, placements=[PLACEMENT])
         else:
-            said = here.run(command)
-            assert said.code == 0, said.err
+            result = here.run(command)
+            assert result.code == 0, result.err
         specs.append(spec_of(here))
     here.wait(10)
     assert here.run("rollout undo api --to-revision 3 --yes").code == 0
@@ -126,9 +126,9 @@ def test_undo_leads_to_every_revision_and_the_history_only_grows() -> None:
         specs = ten_changes(here)
         for rev, spec in enumerate(specs, 1):
             before = spec_of(here)
-            said = here.run(f"rollout undo api --to-revision {rev} --yes --no-wait")
+            result = here.run(f"rollout undo api --to-revision {rev} --yes --no-wait")
 
-            assert said.code == 0, said.err
+            assert result.code == 0, result.err
             assert without_restart(spec_of(here)) == without_restart(spec)
             kept = before["template"].get("metadata"), spec_of(here)["template"].get("metadata")
             assert kept[0] == kept[1], "when it was restarted last is not restored"
@@ -137,22 +137,22 @@ def test_undo_leads_to_every_revision_and_the_history_only_grows() -> None:
         assert len(numbers) > 10
 
 
-def test_an_undo_says_how_to_undo_it_and_that_does() -> None:
+def test_the_hint_after_an_undo_reverts_it() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
         here.run("deploy api --image=a/api:2")
         before = spec_of(here)
 
-        said = here.run("rollout undo api --yes")
+        result = here.run("rollout undo api --yes")
         assert spec_of(here)["template"] != before["template"]
-        hint = said.err.partition("Try:  datumctl-compute ")[2].strip()
+        hint = result.err.partition("Try:  datumctl-compute ")[2].strip()
 
         assert hint == "rollout undo api --to-revision 2"
         assert here.run(f"{hint} --yes").code == 0
         assert spec_of(here) == before
 
 
-def test_undo_twice_is_back_where_it_was_and_the_history_tells_of_both() -> None:
+def test_two_undos_restore_the_spec_and_both_are_recorded() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
         here.run("deploy api --image=a/api:2")
@@ -352,10 +352,10 @@ def test_a_history_that_cannot_be_written_fails_nothing_and_is_made_up_for() -> 
         here.platform.server.add_user("ana", ("system:masters",), "anas")
         keeps_none = InterceptedSession(here, no_histories)
 
-        said = keeps_none.run("deploy api --image=a/api:2 --message why --token anas")
+        result = keeps_none.run("deploy api --image=a/api:2 --message why --token anas")
 
-        assert said.code == 0, said.err
-        assert "Warning: the change is made, but it is not in the history yet" in said.err
+        assert result.code == 0, result.err
+        assert "Warning: the change is made, but it is not in the history yet" in result.err
         assert len(history_of(here)) == 1
         assert here.run("scale api --min 2").code == 0
         recorded = [(each["changes"], each["actor"]) for each in history_of(here)]

@@ -38,12 +38,12 @@ def test_a_deployment_shows_the_start_of_each_instance() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
 
-        said = here.run("logs api")
+        result = here.run("logs api")
         one_city = here.run("logs --city LHR")
         one = here.run("logs api-default-dfw-1 --tail 5 --since 1h")
 
-        assert said.code == 0
-        assert sorted(said.out.splitlines()) == [f"{name} | {STARTED}" for name in NAMES]
+        assert result.code == 0
+        assert sorted(result.out.splitlines()) == [f"{name} | {STARTED}" for name in NAMES]
         assert sorted(one_city.out.splitlines()) == [f"{name} | {STARTED}" for name in NAMES[2:]]
         assert one.out == f"api-default-dfw-1 | {STARTED}\n"
 
@@ -53,11 +53,11 @@ def test_a_crash_is_among_the_lines_and_in_its_order() -> None:
         here.run("deploy -f -", stdin=json.dumps(manifest("api", crash_after_seconds="60")))
         here.wait(120)
 
-        said = here.run("logs api")
+        result = here.run("logs api")
         last = here.run("logs api --tail 1")
         late = here.run("logs api --since 90s")
 
-        texts = [line.split("simulated: ")[1].split(" ")[0] for line in said.out.splitlines()]
+        texts = [line.split("simulated: ")[1].split(" ")[0] for line in result.out.splitlines()]
         assert texts == ["started"] * 4 + ["failed:"] * 4
         assert last.out == late.out
         assert last.out.count("InstanceCrashing") == len(last.out.splitlines()) == 4
@@ -120,9 +120,9 @@ def test_a_replaced_instance_has_its_own_lines_alone() -> None:
         here.run("deploy api --image=a:1 --city=DFW")
         here.run("deploy api --image=a:2 --city=DFW")
 
-        said = here.run("logs api")
+        result = here.run("logs api")
 
-        assert said.out == "api-default-dfw-0 | simulated: started a:2 (no container runs)\n"
+        assert result.out == "api-default-dfw-0 | simulated: started a:2 (no container runs)\n"
 
 
 def _hub_namespace(here: CliSession) -> str:

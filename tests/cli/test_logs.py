@@ -22,10 +22,10 @@ def test_lines_are_merged_by_time_behind_their_instance() -> None:
         )
         here.logs[f"{LHR}/log"] = "2026-01-01T00:00:02Z second\nwithout a time\n"
 
-        said = here.run("logs api")
+        result = here.run("logs api")
 
-        assert said.code == 0
-        assert said.out.splitlines() == [
+        assert result.code == 0
+        assert result.out.splitlines() == [
             f"{LHR} | without a time",
             f"{DFW} | first",
             f"{LHR} | second",
@@ -88,15 +88,15 @@ def test_following_prints_each_line_once() -> None:
         assert all(query["sinceSeconds"] == "6" for query in here.log_queries[1:])
 
 
-def test_a_platform_without_logs_says_so() -> None:
+def test_logs_on_a_platform_without_logs_exits_13() -> None:
     with cli_session("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
         here.without_logs = True
 
-        said = here.run("logs api")
+        result = here.run("logs api")
 
-        assert said.code == 13
-        assert "this platform does not serve logs" in said.err
+        assert result.code == 13
+        assert "this platform does not serve logs" in result.err
 
 
 def test_instances_that_print_nothing_are_not_an_error() -> None:
@@ -143,7 +143,9 @@ def test_lines_of_a_disconnected_city_are_shown_once_after_reconnect() -> None:
 
         code = main(["logs", "api", "-f"], here.env, streams, reach=SessionReach(here))
 
-        said = [line.partition(" | simulated: ")[2] for line in out.getvalue().splitlines()]
+        messages = [line.partition(" | simulated: ")[2] for line in out.getvalue().splitlines()]
         assert code == 130
-        assert [text.partition(" ")[0] for text in said] == ["started"] * 2 + ["failed:"] * 2 + [""]
+        assert [text.partition(" ")[0] for text in messages] == ["started"] * 2 + [
+            "failed:"
+        ] * 2 + [""]
         assert err.getvalue().count("is disconnected") == 2  # of each instance once

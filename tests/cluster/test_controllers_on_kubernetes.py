@@ -96,7 +96,9 @@ async def test_a_workload_lives_and_dies_beside_a_real_api_server(
 
         await place.change(workload("acme/web:bad", 2, **{FAIL: "ImageUnavailable"}))
         await eventually(
-            "the cause is told", lambda: _says(place, "ImageUnavailable"), within=WITHIN
+            "ReplicasReady has the cause",
+            lambda: _replicas_ready_reason_is(place, "ImageUnavailable"),
+            within=WITHIN,
         )
         await place.change(workload("acme/web:3", 2))
         await place.runs("acme/web:3", 2)
@@ -105,11 +107,11 @@ async def test_a_workload_lives_and_dies_beside_a_real_api_server(
         await place.gone()
 
 
-async def _says(place: ClusterNamespace, reason: str) -> str:
+async def _replicas_ready_reason_is(place: ClusterNamespace, reason: str) -> str:
     obj = await place.client.get(compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", place.namespace)
     stated = obj.view(compute.WorkloadDeployment).status.conditions
     found = conditions.find(stated, compute.CONDITION_REPLICAS_READY)
-    return "" if found is not None and found.reason == reason else f"it says {found}"
+    return "" if found is not None and found.reason == reason else f"it is {found}"
 
 
 async def test_networks_are_waited_for_beside_a_real_api_server(

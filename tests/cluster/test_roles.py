@@ -196,7 +196,7 @@ async def test_a_manager_does_all_its_work_as_its_service_account(
     assert "forbidden" not in (tmp_path / "manager.log").read_text()
 
 
-async def test_kubectl_tells_a_user_of_the_embedded_server_what_it_may(tmp_path: Path) -> None:
+async def test_kubectl_auth_shows_a_user_its_rights_on_the_embedded_server(tmp_path: Path) -> None:
     roles, user = Roles(), "compute-cell-dfw"
     for plane, rules in rights.of_user(user).items():
         roles.grant(user, plane, rules)
@@ -236,8 +236,8 @@ async def _kubectl(directory: Path, config: str, *words: str) -> tuple[int | Non
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, said = await asyncio.wait_for(process.communicate(), 60)
-    return process.returncode, out.decode(), said.decode()
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, out.decode(), err.decode()
 
 
 def _write(path: Path, text: str) -> None:

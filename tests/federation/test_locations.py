@@ -17,14 +17,14 @@ from tests.support.simulation.platform import apply, list_on_planes, missing_for
 
 
 async def set_available(on: Stage, city: str, status: str) -> None:
-    said = {
+    available = {
         "type": "Available",
         "status": status,
         "reason": "Maintenance",
         "message": "from the test",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    body = merge({"status": {"conditions": [said]}})
+    body = merge({"status": {"conditions": [available]}})
     await on.project.patch(networking.LOCATION_BINDINGS, city.lower(), body, subresource="status")
 
 

@@ -48,9 +48,9 @@ async def test_the_root_plane_serves_the_numbers_of_the_whole_platform() -> None
         text = (await platform.client("root", "local-admin").raw("/metrics")).decode()
         with pytest.raises(errors.NotServed):
             await project.raw("/metrics")
-        nobody = ApiClient(InProcessTransport(platform.server.handle), cluster="root")
+        anonymous = ApiClient(InProcessTransport(platform.server.handle), cluster="root")
         with pytest.raises(errors.Forbidden):
-            await nobody.raw("/metrics")
+            await anonymous.raw("/metrics")
 
     lines = text.splitlines()
     assert 'compute_instance_actions_total{action="create"} 4.0' in lines

@@ -57,11 +57,11 @@ class Person:
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
-    somebody = Person(tmp_path)
+    user = Person(tmp_path)
     try:
-        yield somebody
+        yield user
     finally:
-        running = somebody.state.running()
+        running = user.state.running()
         if running is not None:
             os.kill(running.pid, signal.SIGTERM)
 
@@ -131,20 +131,20 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
     assert person.types("local", "kubeconfig", "--plane", "cell/nowhere").returncode == 2
     status = person.reads("local", "status")
     assert {"pid", "address", "runtime", "cities", "planes", "uptimeSeconds"} <= set(status)
-    for wanted, says in (
+    for wanted, expected in (
         ("table", f"Address   {status['address']}"),
         ("wide", f"Address   {status['address']}"),
         ("yaml", f"address: {status['address']}"),
         ("name", status["address"]),
     ):
-        assert says in person.types("local", "status", "-o", wanted).stdout.splitlines()
+        assert expected in person.types("local", "status", "-o", wanted).stdout.splitlines()
 
 
 def test_a_cell_that_was_cut_off_stays_so_until_it_is_connected(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
     person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=1")
-    said = person.types("local", "cell", "disconnect", "dfw")
-    assert (said.returncode, "keep running" in said.stderr) == (0, True), said.stderr
+    done = person.types("local", "cell", "disconnect", "dfw")
+    assert (done.returncode, "keep running" in done.stderr) == (0, True), done.stderr
     person.succeeds("local", "down")
     person.succeeds("local", "up", "--detach")
 

@@ -41,7 +41,7 @@ class Running:
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 
-    async def until_said(self, message: str, **fields: object) -> dict[str, Any]:
+    async def wait_for_log(self, message: str, **fields: object) -> dict[str, Any]:
         found: list[dict[str, Any]] = []
 
         async def look() -> str:
@@ -56,7 +56,7 @@ class Running:
         return found[0]
 
     async def get(self, server: str, path: str) -> tuple[int, str]:
-        port = (await self.until_said("serving", server=server))["port"]
+        port = (await self.wait_for_log("serving", server=server))["port"]
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{port}{path}")
 
 
@@ -112,9 +112,9 @@ async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
         managed_platform(tmp_path) as (place, files),
         cell_manager(tmp_path, files, "one") as one,
     ):
-        await one.until_said("ready")
-        await one.until_said("leading", lease=f"default/{LEASE}")
-        enabled = await one.until_said("controllers enabled")
+        await one.wait_for_log("ready")
+        await one.wait_for_log("leading", lease=f"default/{LEASE}")
+        enabled = await one.wait_for_log("controllers enabled")
         assert enabled["cell"] is True
         assert enabled["lease"] == LEASE
         assert await one.get("probes", "/healthz") == (200, "ok")
@@ -125,14 +125,14 @@ async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
         assert 'rest_client_requests_total{code="200",host="127.0.0.1:' in metrics
 
         async with cell_manager(tmp_path, files, "two") as two:
-            await two.until_said("ready")  # it does not lead, and is ready all the same
+            await two.wait_for_log("ready")  # it does not lead, and is ready all the same
             assert (await two.get("probes", "/readyz"))[0] == 200
             one.process.terminate()
             async with asyncio.timeout(10):
                 assert await one.process.wait() == 0
-            await two.until_said("leading")
+            await two.wait_for_log("leading")
             assert [line["msg"] for line in one.lines()][-1] == "stopped"
-            await one.until_said("lease released")
+            await one.wait_for_log("lease released")
             client = place.client("cell/dfw")
             lease = (await client.get(core.LEASES, LEASE, "default")).view(core.Lease)
             assert lease.spec.lease_transitions == 1
@@ -140,12 +140,12 @@ async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
             assert await two.process.wait() == 0
 
 
-async def test_a_manager_that_loses_its_lease_ends_and_says_why(tmp_path: Path) -> None:
+async def test_a_manager_that_loses_its_lease_exits_and_logs_why(tmp_path: Path) -> None:
     async with (
         managed_platform(tmp_path) as (place, files),
         cell_manager(tmp_path, files, "one") as one,
     ):
-        await one.until_said("leading")
+        await one.wait_for_log("leading")
         client = place.client("cell/dfw")
         await client.delete(core.LEASES, LEASE, "default")
         body = {
@@ -156,5 +156,5 @@ async def test_a_manager_that_loses_its_lease_ends_and_says_why(tmp_path: Path) 
         async with asyncio.timeout(20):
             assert await one.process.wait() == 1
 
-        said = await one.until_said("leadership lost, exiting")
-        assert "held by usurper" in said["reason"]
+        record = await one.wait_for_log("leadership lost, exiting")
+        assert "held by usurper" in record["reason"]

@@ -133,9 +133,9 @@ class Place:
     async def _is_of_its_mode(self) -> None:
         for obj in (await self.cell.list(compute.INSTANCES)).items:
             instance = obj.view(compute.Instance)
-            said = conditions.find(instance.status.conditions, compute.CONDITION_QUOTA_GRANTED)
-            assert said is not None
-            assert said.reason == ("QuotaAvailable" if self.mode.quota else "QuotaDisabled")
+            granted = conditions.find(instance.status.conditions, compute.CONDITION_QUOTA_GRANTED)
+            assert granted is not None
+            assert granted.reason == ("QuotaAvailable" if self.mode.quota else "QuotaDisabled")
             addresses = [each.assignments.network_ip for each in instance.status.network_interfaces]
             assert bool(addresses and addresses[0]) == self.mode.networking
         claims = (await self.project.list(quota.RESOURCE_CLAIMS)).items

@@ -109,13 +109,13 @@ class Person:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    somebody = Person(tmp_path_factory.mktemp("person"))
-    up = somebody.in_a_script("local", "up", "--detach", "--cities", "DFW,LHR")
+    user = Person(tmp_path_factory.mktemp("person"))
+    up = user.in_a_script("local", "up", "--detach", "--cities", "DFW,LHR")
     assert up.returncode == 0, up.stderr
     try:
-        yield somebody
+        yield user
     finally:
-        somebody.in_a_script("local", "down")
+        user.in_a_script("local", "down")
 
 
 def test_a_deploy_without_arguments_asks_and_draws_what_happens(person: Person) -> None:
@@ -227,24 +227,24 @@ def test_what_is_piped_has_no_escape_codes_and_no_color_is_honoured(person: Pers
 
 
 def test_reset_asks_and_then_forgets(tmp_path: Path) -> None:
-    somebody = Person(tmp_path)
-    assert somebody.in_a_script("local", "up", "--detach", "--cities", "DFW").returncode == 0
-    somebody.in_a_script("deploy", "api", "--image=a:1", "--city=DFW", "--no-wait")
+    user = Person(tmp_path)
+    assert user.in_a_script("local", "up", "--detach", "--cities", "DFW").returncode == 0
+    user.in_a_script("deploy", "api", "--image=a:1", "--city=DFW", "--no-wait")
 
-    no = somebody.at_a_terminal("local", "reset")
+    no = user.at_a_terminal("local", "reset")
     no.answers("Reset the local platform? [y/N] ", "")
     assert no.ends() == 9
-    assert somebody.in_a_script("status", "api").returncode == 0
+    assert user.in_a_script("status", "api").returncode == 0
 
     (tmp_path / "state" / "mine.txt").write_text("not the platform's")
-    yes = somebody.at_a_terminal("local", "reset")
+    yes = user.at_a_terminal("local", "reset")
     yes.answers("Reset the local platform? [y/N] ", "y")
     assert yes.ends() == 0
     left = {path.name for path in (tmp_path / "state").iterdir()}
     assert left == {"lock", "mine.txt"}
 
     try:
-        assert somebody.in_a_script("local", "up", "--detach").returncode == 0
-        assert somebody.in_a_script("workloads", "-o", "name").stdout == ""
+        assert user.in_a_script("local", "up", "--detach").returncode == 0
+        assert user.in_a_script("workloads", "-o", "name").stdout == ""
     finally:
-        somebody.in_a_script("local", "down")
+        user.in_a_script("local", "down")

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.realtime]
 FAILS = {"status nosuch -o json": 5}
 
 
-def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+def test_every_command_of_the_tutorial_exits_as_documented(tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, text in files(page).items():
         (tmp_path / name).write_text(text)

@@ -89,11 +89,11 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    somebody = Shell(tmp_path)
+    user = Shell(tmp_path)
     try:
-        yield somebody
+        yield user
     finally:
-        pid = somebody.state.holder()
+        pid = user.state.holder()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
 
@@ -181,11 +181,11 @@ def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(shell: Shell)
 def test_simultaneous_starts_share_one_platform(shell: Shell) -> None:
     both = [shell.starts("local", "up", "--detach", "--cities", "DFW") for _ in range(3)]
 
-    said = [each.communicate(timeout=60)[1] for each in both]
+    outputs = [each.communicate(timeout=60)[1] for each in both]
 
-    assert [each.returncode for each in both] == [0, 0, 0], said
-    assert sum("Ready in" in text for text in said) == 1
-    assert sum("already running" in text for text in said) == 2
+    assert [each.returncode for each in both] == [0, 0, 0], outputs
+    assert sum("Ready in" in text for text in outputs) == 1
+    assert sum("already running" in text for text in outputs) == 2
     assert shell.types("local", "up", "--detach", "--cities", "LHR").returncode == 2
     assert shell.types("local", "down").returncode == 0
 
@@ -321,7 +321,7 @@ def test_common_mistakes_are_answered_with_the_right_command(shell: Shell) -> No
     authority = str(shell.state.certificate_authority)
     there = ("--server", address, "--project", "demo", "--certificate-authority", authority)
     deploy = ("deploy", "web", "--image=acme/web:1")
-    for words, code, says in (
+    for words, code, expected in (
         ((*deploy, "--city=DWF"), 7, "choose from DFW"),
         ((*deploy, "--cty=DFW"), 2, 'unknown flag "--cty"; did you mean --city?'),
         ((*deploy, "--city=DFW", "--project", "dmeo"), 5, 'project "dmeo" not found'),
@@ -330,7 +330,7 @@ def test_common_mistakes_are_answered_with_the_right_command(shell: Shell) -> No
         (("status", "wbe"), 5, 'workload "wbe" not found in project demo'),
     ):
         done = shell.types(*words)
-        assert (done.returncode, says in done.stderr) == (code, True), (words, done.stderr)
+        assert (done.returncode, expected in done.stderr) == (code, True), (words, done.stderr)
         assert "Try:  " in done.stderr, words
 
 

@@ -219,7 +219,7 @@ def test_a_copy_of_another_instance_is_another_copy() -> None:
     assert world.breaks("showed i0, and with the same age shows i1")
 
 
-def test_a_copy_says_whose_it_is() -> None:
+def test_a_copy_with_another_source_cluster_breaks_a_rule() -> None:
     world = World()
     labels = {**OWN, compute.LABEL_SOURCE_CLUSTER: "lhr"}
     copy = shown("hub-i", SHARED, "hub-d")

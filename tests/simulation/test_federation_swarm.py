@@ -109,7 +109,7 @@ class Broken(SwarmFederation):
         raise AssertionError("planted")
 
 
-def test_a_seed_that_fails_says_what_broke_and_how_to_see_it_again(
+def test_a_failing_seed_reports_what_broke_and_how_to_reproduce_it(
     directory: Path, template: StoreTemplate
 ) -> None:
     with pytest.raises(AssertionError, match="planted") as caught:

@@ -35,14 +35,14 @@ async def judged(by: str, condition: str, *, gated: bool = False) -> list[str]:
         spec["controller"] = {"templateHash": "0123456789abcdef", "schedulingGates": gates}
         body = {"metadata": {"name": "web-0"}, "spec": spec}
         await manager.create(compute.INSTANCES, body, "ns-1")
-        said = {
+        reported = {
             "type": condition,
             "status": "True",
             "reason": "Said",
             "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
-        status = merge({"status": {"conditions": [said]}})
+        status = merge({"status": {"conditions": [reported]}})
         client = client_of(embedded, by)
         await client.patch(compute.INSTANCES, "web-0", status, "ns-1", subresource="status")
         assert writers.judged == 2

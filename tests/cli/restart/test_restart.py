@@ -117,8 +117,8 @@ def test_a_city_that_cannot_be_restarted_is_refused() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
 
-        said = here.run("restart api --city LHR")
+        result = here.run("restart api --city LHR")
 
-        assert said.code == 2
-        assert 'workload "api" runs in DFW' in said.err
+        assert result.code == 2
+        assert 'workload "api" runs in DFW' in result.err
         assert here.run("restart nosuch").code == 5

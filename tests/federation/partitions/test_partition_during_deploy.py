@@ -97,7 +97,7 @@ async def test_a_workload_created_and_destroyed_while_a_city_is_unreachable_neve
         assert await leftovers(on) == ""
 
 
-async def test_an_instance_somebody_deletes_in_a_cell_cut_off_is_back_with_its_claim() -> None:
+async def test_an_instance_deleted_by_hand_in_a_partition_is_replaced_with_its_claim() -> None:
     """Its successor waits at the gate, and takes over the claim that was kept for it."""
     async with stage() as on:
         uids = await deployed(on)

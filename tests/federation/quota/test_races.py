@@ -79,7 +79,7 @@ CRASHING = ("compute-cell-dfw", "compute-cell-lhr", "standin-quota", "compute-ma
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 7))
-async def test_ten_win_whoever_crashes_in_the_race(seed: int) -> None:
+async def test_ten_win_the_race_whichever_process_crashes(seed: int) -> None:
     async with stage(grant={"instances": FIFTY.slots}, seed=seed) as on:
         chance = Random(seed)
         await FIFTY.start(on)

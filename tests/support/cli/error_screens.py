@@ -114,13 +114,13 @@ class ErrorTranscript:
         streams = Streams(typed or io.StringIO(stdin), out, err)
         with ErrorRecorder() as recorder:
             code = main(shlex.split(line), used, streams, reach=reach)
-        said = err.getvalue()
-        assert code != 0, (line, said)
+        stderr = err.getvalue()
+        assert code != 0, (line, stderr)
         for made in recorder.made:
-            if made.text not in said:
+            if made.text not in stderr:
                 continue  # made, and never shown
             kind = made.error.code if made.error else "Usage"
-            shown = said.splitlines()
+            shown = stderr.splitlines()
             first = next((i for i, each in enumerate(shown) if each.startswith("Error: ")), 0)
             typed_in = line if len(line) < 200 else f"{line[:80]}…"
             lines = [f"$ {PROGRAM} {typed_in}", f"[exit {code}, {kind}]", *shown[first:]]
@@ -130,10 +130,10 @@ class ErrorTranscript:
     def at(self, here: CliSession, line: str, **how: Any) -> None:
         self.run(line, here.env, SessionReach(here), **how)
 
-    def between(self, somebody: InterceptedSession, line: str, **how: Any) -> None:
-        """With somebody between the command and the platform."""
-        reach = somebody._reach = _Reach(somebody.session, somebody.answer, somebody.after)
-        self.run(line, somebody.session.env, reach, **how)
+    def between(self, session: InterceptedSession, line: str, **how: Any) -> None:
+        """Run a command whose requests are intercepted on their way to the platform."""
+        reach = session._reach = _Reach(session.session, session.answer, session.after)
+        self.run(line, session.session.env, reach, **how)
 
     def text(self) -> str:
         listed = sorted(self.entries.items())
@@ -252,9 +252,9 @@ def beside_a_local_platform(ledger: ErrorTranscript) -> None:
         (state.path / "lock").write_text(pid)
         ledger.run(f"local down {where}")
     _steady(ledger, pid, "PID")
-    somebody = _HoldsMeanwhile(state)
-    ledger.run(f"local reset {where}", typed=somebody)
-    somebody.let_go()
+    holder = _HoldsMeanwhile(state)
+    ledger.run(f"local reset {where}", typed=holder)
+    holder.let_go()
     _ends_without_a_word(ledger, state)
     _finds_its_port_taken(ledger)
 

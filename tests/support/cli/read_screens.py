@@ -75,8 +75,8 @@ def manifest(name: str, **annotations: str) -> dict[str, Any]:
 def deployed_from_file(here: CliSession, body: dict[str, Any], flags: str = "") -> Iterator[str]:
     """``deploy -f -``, with the manifest on stdin."""
     line = f"deploy -f -{flags}"
-    said = here.run(line, stdin=json.dumps(body))
-    yield shorten_transcript(said, line).replace("-f -", "-f workload.yaml", 1)
+    result = here.run(line, stdin=json.dumps(body))
+    yield shorten_transcript(result, line).replace("-f -", "-f workload.yaml", 1)
 
 
 def a_healthy_workload(here: CliSession) -> Iterator[str]:
@@ -445,11 +445,11 @@ FAULTY_FILES = {
 def files_that_are_refused(here: CliSession) -> Iterator[str]:
     """All of it before a server is asked."""
     for what, text in FAULTY_FILES.items():
-        said = here.run("deploy -f -", stdin=text)
-        yield said.transcript.replace("-f -", f"-f {what.replace(' ', '-')}.yaml", 1)
+        result = here.run("deploy -f -", stdin=text)
+        yield result.transcript.replace("-f -", f"-f {what.replace(' ', '-')}.yaml", 1)
     good = json.dumps(manifest("api"))
-    said = here.run("deploy -f -", stdin=f"{good}\n---\n{good}")
-    yield said.transcript.replace("-f -", "-f the-same-twice.yaml", 1)
+    result = here.run("deploy -f -", stdin=f"{good}\n---\n{good}")
+    yield result.transcript.replace("-f -", "-f the-same-twice.yaml", 1)
 
 
 SCENES: dict[str, ReadScene] = {

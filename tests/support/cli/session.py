@@ -267,22 +267,24 @@ def _transcript(line: str, written: list[tuple[str, str]], code: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def shorten_transcript(said: CommandResult, line: str) -> str:
+def shorten_transcript(result: CommandResult, line: str) -> str:
     """The transcript of a command for programs, its raw objects replaced by their names.
 
     What is in an object is the API's; a screen only promises that it is there."""
     words = shlex.split(line)
     wanted = words[words.index("-o") + 1] if "-o" in words else "table"
-    if wanted not in ("json", "yaml") or not said.out:
-        return said.transcript
-    value = _without_objects(json.loads(said.out) if wanted == "json" else yaml.safe_load(said.out))
+    if wanted not in ("json", "yaml") or not result.out:
+        return result.transcript
+    value = _without_objects(
+        json.loads(result.out) if wanted == "json" else yaml.safe_load(result.out)
+    )
     if wanted == "json":
-        assert said.out == json.dumps(json.loads(said.out), indent=2) + "\n"
+        assert result.out == json.dumps(json.loads(result.out), indent=2) + "\n"
         text = json.dumps(value, indent=2, ensure_ascii=False)
     else:
         text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()
-    talk = [f"▌{each}".rstrip() for each in said.err.splitlines()]
-    end = [f"[exit {said.code}]"] if said.code else []
+    talk = [f"▌{each}".rstrip() for each in result.err.splitlines()]
+    end = [f"[exit {result.code}]"] if result.code else []
     return "\n".join([f"$ {PROGRAM} {line}", *talk, _steady(text), *end]) + "\n"
 
 

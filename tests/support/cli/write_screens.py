@@ -150,8 +150,8 @@ def deploying(here: CliSession) -> Iterator[str]:
     )
     body = manifest("web")
     body["metadata"]["labels"] = {"team": "web"}
-    said = here.run("deploy -f - --no-wait", stdin=json.dumps(body))
-    yield said.transcript.replace("-f -", "-f workload.yaml", 1)
+    result = here.run("deploy -f - --no-wait", stdin=json.dumps(body))
+    yield result.transcript.replace("-f -", "-f workload.yaml", 1)
 
 
 def destroying(here: CliSession) -> Iterator[str]:

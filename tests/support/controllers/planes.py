@@ -307,7 +307,7 @@ async def set_condition(
     """Write one condition, and other fields of the status with it."""
     present = values(obj.status).get("conditions") or []
     others = [each for each in present if each["type"] != type_]
-    said = conditions.to_wire(
+    changed = conditions.to_wire(
         [
             conditions.Condition(
                 type=type_,
@@ -318,7 +318,7 @@ async def set_condition(
             )
         ]
     )
-    body = {"status": {"conditions": others + said, **more}}
+    body = {"status": {"conditions": others + changed, **more}}
     return await client.patch(resource, obj.name, merge(body), obj.namespace, subresource="status")
 
 

@@ -216,14 +216,14 @@ async def leave_a_shared_policy(on: Stage) -> None:
 
 
 async def offered(on: Stage, status: str, reason: str) -> None:
-    said = {
+    condition = {
         "type": "Available",
         "status": status,
         "reason": reason,
         "message": "from the test",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    body = merge({"status": {"conditions": [said]}})
+    body = merge({"status": {"conditions": [condition]}})
     await on.project.patch(networking.LOCATION_BINDINGS, "dfw", body, subresource="status")
 
 
@@ -289,14 +289,14 @@ async def at_home(on: Stage) -> None:
     await made(cell, networking.NETWORKS, network, HOME)
     spec = {"locationRef": {"name": "dfw"}, "topology": {networking.TOPOLOGY_CITY_CODE: "DFW"}}
     await made(cell, networking.LOCATION_BINDINGS, {"metadata": {"name": "dfw"}, "spec": spec})
-    said = {
+    condition = {
         "type": "Available",
         "status": "True",
         "reason": "Opened",
         "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    body = merge({"status": {"conditions": [said]}})
+    body = merge({"status": {"conditions": [condition]}})
     await cell.patch(networking.LOCATION_BINDINGS, "dfw", body, subresource="status")
 
 

@@ -69,11 +69,11 @@ async def quota_that_runs_out(on: Stage) -> None:
     [grant] = (await on.project.list(quota.RESOURCE_GRANTS)).items
     await on.project.delete(quota.RESOURCE_GRANTS, grant.name, grant.namespace)
     await asyncio.sleep(900)
-    await on.project.create(quota.RESOURCE_CLAIMS, claim_of_nobody(on), NAMESPACE)
+    await on.project.create(quota.RESOURCE_CLAIMS, claim_without_owner(on), NAMESPACE)
     await asyncio.sleep(60)
 
 
-def claim_of_nobody(on: Stage) -> dict[str, Any]:
+def claim_without_owner(on: Stage) -> dict[str, Any]:
     """As admission makes them for others: once denied, nobody will read that."""
     project = {
         "apiGroup": resourcemanager.PROJECTS.group,

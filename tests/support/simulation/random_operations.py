@@ -376,8 +376,8 @@ async def _withdraw(life: RunningPlatform, step: Step) -> None:
             "message": "said by a person",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
-        said = merge({"status": {"conditions": [condition]}})
-        await life.project.patch(networking.LOCATION_BINDINGS, name, said, subresource="status")
+        body = merge({"status": {"conditions": [condition]}})
+        await life.project.patch(networking.LOCATION_BINDINGS, name, body, subresource="status")
         await asyncio.sleep(seconds)
 
 

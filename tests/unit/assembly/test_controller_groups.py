@@ -59,7 +59,7 @@ def test_lesson_23_the_program_ends_with_a_sentence_and_a_code(
     assert captured.err.startswith("Error: no controllers are enabled")
 
 
-async def test_lesson_23_a_manager_that_was_given_nothing_to_run_says_so() -> None:
+async def test_lesson_23_a_manager_without_controllers_fails() -> None:
     with pytest.raises(RuntimeError, match="has no controllers and would do nothing"):
         await Manager("m", SimulatedEnvironment()).run()
 

@@ -47,7 +47,7 @@ async def test_answers_are_split_by_length_or_by_chunks() -> None:
 
 
 @pytest.mark.realtime
-async def test_another_status_ends_the_measurement_with_what_the_server_said() -> None:
+async def test_an_unexpected_status_ends_the_measurement_with_its_body() -> None:
     async with connection_to(
         b"HTTP/1.1 422 Unprocessable\r\ncontent-length: 10\r\n\r\nspec.image"
     ) as connection:

@@ -63,7 +63,7 @@ def test_details_come_largest_first() -> None:
     ]
 
 
-def test_json_says_the_same_as_the_table() -> None:
+def test_the_json_report_has_values_verdicts_and_errors() -> None:
     failed = Result(DELAY, None, error="TimeoutError: ")
     first, second = json.loads(to_json([Result(RATE, 2000.0, {"a": 1.0}), failed]))
 

@@ -28,7 +28,7 @@ def test_nothing_measured_is_an_error_and_not_a_zero() -> None:
         percentile([], 0.99)
 
 
-def test_spread_says_how_many_and_how_far() -> None:
+def test_spread_has_the_median_worst_and_count() -> None:
     assert spread([1.0, 2.0, 9.0], "ms") == {
         "median, ms": 2.0,
         "worst, ms": 9.0,

@@ -47,7 +47,7 @@ def test_the_actions_named_for_a_command_are_those_it_has(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "says", "hint"),
+    ("typed", "expected", "hint"),
     [
         (
             "deploy a --imag=b",
@@ -75,14 +75,16 @@ def test_the_actions_named_for_a_command_are_those_it_has(command: str) -> None:
         ("status a -z", "unexpected argument: -z", "datumctl-compute status --help"),
     ],
 )
-def test_a_flag_is_never_guessed_but_the_nearest_is_named(typed: str, says: str, hint: str) -> None:
+def test_a_flag_is_never_guessed_but_the_nearest_is_named(
+    typed: str, expected: str, hint: str
+) -> None:
     words = typed.split()
     command = words[0] if words[0] in COMMANDS else None
 
     with pytest.raises(CommandError) as raised:
         build_parser(command).parse_args(insert_default_action(words, command))
 
-    assert raised.value.message == says
+    assert raised.value.message == expected
     assert raised.value.suggestions == (Command(tuple(hint.split()[1:])),)
     assert raised.value.exit_code is Exit.USAGE
 

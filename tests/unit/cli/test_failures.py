@@ -131,7 +131,7 @@ def test_a_full_disk_is_named_without_a_stack_trace() -> None:
     assert (code, err) == (1, "Error: No space left on device\n")
 
 
-def test_an_internal_error_shows_no_stack_trace_and_says_how_to_get_one() -> None:
+def test_an_internal_error_shows_how_to_get_a_traceback_but_none() -> None:
     code, _, err = call("version", stdout=Hopeless())
 
     assert code == 1

@@ -11,7 +11,7 @@ from tests.support.cli.instances import GRANTED, instance
 
 
 @pytest.mark.parametrize(
-    ("conditions", "says"),
+    ("conditions", "expected"),
     [
         ({"Ready": ("True", "Available")}, "Available"),
         ({"QuotaGranted": ("False", "QuotaExceeded")}, "Pending (quota exceeded)"),
@@ -38,9 +38,9 @@ from tests.support.cli.instances import GRANTED, instance
     ],
 )
 def test_an_instance_is_named_by_the_first_rule_that_fits(
-    conditions: dict[str, tuple[str, str]], says: str
+    conditions: dict[str, tuple[str, str]], expected: str
 ) -> None:
-    assert states.instance_status(instance(**conditions)) == says
+    assert states.instance_status(instance(**conditions)) == expected
 
 
 def test_the_footer_counts_what_is_not_available_once() -> None:
@@ -52,7 +52,7 @@ def test_the_footer_counts_what_is_not_available_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "ready", "desired", "says"),
+    ("status", "ready", "desired", "expected"),
     [
         ("True", 2, 2, "Available — all placements at desired replicas"),
         ("True", 1, 2, "Degraded — 1 instance below desired count"),
@@ -61,7 +61,7 @@ def test_the_footer_counts_what_is_not_available_once() -> None:
     ],
 )
 def test_health_compares_ready_with_desired(
-    status: str, ready: int, desired: int, says: str
+    status: str, ready: int, desired: int, expected: str
 ) -> None:
     available = {"type": "Available", "status": status, "reason": "NoAvailablePlacements"}
     scale = {"minReplicas": desired}
@@ -75,8 +75,8 @@ def test_health_compares_ready_with_desired(
         },
     }
 
-    assert states.health_detail(workload) == says
-    assert states.health(workload) == says.partition(" ")[0]
+    assert states.health_detail(workload) == expected
+    assert states.health(workload) == expected.partition(" ")[0]
 
 
 def test_a_workload_without_a_report_is_unknown_not_healthy() -> None:
@@ -93,7 +93,7 @@ def test_an_ordinal_comes_from_the_label_and_only_then_from_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("conditions", "says"),
+    ("conditions", "expected"),
     [
         ({"Ready": ("True", "Available")}, "Available"),
         ({"QuotaGranted": ("False", "QuotaExceeded")}, "Not available — quota exceeded"),
@@ -121,10 +121,10 @@ def test_an_ordinal_comes_from_the_label_and_only_then_from_the_name() -> None:
         ({}, "Pending"),
     ],
 )
-def test_a_description_says_the_state_in_full(
-    conditions: dict[str, tuple[str, str]], says: str
+def test_the_description_of_an_instance_state(
+    conditions: dict[str, tuple[str, str]], expected: str
 ) -> None:
-    assert states.instance_detail(instance(**conditions))[0] == says
+    assert states.instance_detail(instance(**conditions))[0] == expected
 
 
 def labelled(**labels: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ DEPLOYMENT = {
 }
 
 
-def test_an_instance_says_itself_whose_it_is() -> None:
+def test_the_labels_of_an_instance_identify_its_workload() -> None:
     own = labelled(workload_name="api", placement_name="default", city_code="DFW")
 
     def unasked() -> list[dict[str, Any]]:

@@ -39,9 +39,9 @@ class Helper:
     def __init__(self, directory: Path) -> None:
         self._calls = directory / "calls"
         self.path = directory / "datumctl"
-        self.says(f"echo \"  token-$(wc -l < {self._calls} | tr -d ' ')  \"")
+        self.set_script(f"echo \"  token-$(wc -l < {self._calls} | tr -d ' ')  \"")
 
-    def says(self, line: str) -> None:
+    def set_script(self, line: str) -> None:
         self.path.write_text(f'#!/bin/sh\necho "$@" >> {self._calls}\n{line}\n')
         self.path.chmod(0o755)
 
@@ -113,7 +113,7 @@ async def test_a_long_watch_is_opened_again_with_a_fresh_token(helper: Helper) -
 
 
 def test_the_session_is_named_and_the_environment_handed_on(helper: Helper) -> None:
-    helper.says('echo "$FROM_OUTSIDE"')
+    helper.set_script('echo "$FROM_OUTSIDE"')
     env = helper.environment(DATUM_SESSION="work", FROM_OUTSIDE="handed-on")
 
     assert HelperCredential(env).fetch_blocking() == ClientIdentity("handed-on")
@@ -132,7 +132,7 @@ def test_the_session_is_named_and_the_environment_handed_on(helper: Helper) -> N
 def test_a_helper_without_a_token_is_reported_with_what_to_do(
     helper: Helper, line: str, why: str
 ) -> None:
-    helper.says(line)
+    helper.set_script(line)
 
     with pytest.raises(CommandError, match=why) as raised:
         HelperCredential(helper.environment()).fetch_blocking()

@@ -118,7 +118,7 @@ def test_lesson_33_an_undeclared_metric_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("clusterName: dfw", "clusterName: unknown field; known here: "),
         ("webhookServer: {quotaKubeconfigPath: q}", "webhookServer.quotaKubeconfigPath: unknown"),
@@ -126,7 +126,7 @@ def test_lesson_33_an_undeclared_metric_is_noticed() -> None:
     ],
 )
 def test_lesson_33_a_setting_in_the_wrong_section_is_refused_by_its_path(
-    text: str, says: str, tmp_path: Path
+    text: str, expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + text)
@@ -135,4 +135,4 @@ def test_lesson_33_a_setting_in_the_wrong_section_is_refused_by_its_path(
         load_config(str(path))
 
     assert str(path) in str(caught.value)
-    assert says in str(caught.value)
+    assert expected in str(caught.value)

@@ -36,7 +36,7 @@ def _texts(path: Path) -> list[str]:
     ]
 
 
-def test_lesson_31_no_text_of_ours_says_upstream_or_downstream() -> None:
+def test_lesson_31_no_text_contains_upstream_or_downstream() -> None:
     found = [
         (path.relative_to(SOURCE), text)
         for part in CARRIED

@@ -93,7 +93,7 @@ class _Compiler:
 
     def _int_or_string(self, schema: JsonSchema, place: SchemaPath) -> Node:
         # The customary anyOf of the two types only repeats the extension.
-        rest = {key: value for key, value in schema.items() if not _says_int_or_string(key, value)}
+        rest = {key: value for key, value in schema.items() if not _marks_int_or_string(key, value)}
         parts = self._composites(rest, place)
         by_type: dict[type, Walk | None] = {
             str: checks.combine(checks.string_checks(rest, place) + parts),
@@ -331,7 +331,7 @@ def _is_int(value: Any) -> bool:
     return type(value) is int
 
 
-def _says_int_or_string(key: str, value: Any) -> bool:
+def _marks_int_or_string(key: str, value: Any) -> bool:
     return key == "anyOf" and value == [{"type": "integer"}, {"type": "string"}]
 
 

@@ -32,7 +32,7 @@ def _pending_since(moment: str) -> dict[str, Any]:
     }
 
 
-async def test_lesson_06_a_new_instance_is_new_whatever_its_condition_says() -> None:
+async def test_lesson_06_the_age_of_a_new_instance_ignores_its_condition_times() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")

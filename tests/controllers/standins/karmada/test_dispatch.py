@@ -180,7 +180,7 @@ async def test_a_binding_that_lost_its_owner_gets_it_back() -> None:
         )
 
 
-async def test_a_city_without_a_cell_says_no_cluster_fit_until_one_joins() -> None:
+async def test_a_binding_has_no_cluster_fit_until_a_cell_joins() -> None:
     async with federation(clusters=False) as found:
         await create_policy(found.hub, NS, "DFW")
         await found.hub.create(WDS, deployment("app-web-dfw", NS, "DFW"), NS)

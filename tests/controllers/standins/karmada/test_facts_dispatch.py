@@ -189,7 +189,7 @@ async def test_a_spread_constraint_of_one_takes_one_member_and_stays_with_it() -
         assert not await exists(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_scheduled_says_success_and_when() -> None:
+async def test_scheduled_has_reason_success_and_a_time() -> None:
     async with propagated() as found:
         binding = await until(
             found.hub,
@@ -247,7 +247,7 @@ async def test_conflict_resolution_overwrite_takes_the_members_object_over() -> 
         assert values(taken.spec)["scaleSettings"]["minReplicas"] == 1
 
 
-async def test_a_work_the_member_does_not_take_says_applied_failed() -> None:
+async def test_a_work_that_a_member_rejects_is_applied_failed() -> None:
     async with propagation() as found:
         dfw = found.cells["dfw"]
         await create_cluster(found.hub, "dfw", "DFW")
@@ -262,7 +262,7 @@ async def test_a_work_the_member_does_not_take_says_applied_failed() -> None:
         assert condition(await work_of(found), "Applied") == ("False", "AppliedFailed")
 
 
-async def test_a_work_whose_dispatching_is_suspended_is_held_back_and_says_so() -> None:
+async def test_a_work_with_suspended_dispatching_is_held_back_until_resumed() -> None:
     async with propagated() as found:
         work = await work_of(found)
         suspended = merge({"spec": {"suspendDispatching": True}})

@@ -124,7 +124,7 @@ async def test_a_project_stays_engaged_until_it_is_gone() -> None:
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_project_holds_its_finalizer_and_says_ready() -> None:
+async def test_a_ready_project_has_its_finalizer() -> None:
     async with projects() as found:
         project = await ready(found)
 

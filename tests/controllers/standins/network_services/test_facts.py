@@ -61,7 +61,7 @@ UNKNOWN = ("Unknown", "Pending")
 # The kinds
 
 
-async def test_a_new_network_says_pending_and_has_its_defaults() -> None:
+async def test_a_new_network_is_pending_and_has_its_defaults() -> None:
     async with standin_platform() as found:
         made = await found.project.create(NETWORKS, network(namespace="default"), "default")
 
@@ -94,7 +94,7 @@ async def test_a_network_becomes_ready() -> None:
         )
 
 
-async def test_a_network_with_an_invalid_range_says_range_unsupported() -> None:
+async def test_a_network_with_an_invalid_range_is_range_unsupported() -> None:
     async with networked() as found:
         body = network()
         body["spec"]["ipam"]["ipv4Range"] = "10.0.0.0/99"
@@ -159,7 +159,7 @@ async def test_a_context_is_called_after_network_and_location_and_controlled_by_
         assert (owner.kind, owner.name) == ("Network", "default")
 
 
-async def test_a_binding_says_context_not_ready_and_is_tried_again() -> None:
+async def test_a_binding_waits_for_its_network_context() -> None:
     async with standin_platform() as found:
         dfw = found.cells["dfw"]
         await create_namespace(dfw, NS, upstream_labels())
@@ -293,7 +293,7 @@ async def test_a_claim_that_found_no_room_is_served_when_a_subnet_goes() -> None
         await until(lhr, CLAIMS, "default-lhr-0", NS, is_ready, within=5.0)
 
 
-async def test_an_ipv6_claim_says_that_none_are_served() -> None:
+async def test_an_ipv6_claim_is_range_unsupported() -> None:
     async with networked() as found:
         dfw = found.cells["dfw"]
         await present(dfw, "dfw")

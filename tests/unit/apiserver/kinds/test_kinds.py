@@ -55,7 +55,7 @@ def faults(crd: dict[str, Any]) -> list[str]:
     return [str(error) for error in refused.value.errors]
 
 
-def test_the_least_a_definition_says_is_completed() -> None:
+def test_a_minimal_definition_is_completed() -> None:
     (kind,) = from_crd(definition())
 
     assert kind.resource == Resource("example.com", "v1", "widgets", "Widget")
@@ -65,7 +65,7 @@ def test_the_least_a_definition_says_is_completed() -> None:
     assert set(kind.verbs) >= {"get", "list", "watch", "create", "update", "patch", "delete"}
 
 
-def test_all_a_definition_says_is_served() -> None:
+def test_every_field_of_a_definition_is_applied() -> None:
     crd = with_version(
         subresources={
             "status": {},
@@ -318,7 +318,7 @@ def test_built_in_kinds_have_their_types_checked(
     assert str(error).startswith(fault)
 
 
-def test_a_secret_is_opaque_unless_it_says_otherwise() -> None:
+def test_a_secret_without_a_type_is_opaque() -> None:
     served = {one.resource.kind: one for one in builtin_kinds()}
     secret: dict[str, Any] = {"data": {}}
 

@@ -219,7 +219,7 @@ async def test_a_second_create_of_a_name_is_refused() -> None:
         assert refused["details"] == {"name": "one", "group": "example.com", "kind": "widgets"}
 
 
-async def test_a_create_over_an_object_being_deleted_says_so() -> None:
+async def test_a_create_over_an_object_being_deleted_already_exists() -> None:
     async with widget_server() as caller:
         body = widget("one")
         body["metadata"]["finalizers"] = ["example.com/hold"]

@@ -66,7 +66,7 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
 
 
 @pytest.mark.parametrize(
-    ("flags", "says"),
+    ("flags", "expected"),
     [
         (Flags(cities=("DFW",)), "needs an image"),
         (Flags(image="a:1"), "needs a city"),
@@ -88,15 +88,15 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
         (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected an instance type"),
     ],
 )
-def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says: str) -> None:
-    with pytest.raises(CommandError, match=says) as caught:
+def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, expected: str) -> None:
+    with pytest.raises(CommandError, match=expected) as caught:
         new_workload("api", flags)
 
     assert caught.value.exit_code is Exit.USAGE
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("", "contains no document"),
         ("a: [", "not valid YAML"),
@@ -109,19 +109,19 @@ def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, says
         ),
     ],
 )
-def test_a_bad_file_is_refused_with_its_place(text: str, says: str) -> None:
-    with pytest.raises(CommandError, match=says):
+def test_a_bad_file_is_refused_with_its_place(text: str, expected: str) -> None:
+    with pytest.raises(CommandError, match=expected):
         load("-", io.StringIO(text))
 
 
 @pytest.mark.parametrize(
-    ("flags", "says"),
+    ("flags", "expected"),
     [(Flags(image=""), "expected an image name"), (Flags(cities=()), "at least one city")],
 )
-def test_an_empty_value_empties_nothing(flags: Flags, says: str) -> None:
+def test_an_empty_value_empties_nothing(flags: Flags, expected: str) -> None:
     live = new_workload("api", Flags(image="a:1", cities=("DFW",)))
 
-    with pytest.raises(CommandError, match=says) as caught:
+    with pytest.raises(CommandError, match=expected) as caught:
         changed_workload(live, flags)
 
     assert caught.value.exit_code is Exit.USAGE
@@ -142,7 +142,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         (WHOLE.replace("NAME", "5"), "metadata.name: 5 is not a valid name"),
         (WHOLE.replace("NAME", "a/b"), 'metadata.name: "a/b" is not a valid name'),
@@ -164,8 +164,8 @@ BOMB = "a: &a [x, x]\n" + "".join(
     ],
     ids=lambda value: str(value)[-30:],
 )
-def test_a_hostile_file_is_refused_before_anything_is_done(text: str, says: str) -> None:
-    with pytest.raises(CommandError, match=says) as caught:
+def test_a_hostile_file_is_refused_before_anything_is_done(text: str, expected: str) -> None:
+    with pytest.raises(CommandError, match=expected) as caught:
         load("-", io.StringIO(text))
 
     assert caught.value.exit_code is Exit.USAGE

@@ -94,9 +94,9 @@ WORDED: list[tuple[dict[str, Any], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "said"), WORDED, ids=lambda value: str(value)[:60])
-def test_a_change_is_described(changes: dict[str, Any], said: list[str]) -> None:
-    assert changes_of(changes) == said
+@pytest.mark.parametrize(("changes", "expected"), WORDED, ids=lambda value: str(value)[:60])
+def test_a_change_is_described(changes: dict[str, Any], expected: list[str]) -> None:
+    assert changes_of(changes) == expected
 
 
 def test_ssh_keys_are_described_by_their_users() -> None:

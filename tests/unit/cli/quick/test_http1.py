@@ -91,7 +91,7 @@ async def test_a_request_goes_out_as_it_is_given() -> None:
         (b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\na", b"a"),
     ],
 )
-async def test_a_body_ends_where_the_answer_says(sent: bytes, body: bytes) -> None:
+async def test_a_body_ends_where_its_framing_ends_it(sent: bytes, body: bytes) -> None:
     assert (await answer_to(sent))[::2] == (200, body)
 
 

@@ -151,7 +151,7 @@ def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("argv", "code"), [(["--help"], 0), (["version"], 0), (["nonsense"], 2), ([], 2)]
 )
-def test_a_short_command_ends_at_once_and_says_all(argv: list[str], code: int) -> None:
+def test_a_short_command_skips_teardown_and_prints_everything(argv: list[str], code: int) -> None:
     done = started(*argv)
 
     assert done.returncode == code

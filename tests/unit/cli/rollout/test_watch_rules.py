@@ -150,7 +150,7 @@ async def test_a_changed_message_alone_is_no_progress() -> None:
 
 
 async def test_pending_never_blocked() -> None:
-    """A reason that somebody must act on blocks also what has not begun."""
+    """A reason that delete must act on blocks also what has not begun."""
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -341,13 +341,13 @@ async def test_deleted_while_watched() -> None:
             await on.create()
             await on.observe()
 
-            async def somebody(again: bool = again) -> None:
+            async def delete(again: bool = again) -> None:
                 await asyncio.sleep(2)
                 await on.client.delete(compute.WORKLOADS, NAME, NAMESPACE)
                 if again:
                     await on.create()
 
-            failed, _ = await asyncio.gather(on.failure(), somebody())
+            failed, _ = await asyncio.gather(on.failure(), delete())
 
             assert failed.exit_code == Exit.NOT_FOUND
             assert failed.message == 'workload "web" was deleted while it was watched'

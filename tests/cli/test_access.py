@@ -1,4 +1,4 @@
-"""Before compute is enabled for a project, and while it is being: calm words, and exit codes."""
+"""Messages and exit codes before compute is enabled for a project, and while it is activated."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def at_a_terminal(here: CliSession, line: str, typed: str) -> tuple[int, str, st
 @pytest.mark.parametrize(
     "line", ["workloads", "deploy api --image=a:1 --city=DFW --yes", "why api", "quota", "logs"]
 )
-def test_not_requested_is_refused_without_a_terminal_even_with_yes(line: str) -> None:
+def test_a_command_without_access_is_refused_off_a_terminal_even_with_yes(line: str) -> None:
     with cli_session() as here:
         withdraw(here)
 
@@ -61,7 +61,7 @@ def test_not_requested_is_refused_without_a_terminal_even_with_yes(line: str) ->
 
         assert result.code == 10
         assert "Try:  datumctl-compute access request" in result.err
-        assert here.run("access -o json").json["object"] is None, "nobody asked for us"
+        assert here.run("access -o json").json["object"] is None, "access was not requested"
 
 
 @pytest.mark.parametrize("command", sorted(WITHOUT_ACCESS - {"local", "access"}))
@@ -75,7 +75,7 @@ def test_some_commands_need_no_access(command: str) -> None:
         assert shown.value.code == 0
 
 
-def test_the_offer_is_explained_and_no_is_no() -> None:
+def test_declining_the_offer_of_access_exits_9_and_requests_nothing() -> None:
     with cli_session() as here:
         withdraw(here)
         for typed in ("n\n", "\n", ""):
@@ -120,7 +120,7 @@ def test_a_slow_request_is_reported_and_not_offered_again() -> None:
         assert here.run("instances").code == 0
 
 
-def test_already_exists_is_activating() -> None:
+def test_an_entitlement_that_already_exists_counts_as_activating() -> None:
     with cli_session(activation_seconds=120) as here:
         withdraw(here)
         made: list[bool] = []
@@ -128,7 +128,7 @@ def test_already_exists_is_activating() -> None:
         async def both(request: HttpRequest, number: int) -> HttpResponse | None:
             if request.method == "POST" and "/serviceentitlements" in request.path and not made:
                 made.append(True)
-                await here.platform.server.handle(request)  # theirs, and then ours
+                await here.platform.server.handle(request)  # another user's request comes first
             return None
 
         result = InterceptedSession(here, both).run("access request")
@@ -144,7 +144,7 @@ def test_already_exists_is_activating() -> None:
         )
 
 
-def test_a_request_can_run_out_of_time() -> None:
+def test_waiting_for_access_ends_at_its_timeout() -> None:
     with cli_session(approval_by_hand=True) as here:
         withdraw(here)
 
@@ -154,7 +154,7 @@ def test_a_request_can_run_out_of_time() -> None:
         assert "access to compute is not active after 45s" in result.err
 
 
-def test_a_person_decides_where_that_is_wanted() -> None:
+def test_access_follows_each_manual_decision() -> None:
     with cli_session(approval_by_hand=True) as here:
         assert here.run("workloads").code == 0, "the platform's own project does not wait"
         withdraw(here)
@@ -192,7 +192,7 @@ def test_a_service_that_is_not_published_is_not_offered() -> None:
         assert "compute is not offered" in result.err
 
 
-def test_a_platform_without_entitlements_enables_compute_for_everybody() -> None:
+def test_a_platform_without_entitlements_needs_no_access_request() -> None:
     """A single cluster without Milo does not serve the kind."""
     with cli_session() as here:
         withdraw(here)
@@ -249,14 +249,14 @@ def entitlement(ready: tuple[str, str] | None = None, **status: Any) -> dict[str
         ),
     ],
 )
-def test_states_of_an_entitlement(found: dict[str, Any], state: AccessState) -> None:
+def test_an_entitlement_maps_to_its_access_state(found: dict[str, Any], state: AccessState) -> None:
     assert access_of(found).state is state
 
 
 @pytest.mark.parametrize(
     "line", ["workloads", "status api", "access", "access request", "deploy api --image=a --city=X"]
 )
-def test_a_project_that_does_not_exist_is_named_with_those_that_do(line: str) -> None:
+def test_an_unknown_project_is_reported_with_the_existing_ones(line: str) -> None:
     with cli_session() as here:
         result = here.run(f"{line} --project dmeo")
 
@@ -267,7 +267,7 @@ def test_a_project_that_does_not_exist_is_named_with_those_that_do(line: str) ->
         )
 
 
-def test_a_project_is_not_called_missing_by_one_who_may_not_see_projects() -> None:
+def test_a_project_is_not_reported_missing_where_projects_cannot_be_read() -> None:
     with cli_session() as here:
 
         class Blind(SessionDestination):

@@ -1,7 +1,7 @@
-"""Lesson 29: enablement went by ``Ready`` alone, so whoever had asked was asked again, met a
-conflict on the retry, and was shown the name of a resource.
+"""Lesson 29: access was judged by ``Ready`` alone, so a user who had requested it was offered a
+request again, got a conflict, and saw the name of a resource.
 
-So: not requested, activating and active are three states; already there means activating.
+So: not requested, activating and active are three states; one that already exists means activating.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _withdraw(at: CliSession) -> None:
     at.act(at.client().delete(services.SERVICE_ENTITLEMENTS, "compute"))
 
 
-def test_lesson_29_there_are_three_states_and_each_has_its_own_answer() -> None:
+def test_lesson_29_each_of_the_three_access_states_has_its_own_exit_code() -> None:
     with cli_session(activation_seconds=120) as at:
         assert at.run("instances").code == 0
         _withdraw(at)
@@ -32,7 +32,7 @@ def test_lesson_29_there_are_three_states_and_each_has_its_own_answer() -> None:
         assert at.run("instances").code == 0
 
 
-def test_lesson_29_asking_twice_is_no_conflict_and_names_no_resource() -> None:
+def test_lesson_29_requesting_twice_is_no_conflict_and_shows_no_resource_name() -> None:
     with cli_session(activation_seconds=120) as at:
         _withdraw(at)
         results = [at.run("access request"), at.run("access request"), at.run("instances")]
@@ -46,7 +46,7 @@ def test_lesson_29_asking_twice_is_no_conflict_and_names_no_resource() -> None:
 
 
 def test_lesson_29_an_entitlement_without_status_is_activating_not_absent() -> None:
-    """It is there without any condition: what is not Ready has still been requested."""
+    """It has no condition yet: one that is not Ready has still been requested."""
     with cli_session(approval_by_hand=True) as at:
         _withdraw(at)
         body = {

@@ -1,5 +1,5 @@
-"""Two people change one workload: wherever the other's change falls, both are there in the
-end, and the history tells of each once, in the order in which they happened."""
+"""Two users change one workload at the same time, at every point of a command: both changes
+are kept, and the history lists each once, in order."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ OURS = {
 
 
 async def bens_change(here: CliSession, name: str, *, records: bool) -> None:
-    """A deploy of another image, as a command of Ben's makes it; his line may break before
-    the history knows."""
+    """A change as a command of Ben's makes it; it may end before it is recorded."""
     client = here.client()
     live = to_dict(await client.get(compute.WORKLOADS, name, "default"))
     spec = json.loads(json.dumps(live["spec"]))
@@ -76,8 +75,8 @@ def test_a_concurrent_change_at_any_moment_is_kept_and_reported(
             assert len(happened) == 5, (at, happened)
             for before, after in pairwise(history):
                 changed = before["object"]["spec"] != after["object"]["spec"]
-                assert changed, (at, "each entry tells of a change of its own")
+                assert changed, (at, "each entry is a change of its own")
             here.run(f"destroy {name} --yes")
         else:
-            raise AssertionError("it makes fewer requests")
+            raise AssertionError("the command makes fewer requests")
         assert at > 5

@@ -1,4 +1,4 @@
-"""Deploying: what is checked before, what is asked, and what is left when it was refused."""
+"""``deploy``: its checks, its prompts, and what is stored when it is refused."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def networks(here: CliSession) -> list[str]:
     return [each.name for each in page.items]
 
 
-def test_a_network_is_made_only_after_a_yes() -> None:
+def test_a_network_is_created_only_after_confirmation() -> None:
     line = f"{DEPLOY} --network=private --no-wait"
     with cli_session("DFW") as here:
         for typed in ("n\n", "\n", ""):
@@ -86,7 +86,7 @@ async def _pass_on(request: HttpRequest, number: int) -> HttpResponse | None:
     return None
 
 
-def test_exit_codes_of_a_dry_run_tell_changes_from_errors() -> None:
+def test_exit_codes_of_a_dry_run_distinguish_changes_from_errors() -> None:
     with cli_session("DFW") as here:
         assert here.run(f"{DEPLOY} --dry-run --exit-code").code == 1
         assert here.run(DEPLOY).code == 0
@@ -102,7 +102,7 @@ def test_exit_codes_of_a_dry_run_tell_changes_from_errors() -> None:
         assert failing.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 2
 
 
-def test_a_saved_manifest_is_clean_and_describes_what_is_there(tmp_path: Path) -> None:
+def test_a_saved_manifest_has_no_server_fields_and_deploys_the_same_spec(tmp_path: Path) -> None:
     file = tmp_path / "saved.yaml"
     with cli_session("DFW") as here:
         result = here.run(f"{DEPLOY} --label=team=web --env=A=1 --port=8080 --save {file}")
@@ -120,8 +120,8 @@ def test_a_saved_manifest_is_clean_and_describes_what_is_there(tmp_path: Path) -
         assert here.run(f"deploy -f {file} --save {tmp_path}/no/such.yaml --no-wait").code == 2
 
 
-def test_what_a_server_gave_can_be_deployed_again() -> None:
-    """Notes of programs are no wish of a person's."""
+def test_a_manifest_from_the_server_is_deployed_without_the_last_change_annotation() -> None:
+    """The annotation is the CLI's own record and no part of a manifest."""
     with cli_session("DFW") as here:
         here.run(DEPLOY)
         live = workload(here)
@@ -138,7 +138,7 @@ def test_what_a_server_gave_can_be_deployed_again() -> None:
         assert clean(live)["metadata"] == {"name": "api"}
 
 
-def test_labels_of_a_file_stand_beside_those_that_are_there() -> None:
+def test_labels_of_a_file_are_merged_with_the_stored_labels() -> None:
     with cli_session("DFW", "LHR") as here:
         here.run(f"{DEPLOY} --label=team=web --label=tier=1 --no-wait")
         patch = merge({"metadata": {"annotations": {"theirs": "kept"}}})
@@ -173,7 +173,7 @@ def test_a_label_alone_replaces_no_instance() -> None:
         assert here.run("workloads -l team=web -o name").out == "workload/api\n"
 
 
-def test_answers_are_judged_one_by_one_and_the_end_is_no_answer() -> None:
+def test_end_of_input_at_any_prompt_exits_9_and_writes_nothing() -> None:
     with cli_session("DFW", "LHR") as here:
         typed = ["api", "a/api:1", "", "DFW", "", "none", "y"]
         for end in range(len(typed)):
@@ -212,18 +212,18 @@ ADMIN = {"name": "port-9090", "port": 9090}
         ((), [HTTP]),
     ],
 )
-def test_ports_that_are_not_mentioned_stay(flags: tuple[str, ...], ports: list[Any]) -> None:
+def test_ports_that_no_flag_mentions_stay(flags: tuple[str, ...], ports: list[Any]) -> None:
     assert container(Flags(ports=flags), ports=[HTTP])["ports"] == ports
 
 
-def test_a_port_that_is_taken_or_not_there_is_refused() -> None:
+def test_adding_a_taken_port_or_removing_a_missing_one_is_refused() -> None:
     with pytest.raises(CommandError, match='it is already port "http"'):
         container(Flags(ports=("web=8080",)), ports=[HTTP])
     with pytest.raises(CommandError, match="no such port"):
         container(Flags(ports=("web-",)), ports=[HTTP])
 
 
-def test_a_dash_gives_command_and_arguments_back_to_the_image() -> None:
+def test_a_dash_removes_command_or_arguments() -> None:
     before = {"command": ["/bin/app"], "args": ["serve"]}
 
     assert container(Flags(command=("-",)), **before).get("command") is None

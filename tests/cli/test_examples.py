@@ -50,7 +50,7 @@ def test_an_example_can_be_parsed(example: str) -> None:
 
 
 class Agrees(io.StringIO):
-    """Somebody at a terminal who says yes."""
+    """A user at a terminal who answers yes to every prompt."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The history tells the truth about every change, loses none, and leads back to each."""
+"""The history records every change once, in order, and an undo restores any of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spec_of(here: CliSession) -> dict[str, Any]:
 
 
 def edited(here: CliSession, **spec: Any) -> None:
-    """A change by something that keeps no history."""
+    """Change a workload without recording it."""
     patch = merge({"spec": spec})
     here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
 
@@ -121,7 +121,7 @@ def test_ten_changes_are_listed_with_their_authors() -> None:
         assert moments == sorted(moments)
 
 
-def test_undo_leads_to_every_revision_and_the_history_only_grows() -> None:
+def test_undo_restores_every_revision_and_the_history_only_grows() -> None:
     with cli_session() as here:
         specs = ten_changes(here)
         for rev, spec in enumerate(specs, 1):
@@ -166,7 +166,7 @@ def test_two_undos_restore_the_spec_and_both_are_recorded() -> None:
         assert recorded[2:] == ["rollback to #1", "rollback to #2"]
 
 
-def test_the_history_is_the_workloads_and_goes_with_it() -> None:
+def test_the_history_is_owned_by_its_workload_and_deleted_with_it() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
         found = to_dict(here.act(here.client().get(CONFIG_MAPS, NAME, "default")))
@@ -184,7 +184,7 @@ def test_the_history_is_the_workloads_and_goes_with_it() -> None:
         assert [each["image"] for each in history_of(here)] == ["a/api:9"]
 
 
-async def test_the_history_of_an_earlier_workload_of_the_name_is_not_taken_over() -> None:
+async def test_a_recreated_workload_does_not_take_over_the_old_history() -> None:
     async with embedded_server() as embedded:
         client, env = embedded.client("project/demo"), SimulatedEnvironment(1)
         flags = Flags(image="a:1", cities=("DFW",))
@@ -214,7 +214,7 @@ async def test_the_history_of_an_earlier_workload_of_the_name_is_not_taken_over(
         assert [(each.rev, each.actor) for each in found] == [(1, "ben")]
 
 
-def test_a_workload_that_others_made_begins_with_their_change() -> None:
+def test_the_history_of_a_workload_created_elsewhere_begins_with_an_external_change() -> None:
     with cli_session() as here:
         workload = new_workload("api", Flags(image="a:1", cities=("DFW",)))
         here.act(here.client().create(compute.WORKLOADS, workload, "default"))
@@ -258,7 +258,7 @@ def entry(number: int, text: str) -> Entry:
     )
 
 
-def test_fewer_are_kept_where_they_are_large() -> None:
+def test_fewer_revisions_are_kept_when_they_are_large() -> None:
     revisions = Revisions()
     for number in range(1, 10):
         revisions = append_entries(revisions, [entry(number, "ü" * 100_000)])
@@ -281,7 +281,7 @@ def test_a_change_is_recorded_once_however_often_it_is_repeated() -> None:
 
 
 async def changed(client: Client, env: SimulatedEnvironment, who: str, times: int) -> None:
-    """Somebody who changes a workload again and again, as a command does."""
+    """Change a workload several times, as a command does."""
     history = ConfigMapHistory(client, env)
     done = 0
     while done < times:
@@ -303,7 +303,7 @@ async def changed(client: Client, env: SimulatedEnvironment, who: str, times: in
             await asyncio.sleep(0.01)
             continue
         done += 1
-        # The other may be faster now, with a change on top of this one.
+        # The other writer may already have changed it again.
         await asyncio.sleep(env.random(who).choice([0, 0.02, 0.2]))
         await history.record(to_dict(written), recorded, before=live)
 
@@ -330,7 +330,7 @@ async def test_two_writers_at_once_lose_nothing_and_keep_the_order() -> None:
             ]
 
 
-async def test_two_first_writers_make_one_history() -> None:
+async def test_two_concurrent_first_writers_create_one_history() -> None:
     async with embedded_server() as embedded:
         client, env = embedded.client("project/demo"), SimulatedEnvironment(1)
         first = new_workload("api", Flags(image="a:1", cities=("DFW",)))
@@ -346,7 +346,7 @@ async def test_two_first_writers_make_one_history() -> None:
         assert sorted(each.changes for each in found) == ["x", "y", "z"]
 
 
-def test_a_history_that_cannot_be_written_fails_nothing_and_is_made_up_for() -> None:
+def test_a_change_whose_history_write_fails_is_recorded_by_the_next_change() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
         here.platform.server.add_user("ana", ("system:masters",), "anas")
@@ -374,7 +374,7 @@ async def no_histories(request: HttpRequest, number: int) -> HttpResponse | None
     return HttpResponse(403, {"content-type": "application/json"}, json.dumps(body).encode())
 
 
-def test_what_is_no_entry_is_left_where_it_is() -> None:
+def test_data_that_is_no_history_entry_is_kept_and_not_listed() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
         patch = merge({"data": {"notes": "by hand", "9": "{", "8": '{"rev": 8}'}})
@@ -387,8 +387,8 @@ def test_what_is_no_entry_is_left_where_it_is() -> None:
         assert stored["data"]["notes"] == "by hand"
 
 
-def test_a_note_applies_to_its_own_spec_only() -> None:
-    """Ana's change is not recorded, and something else changes the workload before it is."""
+def test_an_unrecorded_change_is_not_credited_after_an_external_one() -> None:
+    """Ana's change is not recorded, and another client changes the workload before it is."""
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW,LHR")
         here.platform.server.add_user("ana", ("system:masters",), "anas")
@@ -405,7 +405,7 @@ def test_a_note_applies_to_its_own_spec_only() -> None:
         ]
 
 
-def test_an_undo_restores_no_restart_that_is_there_no_longer() -> None:
+def test_an_undo_keeps_the_restart_annotation_of_the_live_spec() -> None:
     stored: dict[str, Any] = {
         "template": {"metadata": {"annotations": {RESTARTED: "2026-01-01T00:00:00Z"}}, "spec": {}},
         "placements": [1],

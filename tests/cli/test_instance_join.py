@@ -35,7 +35,9 @@ DEPLOYMENT: dict[str, Any] = {
     ],
     ids=["labels", "deployment", "ordinal"],
 )
-def test_lesson_26_an_instance_is_joined_whatever_its_uids_say(labels: dict[str, str]) -> None:
+def test_lesson_26_an_instance_is_joined_to_its_workload_whatever_its_uids(
+    labels: dict[str, str],
+) -> None:
     name = "web-default-dfw-7" if "workload-name" not in labels else "of-any-name-7"
     carried = {PREFIX + key: value for key, value in {**labels, **FOREIGN}.items()}
     instance = {"metadata": {"name": name, "labels": carried}}

@@ -1,4 +1,4 @@
-"""Lines of instances from the provider of a cell to the person who asks for them."""
+"""Log lines from the provider of a cell to the ``logs`` command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask(
     return here.act(here.platform.server.handle(request))
 
 
-def test_a_deployment_shows_the_start_of_each_instance() -> None:
+def test_logs_of_a_deployment_show_the_start_of_each_instance() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
 
@@ -48,7 +48,7 @@ def test_a_deployment_shows_the_start_of_each_instance() -> None:
         assert one.out == f"api-default-dfw-1 | {STARTED}\n"
 
 
-def test_a_crash_is_among_the_lines_and_in_its_order() -> None:
+def test_logs_show_a_crash_in_order() -> None:
     with cli_session() as here:
         here.run("deploy -f -", stdin=json.dumps(manifest("api", crash_after_seconds="60")))
         here.wait(120)
@@ -83,7 +83,7 @@ def test_following_ends_when_the_instance_is_deleted() -> None:
         assert ask(here, NAMES[0]).status == 404
 
 
-def test_the_plane_of_the_cell_has_the_same_lines() -> None:
+def test_the_cell_plane_serves_the_same_lines() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         namespace = _hub_namespace(here)
@@ -115,7 +115,7 @@ def test_a_disconnected_cell_has_no_logs_and_ends_followed_streams() -> None:
         assert ask(here, NAMES[0]).body == f"{STARTED}\n".encode()
 
 
-def test_a_replaced_instance_has_its_own_lines_alone() -> None:
+def test_a_replacement_has_only_its_own_lines() -> None:
     with cli_session("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
         here.run("deploy api --image=a:2 --city=DFW")

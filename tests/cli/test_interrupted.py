@@ -1,5 +1,5 @@
-"""A command that ends in the middle, at whichever request, and is run again ends as if the
-first had finished: the same objects, and the same history."""
+"""A command that is interrupted at any request and run again ends as if the first had
+finished: with the same objects and the same history."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WAYS = ("interrupted before", "interrupted after", "dropped before", "dropped af
 
 
 def end(here: CliSession, way: str, at: int) -> InterceptedSession:
-    """Somebody who ends a command at its ``at``-th request."""
+    """Interrupt a command at its ``at``-th request."""
 
     async def here_and_now(request: HttpRequest, number: int) -> HttpResponse | None:
         if number != at:
@@ -64,7 +64,7 @@ def end(here: CliSession, way: str, at: int) -> InterceptedSession:
 
 
 def outcome(here: CliSession, name: str) -> Any:
-    """Everything that is there of a workload, without names, ids and times."""
+    """All objects of a workload, without names, ids and times."""
     client = here.client()
 
     async def look() -> list[Any]:
@@ -101,8 +101,10 @@ def _entry(text: str) -> Any:
     return {key: value for key, value in entry.items() if key != "timestamp"}
 
 
-def lived_through(here: CliSession, story: Story, way: str, at: int, name: str) -> tuple[bool, Any]:
-    """Whether the command lived to make that many requests, and what is there in the end."""
+def run_interrupted(
+    here: CliSession, story: Story, way: str, at: int, name: str
+) -> tuple[bool, Any]:
+    """Whether the command made that many requests, and the objects at the end."""
     for line in story.before:
         assert here.run(line.format(name)).code == 0
     between = end(here, way, at)
@@ -120,19 +122,19 @@ def lived_through(here: CliSession, story: Story, way: str, at: int, name: str) 
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("story", sorted(STORIES))
-def test_running_it_again_ends_as_if_the_first_had_finished(story: str, way: str) -> None:
+def test_an_interrupted_command_run_again_ends_as_if_it_had_finished(story: str, way: str) -> None:
     with cli_session("DFW") as here:
         recorded = STORIES[story]
         for line in (*recorded.before, recorded.command):
             assert here.run(line.format("w0")).code == 0
         here.wait(5)
         wanted = outcome(here, "w0")
-        at, lived = 0, True
-        while lived:
+        at, interrupted = 0, True
+        while interrupted:
             at += 1
             assert at < 100
-            lived, found = lived_through(here, recorded, way, at, f"w{at}")
-            if lived:
+            interrupted, found = run_interrupted(here, recorded, way, at, f"w{at}")
+            if interrupted:
                 assert found == wanted, f"{way} request {at}"
             here.run(f"destroy w{at} --yes")
         assert at > 5, "it makes several requests"
@@ -140,9 +142,9 @@ def test_running_it_again_ends_as_if_the_first_had_finished(story: str, way: str
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
-def test_an_undo_that_did_not_end_well_is_finished_not_undone(way: str) -> None:
-    """Without a revision an undo goes to the one before: run again after a failure it must
-    not go back from where it has just gone."""
+def test_a_failed_undo_run_again_is_finished_and_not_reverted(way: str) -> None:
+    """Without a revision an undo goes to the previous one: run again after a failure it must
+    not undo itself."""
     with cli_session("DFW") as here:
         for at in range(1, 30):
             name = f"w{at}"
@@ -163,13 +165,13 @@ def test_an_undo_that_did_not_end_well_is_finished_not_undone(way: str) -> None:
 
 
 def restarts(here: CliSession, name: str) -> list[str]:
-    """The changes the history tells of after the first."""
+    """The changes in the history after the first."""
     found = here.run(f"rollout history {name} -o json").json
     return [each["changes"] for each in reversed(found)][1:]
 
 
 def restarted_at(here: CliSession, name: str) -> set[str]:
-    """When the templates of a workload's deployments were told to restart."""
+    """The restart annotations of a workload's deployments."""
     page = here.act(here.client().list(compute.WORKLOAD_DEPLOYMENTS, "default"))
     mine = [to_dict(item) for item in page.items if item.name.startswith(f"{name}-")]
     templates = [each["spec"]["template"].get("metadata") or {} for each in mine]
@@ -189,7 +191,7 @@ BOTH = "deploy {} --image=a/api:1 --city=DFW,LHR --no-wait"
 def test_every_restart_is_recorded_wherever_it_was_interrupted(
     flags: str, recorded: str, way: str
 ) -> None:
-    """Every time that reached a template has its entry, and the second run restarts."""
+    """Every restart time in a template has its entry, and the second run restarts."""
     with cli_session("DFW", "LHR") as here:
         for at in range(1, 40):
             name = f"w{at}"

@@ -1,4 +1,4 @@
-"""Lines of many instances are one stream, in the order of their times."""
+"""Log lines of many instances are one stream, ordered by time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEPLOY = "deploy api --image=a:1 --city=DFW,LHR"
 DFW, LHR = "api-default-dfw-0", "api-default-lhr-0"
 
 
-def test_lines_are_merged_by_time_behind_their_instance() -> None:
+def test_lines_are_merged_by_time_and_prefixed_with_their_instance() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         here.logs[f"{DFW}/log"] = (
@@ -33,7 +33,7 @@ def test_lines_are_merged_by_time_behind_their_instance() -> None:
         ]
 
 
-def test_what_is_wanted_is_asked_of_the_platform() -> None:
+def test_log_flags_become_query_parameters() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         here.logs = {f"{DFW}/log": "2026-01-01T00:00:01Z here", f"{LHR}/log": "there"}
@@ -113,7 +113,7 @@ def test_instances_that_print_nothing_are_not_an_error() -> None:
         assert (chosen.code, chosen.out, chosen.err) == (0, "", "No matching lines.\n")
 
 
-def test_a_city_that_is_cut_off_does_not_hide_the_others() -> None:
+def test_a_disconnected_city_does_not_hide_the_logs_of_others() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         here.platform.partitions.disconnect("dfw")
@@ -148,4 +148,4 @@ def test_lines_of_a_disconnected_city_are_shown_once_after_reconnect() -> None:
         assert [text.partition(" ")[0] for text in messages] == ["started"] * 2 + [
             "failed:"
         ] * 2 + [""]
-        assert err.getvalue().count("is disconnected") == 2  # of each instance once
+        assert err.getvalue().count("is disconnected") == 2  # each instance once

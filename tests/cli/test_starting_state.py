@@ -1,7 +1,7 @@
 """Lesson 28: the CLI looked only for ``Programmed=False``, but the condition starts as Unknown, and
-said "network provisioning" of what was merely starting.
+showed an instance that was starting as "network provisioning".
 
-So: whatever is not True is alike, and it is "Starting".
+So: Unknown and False are treated alike, and shown as "Starting".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""On a terminal what changes is redrawn where it stands; elsewhere no escape code appears."""
+"""On a terminal progress is redrawn in place; elsewhere no escape code appears."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_rollout_is_redrawn_in_place_with_the_time_it_takes() -> None:
         assert any("Pending" in line for line in seen), "earlier states were there, and went"
 
 
-def test_the_time_goes_on_while_nothing_happens() -> None:
+def test_the_elapsed_time_is_redrawn_while_nothing_changes() -> None:
     with cli_session() as here:
         body = manifest("api", start_seconds="20")
         here.act(here.client().create(compute.WORKLOADS, body, "default"))
@@ -52,7 +52,7 @@ def test_the_time_goes_on_while_nothing_happens() -> None:
         assert {"5s", "12s", "19s", "39s"} <= times
 
 
-def test_the_reason_stands_beside_what_is_blocked() -> None:
+def test_a_blocked_row_shows_its_reason() -> None:
     with cli_session(grant={"instances": 1}) as here:
         code, _, err = at_a_terminal(here, *DEPLOY)
 
@@ -64,7 +64,7 @@ def test_the_reason_stands_beside_what_is_blocked() -> None:
         assert any(line.endswith("…") for line in blocked), "cut where the terminal ends"
 
 
-def test_colours_are_for_terminals_and_for_those_who_want_them() -> None:
+def test_colours_appear_only_on_terminals_that_allow_them() -> None:
     with cli_session() as here:
         at_a_terminal(here, *DEPLOY)
         _, coloured, _ = at_a_terminal(here, "instances")
@@ -112,7 +112,7 @@ def test_watching_on_a_terminal_redraws_and_ends_with_ctrl_c(command: str) -> No
         assert err.screen[0] == "Interrupted."
 
 
-def test_watching_off_a_terminal_prints_what_changes_and_nothing_else() -> None:
+def test_watching_off_a_terminal_prints_only_changes() -> None:
     with cli_session() as here:
         here.run(" ".join(DEPLOY))
         out, err = Paper(), io.StringIO()
@@ -135,7 +135,7 @@ def test_watching_off_a_terminal_prints_what_changes_and_nothing_else() -> None:
 
 
 class Paper(io.StringIO):
-    """Whoever reads it has seen enough when something is gone."""
+    """Output whose reader interrupts once a deletion is printed."""
 
     def write(self, text: str) -> int:
         written = super().write(text)

@@ -1,4 +1,4 @@
-"""``--watch`` for programs, and for as long as the platform answers."""
+"""``--watch`` in formats for programs, and how it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.cli.session import CliSession, SessionReach, cli_session
 
 
 class Stops(io.StringIO):
-    """Whoever reads it has seen enough after a text."""
+    """Output whose reader interrupts once a text is printed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def documents(text: str) -> list[dict[str, object]]:
     return found
 
 
-def test_programs_get_each_view_that_changed_and_no_other() -> None:
+def test_watch_as_json_prints_only_changed_views() -> None:
     with cli_session("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
         here.run("deploy web --image=a:1 --city=DFW")
@@ -67,7 +67,7 @@ def _change(here: CliSession, name: str, image: str) -> None:
     here.tasks.append(here.loop.create_task(patching))
 
 
-def test_names_are_printed_once() -> None:
+def test_watch_by_name_prints_each_name_once() -> None:
     with cli_session("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
         here.wait(1)
@@ -84,11 +84,11 @@ def _deploy_another(here: CliSession) -> None:
     here.tasks.append(here.loop.create_task(creating))
 
 
-def test_a_workload_that_goes_ends_its_watch_with_5() -> None:
+def test_a_deleted_workload_ends_its_watch_with_exit_code_5() -> None:
     with cli_session("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
         here.loop.call_later(3, lambda: _delete(here))
-        code, out, err = watched(here, "status api", until="never said")
+        code, out, err = watched(here, "status api", until="never printed")
 
         assert code == 5
         assert "Workload   api" in out
@@ -100,12 +100,12 @@ def _delete(here: CliSession) -> None:
     here.tasks.append(here.loop.create_task(deleting))
 
 
-def test_a_platform_that_stays_away_ends_the_watch_with_1() -> None:
+def test_an_unreachable_platform_ends_the_watch_with_exit_code_1() -> None:
     with cli_session("DFW") as here:
         here.run("deploy api --image=a:1 --city=DFW")
         here.broken_after = 3
         before = here.loop.time()
-        code, out, err = watched(here, "instances", until="never said")
+        code, out, err = watched(here, "instances", until="never printed")
 
         assert code == 1
         assert "api-default-dfw-0" in out

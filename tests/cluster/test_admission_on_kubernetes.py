@@ -1,7 +1,7 @@
-"""A real API server asks a manager about Workloads, as the shipped manifests tell it to.
+"""A real API server calls a manager's webhooks for Workloads, as the shipped manifests declare.
 
-The manager runs as its service account, so that its roles allow what a review reads. Only
-where it is reached differs from the manifests: there is no network of services here.
+The manager runs as its service account, so that its roles must allow what a review reads.
+Only its address differs from the manifests: there is no Service network here.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def register(cluster: ControlPlane, port: int, authority: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def judged(cluster: ControlPlane, directory: Path) -> AsyncIterator[None]:
-    """A namespace in which a manager is asked about every Workload."""
+    """A namespace in which a manager reviews every Workload."""
     with applied(cluster, "single"):
         admin = str(cluster.write_kubeconfig(directory / "kubeconfig"))
         connection = kubeconfig.load(admin, env=SystemEnvironment())
@@ -105,7 +105,7 @@ async def _port(log: Path) -> int:
     async def look() -> str:
         lines = [json.loads(line) for line in _read(log).splitlines()]
         found[:] = [line["port"] for line in lines if line.get("server") == "webhooks"]
-        return "" if found else f"it said {lines[-5:]}"
+        return "" if found else f"its last lines: {lines[-5:]}"
 
     await eventually("webhooks are served", look, within=30)
     return found[0]
@@ -116,11 +116,11 @@ def _read(path: Path) -> str:
 
 
 async def _until_asked(cluster: ControlPlane) -> None:
-    """The API server hears of a registration a moment later."""
+    """The API server applies a registration a moment later."""
 
     async def look() -> str:
         answer = create(cluster, _workload("probe", "PLACEMENT.cityCodes", ["XXX"]))
-        return "nobody was asked" if answer.status == 201 else ""
+        return "the webhook was not called" if answer.status == 201 else ""
 
     await eventually("the manager is asked", look, within=30)
 
@@ -143,7 +143,7 @@ def create(
     return cluster.request("POST", f"{WORKLOADS}?dryRun=All", workload, headers=headers)
 
 
-async def test_a_real_api_server_asks_about_workloads(
+async def test_a_real_api_server_admits_workloads_through_the_webhooks(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with judged(cluster, tmp_path):
@@ -179,7 +179,7 @@ def grant(cluster: ControlPlane, name: str, group: str, resource: str, verb: str
 
 
 def until(cluster: ControlPlane, message: str) -> Answer:
-    """Ana tries until she is told this; nothing means until it is taken."""
+    """Create as Ana until this is the refusal; an empty message means until it is admitted."""
     deadline = time.monotonic() + 30
     while True:
         answer = create(cluster, _workload("anas"), ANA)

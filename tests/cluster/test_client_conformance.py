@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
 
 def compact(etcd_port: int) -> None:
-    """Drop the history of all keys; the server's own copies live only as long as its cache."""
+    """Compact the history of all keys; the server's own watch cache ends with the server."""
     connection = http.client.HTTPConnection(HOST, etcd_port, timeout=10)
     try:
         connection.request("POST", "/v3/kv/range", json.dumps({"key": _base64("/none")}))
@@ -78,7 +78,7 @@ async def target_of(control_plane: ControlPlane) -> AsyncIterator[ConformanceTar
 
 
 @every_case
-async def test_kubernetes(control_plane: ControlPlane, number: int, case: Case) -> None:
+async def test_client_on_kubernetes(control_plane: ControlPlane, number: int, case: Case) -> None:
     async with target_of(control_plane) as target:
         await case(await open_fixture(target, number))
 
@@ -181,10 +181,10 @@ ONLY_HERE: list[Case] = [
 
 
 @every_case_of(ONLY_HERE, first=3000)
-async def test_what_the_embedded_server_lacks(
+async def test_features_that_only_kubernetes_has(
     control_plane: ControlPlane, number: int, case: Case
 ) -> None:
-    """There it is a clear no: tests/conformance/client/test_what_only_kubernetes_has.py."""
+    """The embedded server refuses: tests/conformance/client/test_what_only_kubernetes_has.py."""
     async with target_of(control_plane) as target:
         await case(await open_fixture(target, number))
 
@@ -208,7 +208,7 @@ async def test_a_watch_breaks_when_the_server_is_killed(control_plane: ControlPl
 
         await wait_served(world.client)
         assert await world.names() == ["one"]
-        # What a watch missed is told afterwards, or admitted to be forgotten. Never silence.
+        # A watch delivers what it missed, or reports that it is expired. It is never silent.
         await world.create("two")
         try:
             async with world.client.watch(
@@ -247,14 +247,14 @@ async def test_cancelled_calls_leave_nothing_open(control_plane: ControlPlane) -
             await asyncio.wait([task])
         tasks = [asyncio.ensure_future(read_for_ever()) for _ in range(5)]
         async with asyncio.timeout(EVENT_TIMEOUT):
-            while await open_watches(world) < before + 5:  # noqa: ASYNC110 - none tells us
+            while await open_watches(world) < before + 5:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.05)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
 
         async with asyncio.timeout(EVENT_TIMEOUT):
-            while await open_watches(world) > before:  # noqa: ASYNC110 - none tells us
+            while await open_watches(world) > before:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.05)
 
 

@@ -63,7 +63,7 @@ def create(cluster: ControlPlane, path: str, kind: str, name: str, spec: dict[st
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ControlPlane]:
-    """One of its own: whether a kind is served at all is what this is about."""
+    """A cluster of its own: the test changes which kinds are served."""
     with ControlPlane(ensure_tools()) as running:
         install(running, "compute.datumapis.com")
         install(running, "networking.datumapis.com")
@@ -91,7 +91,7 @@ def person(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> P
     return Person(cluster.write_kubeconfig(tmp_path_factory.mktemp("person") / "kubeconfig"))
 
 
-def test_changes_are_recorded_and_undone_and_access_is_asked_for_where_there_is_any(
+def test_changes_are_recorded_and_undone_and_access_is_checked_where_it_is_served(
     cluster: ControlPlane, person: Person
 ) -> None:
     person.succeeds("deploy", "api", "--image=a/api:1", "--city=DFW", "--no-wait")
@@ -121,5 +121,5 @@ def test_changes_are_recorded_and_undone_and_access_is_asked_for_where_there_is_
     assert person.types("workloads").returncode == 10
     person.succeeds("access", "request")
     pending = person.types("workloads")
-    assert pending.returncode == 12, "nobody answers here"
+    assert pending.returncode == 12, "no controller activates it here"
     assert pending.stderr.startswith("Access to compute was requested ")

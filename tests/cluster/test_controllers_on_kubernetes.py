@@ -1,8 +1,8 @@
 """Our controllers beside a real API server: the program ``compute-manager`` with both groups.
 
-One cluster, nothing federated. The test brings what surrounds compute there: a provider (the
-simulated one) and, where the cluster has networks, whoever serves those. No controller of
-Kubernetes runs, so what is meant for its garbage collector stays and is asserted to be that.
+One cluster, nothing federated. The test adds a provider (the simulated one) and, where the
+cluster has networks, the network stand-in. No controller of Kubernetes runs, so objects that
+its garbage collector would delete stay, and the test asserts that only those do.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def single_cluster(
         await client.close()
 
 
-async def test_a_workload_lives_and_dies_beside_a_real_api_server(
+async def test_a_workload_is_deployed_and_deleted_on_a_real_api_server(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with single_cluster(cluster, tmp_path, "plain", networks=False) as place:
@@ -80,7 +80,7 @@ async def test_a_workload_lives_and_dies_beside_a_real_api_server(
         await place.runs("acme/web:1", 3)
         first = await place.instances()
         made = [first[f"web-default-dfw-{n}"].metadata.creation_timestamp for n in range(3)]
-        assert made == sorted(made, key=str), "one after the other, from the lowest"
+        assert made == sorted(made, key=str), "one by one, from the lowest ordinal"
         before = await place.uids()
 
         await place.change(workload("acme/web:1", 5))
@@ -114,7 +114,7 @@ async def _replicas_ready_reason_is(place: ClusterNamespace, reason: str) -> str
     return "" if found is not None and found.reason == reason else f"it is {found}"
 
 
-async def test_networks_are_waited_for_beside_a_real_api_server(
+async def test_a_workload_waits_for_its_networks_on_a_real_api_server(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with single_cluster(cluster, tmp_path, "networked", networks=True) as place:
@@ -138,7 +138,7 @@ async def test_networks_are_waited_for_beside_a_real_api_server(
         assert owners <= uids, "the garbage collector's"
 
 
-async def test_nothing_is_written_once_all_is_done_beside_a_real_api_server(
+async def test_a_settled_workload_is_not_written_again_on_a_real_api_server(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with single_cluster(cluster, tmp_path, "quiet", networks=True) as place:

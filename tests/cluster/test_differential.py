@@ -1,8 +1,8 @@
-"""The embedded server against the real one: the same requests, the same answers.
+"""The embedded server against the real one: the same requests, the same responses.
 
-A seeded walk sends each request, odd ones among them, to both servers and compares codes,
-reasons, causes and objects. What differs by nature (uids, times, revisions, the record of
-who owns which field) is taken out first.
+A seeded walk sends each request, invalid ones among them, to both servers and compares codes,
+reasons, causes and objects. What always differs (uids, times, revisions, managed fields) is
+removed first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = ("one", "two", "three")
 
 
 def message(answer: Any) -> str:
-    """What a refusal says, without what differs by nature."""
+    """The message of a refusal, without uids and numbers."""
     if not isinstance(answer, dict) or answer.get("kind") != "Status":
         return ""
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", answer.get("message", ""))
@@ -43,24 +43,24 @@ def message(answer: Any) -> str:
 
 
 def is_known(ours: tuple[int, Any], real: tuple[int, Any]) -> bool:
-    """Where ours differs on purpose."""
+    """Whether ours differs on purpose."""
     code, answer = real
     if code == 500:
-        # The real server blames itself for what the caller did wrong.
+        # The real server reports an internal error for a fault of the caller.
         return 400 <= ours[0] < 500
     if (ours[0], code) == (404, 409):
-        # An update that names the uid of an object that is not there.
+        # An update with a uid, of an object that does not exist.
         return "UID in object meta: " in answer["message"]
     if code == 422 and ours[0] in (400, 422):
-        # A patch whose result is no object of the kind. The real server recites all of it, or
-        # says nothing in particular.
+        # A patch whose result is no object of the kind. The real server prints all of it, or
+        # gives no detail.
         patched = "is invalid: patch: Invalid value:", "the server rejected our request"
         return any(words in answer["message"] for words in patched)
     return False
 
 
 class Walk:
-    """Makes requests up, from a seed."""
+    """Generates requests from a seed."""
 
     def __init__(self, seed: int, namespace: str) -> None:
         self._chance = random.Random(seed)
@@ -102,7 +102,7 @@ class Walk:
         widget = path.startswith(self._widgets)
         metadata: dict[str, Any] = {"name": name, **self._metadata()}
         if not name:
-            metadata.pop("generateName", None)  # made names differ by nature
+            metadata.pop("generateName", None)  # generated names always differ
         obj: dict[str, Any] = {
             "apiVersion": self._often(f"{GROUP}/v1" if widget else "v1", "v2", "", None),
             "kind": self._often("Widget" if widget else "ConfigMap", "Odd", "", None),
@@ -348,7 +348,7 @@ def prepare(side: ServerSide, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_random_sequence_of_requests_is_answered_alike(
+def test_both_servers_respond_alike_to_a_random_sequence_of_requests(
     sides: tuple[ServerSide, ServerSide], seed: int
 ) -> None:
     ours, real = sides

@@ -1,8 +1,8 @@
 """A federation one of whose cells is a real cluster: etcd, kube-apiserver, garbage collector.
 
 Hub and projects are planes of the embedded server, reached over HTTPS; management and both
-cells run as programs. What happens to a workload in its life happens here as on planes that
-are all embedded, and all planes have to be as the last wish says after every step.
+cells run as programs. The lifecycle of a workload is the same as on embedded planes, and after
+every step all planes must match the last spec.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cluster() -> Iterator[ControlPlane]:
 
 
 class Diverted:
-    """Takes what is said to a plane of the embedded server to the real one instead."""
+    """Sends requests for a plane of the embedded server to the real one instead."""
 
     def __init__(self, inner: Transport, token: str) -> None:
         self._inner = inner
@@ -56,7 +56,7 @@ class Diverted:
         return await self._inner.send(diverted, timeout=timeout)
 
     async def close(self) -> None:
-        """Everybody's, so it is closed where it was opened."""
+        """The inner transport is shared, and closed where it was opened."""
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +77,7 @@ async def partly_real(cluster: ControlPlane, directory: Path) -> AsyncIterator[M
         await real.close()
 
 
-async def test_a_workload_lives_in_a_federation_with_a_real_cell(
+async def test_the_lifecycle_of_a_workload_in_a_federation_with_a_real_cell(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with partly_real(cluster, tmp_path) as place:
@@ -89,6 +89,6 @@ async def test_a_workload_lives_in_a_federation_with_a_real_cell(
 
 
 def propagated(cluster: ControlPlane) -> list[str]:
-    """The namespaces that were brought to the real cluster, asked past all of our own code."""
+    """The namespaces of the real cluster, read without our client."""
     _, found = cluster.request("GET", "/api/v1/namespaces?labelSelector=karmada.io/managed=true")
     return [each["metadata"]["name"] for each in found["items"]]

@@ -1,4 +1,4 @@
-"""The real API server takes every generated definition, and serves objects by it."""
+"""The real API server accepts every generated definition, and serves objects of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_crd_is_established_and_structural(control_plane: ControlPlane, file: 
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
-def test_a_crd_keeps_a_whole_object_as_it_is(control_plane: ControlPlane, file: Path) -> None:
+def test_a_crd_stores_every_field_of_a_full_object(control_plane: ControlPlane, file: Path) -> None:
     crd = yaml.safe_load(file.read_text(encoding="utf-8"))
     established(control_plane, crd)
     group, names = crd["spec"]["group"], crd["spec"]["names"]
@@ -54,7 +54,7 @@ def test_a_crd_keeps_a_whole_object_as_it_is(control_plane: ControlPlane, file: 
         assert reported["status"] == created["status"]
 
 
-def test_a_crd_gives_a_new_instance_its_conditions(control_plane: ControlPlane) -> None:
+def test_a_crd_defaults_the_conditions_of_a_new_instance(control_plane: ControlPlane) -> None:
     file = CRDS / "compute.datumapis.com_instances.yaml"
     established(control_plane, yaml.safe_load(file.read_text(encoding="utf-8")))
     instance = {
@@ -92,7 +92,7 @@ def test_a_crd_gives_a_new_instance_its_conditions(control_plane: ControlPlane) 
     assert container["ports"] == [{"name": "http", "port": 80, "protocol": "TCP"}]
 
 
-def test_a_crd_keeps_what_may_not_change(control_plane: ControlPlane) -> None:
+def test_a_crd_rejects_changes_of_immutable_fields(control_plane: ControlPlane) -> None:
     file = CRDS / "services.miloapis.com_services.yaml"
     established(control_plane, yaml.safe_load(file.read_text(encoding="utf-8")))
     services = "/apis/services.miloapis.com/v1alpha1/services"

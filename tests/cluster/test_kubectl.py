@@ -1,6 +1,6 @@
 """The real kubectl against a local platform, on all kinds of planes.
 
-Expectations are the words a person reads, and the state of the world as the API shows it.
+Expectations are kubectl's output and the state of the API.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ BOXES: dict[str, Any] = {
 
 
 class Kubectl:
-    """kubectl for one plane, and a directory for the files it is given."""
+    """kubectl for one plane, and a directory for its files."""
 
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
         self._directory = directory
@@ -110,7 +110,7 @@ class Kubectl:
             env=self._environment,
         )
 
-    def says(self, *words: str, **environment: str) -> str:
+    def succeeds(self, *words: str, **environment: str) -> str:
         done = self.run(*words, **environment)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
@@ -121,7 +121,7 @@ class Kubectl:
         return done.stderr.strip()
 
     def object(self, *words: str) -> Any:
-        return json.loads(self.says("get", *words, "--output=json"))
+        return json.loads(self.succeeds("get", *words, "--output=json"))
 
     def file(self, obj: dict[str, Any]) -> str:
         path = self._directory / f"{uuid.uuid4().hex}.json"
@@ -136,7 +136,7 @@ class Kubectl:
 
     def box(self, name: str, size: int = 1, **metadata: Any) -> str:
         """Make a box."""
-        self.says("create", "-f", self.file(box(name, size, **metadata)))
+        self.succeeds("create", "-f", self.file(box(name, size, **metadata)))
         return name
 
 
@@ -179,7 +179,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             path.write_text(config, encoding="utf-8")
             path.chmod(0o600)
             kubectl = Kubectl(path, directory)
-            kubectl.says("create", "-f", kubectl.file(BOXES))
+            kubectl.succeeds("create", "-f", kubectl.file(BOXES))
         yield directory
     finally:
         running = state.running()
@@ -203,22 +203,24 @@ def name() -> str:
 
 
 def test_kubectl_is_the_one_that_was_built(project: Kubectl) -> None:
-    version = json.loads(project.says("version", "--output=json"))
+    version = json.loads(project.succeeds("version", "--output=json"))
 
     assert version["clientVersion"]["gitVersion"] == KUBERNETES_VERSION
     assert version["serverVersion"]["minor"] == "32"
 
 
 def test_get_shows_columns(kubectl: Kubectl, name: str) -> None:
-    kubectl.says("create", "-f", kubectl.file(box(name, 3, {"color": "red"}, labels={"a": "b"})))
+    kubectl.succeeds(
+        "create", "-f", kubectl.file(box(name, 3, {"color": "red"}, labels={"a": "b"}))
+    )
 
-    assert table(kubectl.says("get", "bx", name)) == [["NAME", "SIZE"], [name, "3"]]
-    assert table(kubectl.says("get", "box", name, "-o", "wide"))[1] == [name, "3", "red"]
-    assert table(kubectl.says("get", "boxes", name, "--show-labels"))[1] == [name, "3", "a=b"]
-    assert kubectl.says("get", "box", name, "-o", "name") == f"box.example.com/{name}"
-    assert kubectl.says("get", "box", name, "-o", "jsonpath={.spec.size}") == "3"
-    assert "color: red" in kubectl.says("get", "box", name, "-o", "yaml")
-    assert f"box.example.com/{name}" in kubectl.says("get", "all", "-o", "name")
+    assert table(kubectl.succeeds("get", "bx", name)) == [["NAME", "SIZE"], [name, "3"]]
+    assert table(kubectl.succeeds("get", "box", name, "-o", "wide"))[1] == [name, "3", "red"]
+    assert table(kubectl.succeeds("get", "boxes", name, "--show-labels"))[1] == [name, "3", "a=b"]
+    assert kubectl.succeeds("get", "box", name, "-o", "name") == f"box.example.com/{name}"
+    assert kubectl.succeeds("get", "box", name, "-o", "jsonpath={.spec.size}") == "3"
+    assert "color: red" in kubectl.succeeds("get", "box", name, "-o", "yaml")
+    assert f"box.example.com/{name}" in kubectl.succeeds("get", "all", "-o", "name")
 
 
 def test_get_selects_and_sorts(kubectl: Kubectl, name: str) -> None:
@@ -226,15 +228,15 @@ def test_get_selects_and_sorts(kubectl: Kubectl, name: str) -> None:
         kubectl.box(f"{name}-{number}", 10 - number, labels={"set": name, "n": str(number)})
     chosen = ("get", "boxes", "-o", "name", "-l")
 
-    assert kubectl.says(*chosen, f"set={name},n in (1,3)").splitlines() == [
+    assert kubectl.succeeds(*chosen, f"set={name},n in (1,3)").splitlines() == [
         f"box.example.com/{name}-1",
         f"box.example.com/{name}-3",
     ]
-    assert kubectl.says(*chosen, f"set={name},n!=2,n notin (3)") == f"box.example.com/{name}-1"
-    assert kubectl.says(*chosen, f"set={name},!n") == ""
-    by_field = kubectl.says("get", "boxes", "--field-selector", f"metadata.name={name}-2")
+    assert kubectl.succeeds(*chosen, f"set={name},n!=2,n notin (3)") == f"box.example.com/{name}-1"
+    assert kubectl.succeeds(*chosen, f"set={name},!n") == ""
+    by_field = kubectl.succeeds("get", "boxes", "--field-selector", f"metadata.name={name}-2")
     assert table(by_field) == [["NAME", "SIZE"], [f"{name}-2", "8"]]
-    by_size = kubectl.says("get", "boxes", "-l", f"set={name}", "--sort-by=.spec.size")
+    by_size = kubectl.succeeds("get", "boxes", "-l", f"set={name}", "--sort-by=.spec.size")
     assert [row[1] for row in table(by_size)[1:]] == ["7", "8", "9"]
 
 
@@ -242,20 +244,20 @@ def test_get_in_chunks_returns_everything(kubectl: Kubectl, name: str) -> None:
     for number in range(5):
         kubectl.box(f"{name}-{number}", labels={"set": name})
 
-    found = kubectl.says("get", "boxes", "-l", f"set={name}", "--chunk-size=2", "-o", "name")
+    found = kubectl.succeeds("get", "boxes", "-l", f"set={name}", "--chunk-size=2", "-o", "name")
 
     assert found.splitlines() == [f"box.example.com/{name}-{number}" for number in range(5)]
 
 
-def test_get_follows_changes(kubectl: Kubectl, name: str) -> None:
+def test_get_watches_changes(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, 1)
     watching = kubectl.start("get", "box", name, "-w", "--output-watch-events")
     try:
         assert watching.stdout is not None
         lines = [watching.stdout.readline().split() for _ in range(2)]
-        kubectl.says("patch", "box", name, "--type=merge", "-p", '{"spec":{"size":2}}')
+        kubectl.succeeds("patch", "box", name, "--type=merge", "-p", '{"spec":{"size":2}}')
         lines.append(watching.stdout.readline().split())
-        kubectl.says("delete", "box", name)
+        kubectl.succeeds("delete", "box", name)
         lines.append(watching.stdout.readline().split())
     finally:
         watching.terminate()
@@ -269,27 +271,27 @@ def test_get_follows_changes(kubectl: Kubectl, name: str) -> None:
     ]
 
 
-def test_apply_creates_leaves_and_changes(kubectl: Kubectl, name: str) -> None:
+def test_apply_reports_created_unchanged_and_configured(kubectl: Kubectl, name: str) -> None:
     first = kubectl.file(box(name, 1, {"color": "red"}))
     second = kubectl.file(box(name, 2))
 
-    created = kubectl.says("apply", "-f", first)
+    created = kubectl.succeeds("apply", "-f", first)
     one = kubectl.object("box", name)
-    unchanged = kubectl.says("apply", "-f", first)
+    unchanged = kubectl.succeeds("apply", "-f", first)
     same = kubectl.object("box", name)
-    configured = kubectl.says("apply", "-f", second)
+    configured = kubectl.succeeds("apply", "-f", second)
     two = kubectl.object("box", name)
 
     assert created == f"box.example.com/{name} created"
     assert unchanged == f"box.example.com/{name} unchanged"
     assert same == one
     assert configured == f"box.example.com/{name} configured"
-    assert two["spec"] == {"size": 2}, "what is no longer applied goes away"
+    assert two["spec"] == {"size": 2}, "fields that are no longer applied are removed"
     assert (one["metadata"]["generation"], two["metadata"]["generation"]) == (1, 2)
 
 
 def test_diff_shows_what_apply_would_do_and_does_nothing(kubectl: Kubectl, name: str) -> None:
-    kubectl.says("apply", "-f", kubectl.file(box(name, 1)))
+    kubectl.succeeds("apply", "-f", kubectl.file(box(name, 1)))
     before = kubectl.object("box", name)
 
     same = kubectl.run("diff", "-f", kubectl.file(box(name, 1)))
@@ -314,7 +316,7 @@ def test_edit_saves_what_the_editor_leaves(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, 1)
 
     edit = kubectl.script('sed -i "s/size: 1/size: 5/" "$1"')
-    edited = kubectl.says("edit", "box", name, KUBE_EDITOR=edit)
+    edited = kubectl.succeeds("edit", "box", name, KUBE_EDITOR=edit)
     idle = kubectl.run("edit", "box", name, KUBE_EDITOR="true")
 
     assert edited == f"box.example.com/{name} edited"
@@ -322,14 +324,14 @@ def test_edit_saves_what_the_editor_leaves(kubectl: Kubectl, name: str) -> None:
     assert "Edit cancelled, no changes made." in idle.stdout + idle.stderr
 
 
-def test_labels_and_annotations_come_and_go(kubectl: Kubectl, name: str) -> None:
+def test_label_and_annotate_add_and_remove(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name)
 
-    labeled = kubectl.says("label", "box", name, "tier=one", "extra=yes")
+    labeled = kubectl.succeeds("label", "box", name, "tier=one", "extra=yes")
     refused = kubectl.fails("label", "box", name, "tier=two")
-    kubectl.says("label", "box", name, "tier=two", "--overwrite")
-    unlabeled = kubectl.says("label", "box", name, "extra-")
-    annotated = kubectl.says("annotate", "box", name, "example.com/note=hello world")
+    kubectl.succeeds("label", "box", name, "tier=two", "--overwrite")
+    unlabeled = kubectl.succeeds("label", "box", name, "extra-")
+    annotated = kubectl.succeeds("annotate", "box", name, "example.com/note=hello world")
     bad = kubectl.fails("label", "box", name, "tier=not ok", "--overwrite")
 
     found = kubectl.object("box", name)["metadata"]
@@ -343,20 +345,20 @@ def test_labels_and_annotations_come_and_go(kubectl: Kubectl, name: str) -> None
     assert found["generation"] == 1
 
 
-def test_patches_merge_and_operate(kubectl: Kubectl, name: str) -> None:
+def test_patch_accepts_merge_and_json_patches(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, 1)
     merge = '{"spec":{"size":2,"color":"red"}}'
     operations = (
         '[{"op":"test","path":"/spec/size","value":2},{"op":"remove","path":"/spec/color"}]'
     )
 
-    merged = kubectl.says("patch", "box", name, "--type=merge", "-p", merge)
-    again = kubectl.says("patch", "box", name, "--type=merge", "-p", merge)
-    kubectl.says("patch", "box", name, "--type=json", "-p", operations)
+    merged = kubectl.succeeds("patch", "box", name, "--type=merge", "-p", merge)
+    again = kubectl.succeeds("patch", "box", name, "--type=merge", "-p", merge)
+    kubectl.succeeds("patch", "box", name, "--type=json", "-p", operations)
     failed = kubectl.fails("patch", "box", name, "--type=json", "-p", operations)
     strategic = kubectl.fails("patch", "box", name, "-p", merge)
     status = '{"status":{"phase":"Full"},"spec":{"size":9}}'
-    kubectl.says("patch", "box", name, "--subresource=status", "--type=merge", "-p", status)
+    kubectl.succeeds("patch", "box", name, "--subresource=status", "--type=merge", "-p", status)
 
     found = kubectl.object("box", name)
     assert merged == f"box.example.com/{name} patched"
@@ -372,12 +374,12 @@ def test_patches_merge_and_operate(kubectl: Kubectl, name: str) -> None:
 def test_replace_needs_the_latest_version(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, 1)
     old = kubectl.object("box", name)
-    kubectl.says("label", "box", name, "a=b")
+    kubectl.succeeds("label", "box", name, "a=b")
     latest = kubectl.object("box", name)
     old["spec"]["size"] = latest["spec"]["size"] = 7
 
     stale = kubectl.fails("replace", "-f", kubectl.file(old))
-    replaced = kubectl.says("replace", "-f", kubectl.file(latest))
+    replaced = kubectl.succeeds("replace", "-f", kubectl.file(latest))
     absent = kubectl.fails("replace", "-f", kubectl.file(box(f"{name}-absent")))
 
     assert stale.endswith(
@@ -390,7 +392,9 @@ def test_replace_needs_the_latest_version(kubectl: Kubectl, name: str) -> None:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
-def test_delete_takes_dependents_along_or_not(project: Kubectl, name: str, cascade: str) -> None:
+def test_delete_cascades_to_dependents_or_orphans_them(
+    project: Kubectl, name: str, cascade: str
+) -> None:
     project.box(name)
     uid = project.object("box", name)["metadata"]["uid"]
     owner = {
@@ -402,15 +406,15 @@ def test_delete_takes_dependents_along_or_not(project: Kubectl, name: str, casca
     }
     project.box(f"{name}-inner", ownerReferences=[owner])
 
-    said = project.says("delete", "box", name, f"--cascade={cascade}")
+    output = project.succeeds("delete", "box", name, f"--cascade={cascade}")
 
-    assert said == f'box.example.com "{name}" deleted'
+    assert output == f'box.example.com "{name}" deleted'
     assert project.fails("get", "box", name).endswith("not found")
     if cascade == "orphan":
         inner = project.object("box", f"{name}-inner")
         assert "ownerReferences" not in inner["metadata"]
     else:
-        project.says("wait", f"box/{name}-inner", "--for=delete", "--timeout=10s")
+        project.succeeds("wait", f"box/{name}-inner", "--for=delete", "--timeout=10s")
         assert project.fails("get", "box", f"{name}-inner").endswith("not found")
 
 
@@ -418,13 +422,13 @@ def test_delete_waits_for_finalizers(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, finalizers=["example.com/hold"])
     deleting = kubectl.start("delete", "box", name)
     held = "--for=jsonpath={.metadata.deletionTimestamp}"
-    kubectl.says("wait", f"box/{name}", held, "--timeout=10s")
+    kubectl.succeeds("wait", f"box/{name}", held, "--timeout=10s")
     waited = kubectl.start("wait", f"box/{name}", "--for=delete", "--timeout=20s")
     still = kubectl.object("box", name)
-    again = kubectl.says("delete", "box", name, "--wait=false")
+    again = kubectl.succeeds("delete", "box", name, "--wait=false")
 
     operations = '[{"op":"remove","path":"/metadata/finalizers"}]'
-    kubectl.says("patch", "box", name, "--type=json", "-p", operations)
+    kubectl.succeeds("patch", "box", name, "--type=json", "-p", operations)
 
     assert deleting.communicate(timeout=20)[0].strip() == f'box.example.com "{name}" deleted'
     assert waited.communicate(timeout=20)[0].strip() == f"box.example.com/{name} condition met"
@@ -438,12 +442,12 @@ def test_delete_with_dry_run_deletes_nothing(kubectl: Kubectl, name: str) -> Non
     kubectl.box(name, labels={"set": name})
     before = kubectl.object("box", name)
 
-    said = kubectl.says("delete", "box", name, "--dry-run=server")
+    output = kubectl.succeeds("delete", "box", name, "--dry-run=server")
 
-    assert said == f'box.example.com "{name}" deleted (server dry run)'
+    assert output == f'box.example.com "{name}" deleted (server dry run)'
     assert kubectl.object("box", name) == before
-    kubectl.says("delete", "boxes", "-l", f"set={name}")
-    assert kubectl.says("get", "boxes", "-l", f"set={name}", "-o", "name") == ""
+    kubectl.succeeds("delete", "boxes", "-l", f"set={name}")
+    assert kubectl.succeeds("get", "boxes", "-l", f"set={name}", "-o", "name") == ""
 
 
 def test_wait_ends_when_the_condition_is_met_or_time_is_up(kubectl: Kubectl, name: str) -> None:
@@ -452,12 +456,12 @@ def test_wait_ends_when_the_condition_is_met_or_time_is_up(kubectl: Kubectl, nam
     never = kubectl.fails("wait", f"box/{name}", "--for=condition=Empty", "--timeout=1s")
     status = '{"status":{"phase":"Done","conditions":[{"type":"Full","status":"True"}]}}'
 
-    kubectl.says("patch", "box", name, "--subresource=status", "--type=merge", "-p", status)
+    kubectl.succeeds("patch", "box", name, "--subresource=status", "--type=merge", "-p", status)
 
     assert waiting.communicate(timeout=20)[0].strip() == f"box.example.com/{name} condition met"
     assert never == f"error: timed out waiting for the condition on boxes/{name}"
     phase = "--for=jsonpath={.status.phase}=Done"
-    assert kubectl.says("wait", f"box/{name}", phase).endswith("condition met")
+    assert kubectl.succeeds("wait", f"box/{name}", phase).endswith("condition met")
     gone = kubectl.fails("wait", f"box/{name}-absent", "--for=condition=Full")
     assert gone == f'Error from server (NotFound): boxes.example.com "{name}-absent" not found'
 
@@ -465,25 +469,25 @@ def test_wait_ends_when_the_condition_is_met_or_time_is_up(kubectl: Kubectl, nam
 def test_describe_explain_and_raw(kubectl: Kubectl, name: str) -> None:
     kubectl.box(name, 4, labels={"a": "b"})
 
-    described = table(kubectl.says("describe", "box", name))
-    explained = kubectl.says("explain", "box.spec")
-    server = kubectl.says(
+    described = table(kubectl.succeeds("describe", "box", name))
+    explained = kubectl.succeeds("explain", "box.spec")
+    server = kubectl.succeeds(
         "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"
     )
     # A raw path replaces the whole path of the server's address.
     prefix = urlsplit(server).path
     path = f"{prefix}/apis/example.com/v1/namespaces/default/boxes/{name}"
-    raw = json.loads(kubectl.says("get", "--raw", path))
+    raw = json.loads(kubectl.succeeds("get", "--raw", path))
 
     for line in (["Name:", name], ["Labels:", "a=b"], ["Size:", "4"], ["Events:", "<none>"]):
         assert line in described
     assert "How much goes in." in explained
     assert "size\t<integer> -required-" in explained
     assert raw["spec"] == {"size": 4}
-    assert kubectl.says("get", "--raw", f"{prefix}/readyz") == "ok"
+    assert kubectl.succeeds("get", "--raw", f"{prefix}/readyz") == "ok"
 
 
-def test_describe_in_the_project_tells_what_happened_in_the_cell(
+def test_describe_in_the_project_shows_what_happened_in_the_cell(
     project: Kubectl, name: str
 ) -> None:
     fail = {"simulated.compute.datumapis.com/fail": "ImageUnavailable"}
@@ -509,12 +513,12 @@ def test_describe_in_the_project_tells_what_happened_in_the_cell(
     }
     # A name with a dash in it, and a placement without: the readable form.
     deployment = f"{name}-main-dfw"
-    project.says("create", "-f", project.file(workload))
-    project.says("wait", f"workload/{name}", "--for=create")
+    project.succeeds("create", "-f", project.file(workload))
+    project.succeeds("wait", f"workload/{name}", "--for=create")
     cause = "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=ImageUnavailable"
-    project.says("wait", f"instance/{deployment}-0", "--for=create", "--timeout=30s")
-    project.says("wait", f"instance/{deployment}-0", cause, "--timeout=30s")
-    project.says(
+    project.succeeds("wait", f"instance/{deployment}-0", "--for=create", "--timeout=30s")
+    project.succeeds("wait", f"instance/{deployment}-0", cause, "--timeout=30s")
+    project.succeeds(
         "wait",
         f"workloaddeployment/{deployment}",
         cause.replace("Ready'", "ReplicasReady'"),
@@ -524,19 +528,19 @@ def test_describe_in_the_project_tells_what_happened_in_the_cell(
     reasons = {
         kind: [
             line[1]
-            for line in table(project.says("describe", kind, f"{deployment}{ordinal}"))
+            for line in table(project.succeeds("describe", kind, f"{deployment}{ordinal}"))
             if line[:1] == ["Warning"]
         ]
         for kind, ordinal in (("instance", "-0"), ("workloaddeployment", ""))
     }
 
     assert reasons == {"instance": ["ImageUnavailable"], "workloaddeployment": ["ImageUnavailable"]}
-    project.says("delete", "workload", name, "--timeout=30s")
+    project.succeeds("delete", "workload", name, "--timeout=30s")
 
 
 def test_resources_are_listed_with_their_short_names(kubectl: Kubectl) -> None:
-    found = table(kubectl.says("api-resources", "--api-group=example.com", "-o", "wide"))
-    versions = kubectl.says("api-versions").splitlines()
+    found = table(kubectl.succeeds("api-resources", "--api-group=example.com", "-o", "wide"))
+    versions = kubectl.succeeds("api-versions").splitlines()
 
     verbs = "delete,deletecollection,get,list,patch,create,update,watch"
     assert found[1] == ["boxes", "bx", "example.com/v1", "true", "Box", verbs, "all"]
@@ -579,7 +583,7 @@ def test_errors_for_missing_or_invalid_objects_are_clear(kubectl: Kubectl, name:
     )
 
 
-def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl, name: str) -> None:
+def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl, name: str) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     settings = {
         "apiVersion": "v1",
@@ -587,21 +591,21 @@ def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl, name: str) ->
         "metadata": {"name": "settings", "namespace": name},
         "data": {"a": "1"},
     }
-    kubectl.says("apply", "-f", kubectl.file(namespace), "-f", kubectl.file(settings))
+    kubectl.succeeds("apply", "-f", kubectl.file(namespace), "-f", kubectl.file(settings))
     kubectl.box("inside", namespace=name)
-    assert table(kubectl.says("get", "cm,boxes", "-n", name, "-o", "name")) == [
+    assert table(kubectl.succeeds("get", "cm,boxes", "-n", name, "-o", "name")) == [
         ["configmap/settings"],
         ["box.example.com/inside"],
     ]
 
-    said = kubectl.says("delete", "namespace", name)
+    output = kubectl.succeeds("delete", "namespace", name)
 
-    assert said == f'namespace "{name}" deleted'
+    assert output == f'namespace "{name}" deleted'
     assert kubectl.fails("get", "namespace", name).endswith(f'namespaces "{name}" not found')
-    assert kubectl.says("get", "boxes", "-n", name, "-o", "name") == ""
+    assert kubectl.succeeds("get", "boxes", "-n", name, "-o", "name") == ""
 
 
-def test_a_workload_applied_runs_and_is_gone_again(project: Kubectl) -> None:
+def test_an_applied_workload_runs_and_is_deleted(project: Kubectl) -> None:
     name = f"web-{uuid.uuid4().hex[:6]}"
     container = {"name": "app", "image": "registry.example/acme/web:1"}
     workload = {
@@ -630,17 +634,17 @@ def test_a_workload_applied_runs_and_is_gone_again(project: Kubectl) -> None:
     manifest = project.file(workload)
     mine = ("-l", f"compute.datumapis.com/workload-name={name}")
 
-    project.says("apply", "-f", manifest)
-    project.says("wait", f"workload/{name}", "--for=condition=Available", "--timeout=30s")
-    project.says("wait", "instances", *mine, "--for=condition=Ready", "--timeout=30s")
-    running = table(project.says("get", "instances", *mine))
+    project.succeeds("apply", "-f", manifest)
+    project.succeeds("wait", f"workload/{name}", "--for=condition=Available", "--timeout=30s")
+    project.succeeds("wait", "instances", *mine, "--for=condition=Ready", "--timeout=30s")
+    running = table(project.succeeds("get", "instances", *mine))
     settled = project.object("workload", name)["metadata"]["generation"]
-    project.says("apply", "-f", manifest)
+    project.succeeds("apply", "-f", manifest)
     again = project.object("workload", name)["metadata"]["generation"]
-    project.says("delete", "workload", name, "--timeout=30s")
+    project.succeeds("delete", "workload", name, "--timeout=30s")
 
     assert [row[0] for row in running[1:]] == [f"{name}-default-dfw-0", f"{name}-default-lhr-0"]
     assert [row[2] for row in running[1:]] == ["True", "True"]
     assert again == settled, "defaults in lists make kubectl send a patch that changes nothing"
     assert project.fails("get", "workload", name).endswith("not found")
-    assert project.says("get", "instances", *mine, "-o", "name") == ""
+    assert project.succeeds("get", "instances", *mine, "-o", "name") == ""

@@ -1,4 +1,4 @@
-"""The subresource ``scale`` of a custom kind: answered alike here and by the real server."""
+"""The subresource ``scale`` of a custom kind: the same responses from both servers."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def sides(control_plane: ControlPlane) -> Iterator[tuple[ServerSide, ServerSide]
             stack.callback(side.close)
             assert side.send(DifferentialRequest("POST", DEFINITIONS, DEFINITION))[0] == 201
         for side in (ours, real):
-            for _ in range(2000):  # the real server serves a new kind a little later
+            for _ in range(2000):  # the real server serves a new kind with a delay
                 if side.send(DifferentialRequest("GET", RACKS))[0] == 200:
                     break
         yield ours, real
 
 
-def test_scale_is_answered_alike(sides: tuple[ServerSide, ServerSide]) -> None:
+def test_both_servers_respond_alike_to_scale_requests(sides: tuple[ServerSide, ServerSide]) -> None:
     ours, real = sides
     differ = []
     for ask in ASKS:

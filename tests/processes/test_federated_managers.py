@@ -1,6 +1,6 @@
 """The same controllers as processes of their own, over HTTPS: management, and each cell.
 
-The test plays the world around them: an API server with all planes, the stand-ins and the
+The test runs the rest: an API server with all planes, the stand-ins and the
 providers. What is deployed must come up and go exactly as on the platform of one process.
 """
 

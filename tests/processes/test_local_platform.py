@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.long, pytest.mark.realtime]
 
 
 class Person:
-    """Somebody at a terminal with a state directory of their own."""
+    """Runs commands with a state directory of their own."""
 
     def __init__(self, directory: Path) -> None:
         self.state = StateDirectory(directory / "state")
@@ -102,7 +102,7 @@ def test_up_deploy_scale_update_destroy_down(person: Person) -> None:
     assert person.state.running() is None
 
 
-def test_a_platform_killed_in_mid_rollout_finishes_when_it_is_back(person: Person) -> None:
+def test_a_platform_killed_during_a_rollout_finishes_it_after_a_restart(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
     person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=6")
     person.succeeds("deploy", "web", "--image=acme/web:2", "--no-wait")
@@ -140,7 +140,7 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
         assert expected in person.types("local", "status", "-o", wanted).stdout.splitlines()
 
 
-def test_a_cell_that_was_cut_off_stays_so_until_it_is_connected(person: Person) -> None:
+def test_a_disconnected_cell_stays_disconnected_over_a_restart(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
     person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=1")
     done = person.types("local", "cell", "disconnect", "dfw")
@@ -156,6 +156,6 @@ def test_a_cell_that_was_cut_off_stays_so_until_it_is_connected(person: Person) 
     person.succeeds("local", "cell", "connect", "DFW")
     assert person.reads("local", "status")["disconnected"] == []
     person.succeeds("deploy", "web", "--image=acme/web:2")
-    # Counters and Instances come back on separate ways, each of which was away for a while.
+    # Counters and Instances return over separate connections, each of which was down for a while.
     both = {"DFW": ["Available"], "LHR": ["Available"]}
     assert any(cities(person) == both for _ in range(150))

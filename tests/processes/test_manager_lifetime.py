@@ -32,7 +32,7 @@ LEASE = "e98b06c6.datumapis.com-cell"
 
 
 class Running:
-    """A manager process and what it has said."""
+    """A manager process and its log."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self.process = process
@@ -50,9 +50,9 @@ class Running:
                 for line in self.lines()
                 if line["msg"] == message and fields.items() <= line.items()
             ]
-            return "" if found else f"it said {self._log.read_text()[-2000:]!r}"
+            return "" if found else f"the log ends with {self._log.read_text()[-2000:]!r}"
 
-        await eventually(f"it says {message!r} {fields}", look, within=30)
+        await eventually(f"it logs {message!r} {fields}", look, within=30)
         return found[0]
 
     async def get(self, server: str, path: str) -> tuple[int, str]:
@@ -107,7 +107,9 @@ async def cell_manager(directory: Path, files: ManagerFiles, name: str) -> Async
         await process.wait()
 
 
-async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
+async def test_a_manager_serves_probes_leads_and_hands_over_its_lease_when_terminated(
+    tmp_path: Path,
+) -> None:
     async with (
         managed_platform(tmp_path) as (place, files),
         cell_manager(tmp_path, files, "one") as one,
@@ -125,7 +127,7 @@ async def test_a_manager_lives_and_ends_in_order(tmp_path: Path) -> None:
         assert 'rest_client_requests_total{code="200",host="127.0.0.1:' in metrics
 
         async with cell_manager(tmp_path, files, "two") as two:
-            await two.wait_for_log("ready")  # it does not lead, and is ready all the same
+            await two.wait_for_log("ready")  # it is ready although it does not lead
             assert (await two.get("probes", "/readyz"))[0] == 200
             one.process.terminate()
             async with asyncio.timeout(10):

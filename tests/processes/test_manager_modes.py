@@ -94,8 +94,8 @@ class Place:
         path.write_text(f"{head}discovery:\n{lines}")
         return f"--server-config={path}"
 
-    def of_the_cell(self) -> list[str]:
-        """What whoever runs cell controllers is told."""
+    def cell_arguments(self) -> list[str]:
+        """Arguments of a manager that runs cell controllers."""
         quota_path = {"quotaKubeconfigPath": self.kubeconfig("root")} if self.mode.quota else {}
         return [
             "--enable-cell-controllers",
@@ -109,14 +109,14 @@ class Place:
         async with manager(self._directory, name, *argv):
             yield
 
-    async def lives(self, client: Client, namespace: str) -> None:
-        """A workload comes up as the mode says, and goes without a trace."""
+    async def check_lifecycle(self, client: Client, namespace: str) -> None:
+        """A workload is deployed as the mode requires, and deleted without leftovers."""
         await client.create(compute.WORKLOADS, workload("acme/web:1", 1, ("DFW",)), namespace)
         await self._serves(client, namespace, 1)
         body = merge({"spec": workload("acme/web:1", REPLICAS, ("DFW",))["spec"]})
         await client.patch(compute.WORKLOADS, "web", body, namespace)
         await self._serves(client, namespace, REPLICAS)
-        await self._is_of_its_mode()
+        await self._check_mode()
         await client.delete(compute.WORKLOADS, "web", namespace)
         await eventually("all is gone", self._left, within=WITHIN)
 
@@ -130,7 +130,7 @@ class Place:
 
         await eventually(f"{count} serve", look, within=WITHIN)
 
-    async def _is_of_its_mode(self) -> None:
+    async def _check_mode(self) -> None:
         for obj in (await self.cell.list(compute.INSTANCES)).items:
             instance = obj.view(compute.Instance)
             granted = conditions.find(instance.status.conditions, compute.CONDITION_QUOTA_GRANTED)
@@ -173,9 +173,9 @@ async def test_a_federation_serves_in_each_mode(mode: Mode, tmp_path: Path) -> N
         projects = place.config("management", mode="milo", discoveryKubeconfigPath=core_path)
         async with (
             place.program("management", "--enable-management-controllers", hub, projects),
-            place.program("cell", *place.of_the_cell(), hub),
+            place.program("cell", *place.cell_arguments(), hub),
         ):
-            await place.lives(place.project, "default")
+            await place.check_lifecycle(place.project, "default")
 
 
 NAMESPACE = "web"
@@ -209,6 +209,6 @@ async def given_tenancy(place: Place) -> None:
 async def test_a_single_cluster_serves_in_each_mode(mode: Mode, tmp_path: Path) -> None:
     async with mode_platform(tmp_path, mode) as place:
         await given_tenancy(place)
-        argv = ["--enable-management-controllers", *place.of_the_cell()]
+        argv = ["--enable-management-controllers", *place.cell_arguments()]
         async with place.program("all", *argv):
-            await place.lives(place.cell, NAMESPACE)
+            await place.check_lifecycle(place.cell, NAMESPACE)

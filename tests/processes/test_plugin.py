@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.realtime, pytest.mark.timeout(600)]
 
 @dataclass(frozen=True)
 class Installed:
-    """A copy of the plugin, and an environment that knows nothing else of this product."""
+    """A copy of the plugin, and an environment without any other part of this product."""
 
     plugin: Path
     home: Path
@@ -85,7 +85,9 @@ def test_the_interpreter_beside_the_plugin_has_no_copy_of_the_product(installed:
 
 
 @pytest.mark.parametrize("arguments", [["--plugin-manifest"], ["deploy", "--plugin-manifest"]])
-def test_manifest_is_answered_without_unpacking(installed: Installed, arguments: list[str]) -> None:
+def test_the_manifest_is_printed_without_unpacking(
+    installed: Installed, arguments: list[str]
+) -> None:
     for _ in range(2):
         assert json.loads(installed.answer(*arguments)) == {
             "name": "compute",
@@ -97,7 +99,7 @@ def test_manifest_is_answered_without_unpacking(installed: Installed, arguments:
     assert os.listdir(installed.home) == []
 
 
-def test_help_is_answered_without_unpacking(installed: Installed) -> None:
+def test_help_is_printed_without_unpacking(installed: Installed) -> None:
     for _ in range(2):
         assert f"usage: {installed.plugin}" in installed.answer("--help")
     assert os.listdir(installed.home) == []
@@ -146,7 +148,7 @@ def test_cache_directory_is_taken_from_the_environment(
     assert len(os.listdir(tmp_path / "cache" / "datum-compute" / "plugin")) == 1
 
 
-def test_another_python_gets_the_version_that_is_needed(installed: Installed) -> None:
+def test_a_missing_python_is_reported_with_the_required_version(installed: Installed) -> None:
     change_facts(installed.plugin, python="3.99")
     process = installed.start("version")
     _, stderr = process.communicate(timeout=60)
@@ -156,7 +158,7 @@ def test_another_python_gets_the_version_that_is_needed(installed: Installed) ->
 
 
 def change_facts(plugin: Path, **changed: str) -> None:
-    """Make the file say that it was built for something else."""
+    """Change what the file was built for."""
     with zipfile.ZipFile(plugin) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     facts = json.loads(entries["plugin.json"])

@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 60.0
 
 
 class Terminal:
-    """A command on a terminal of its own, and whoever sits there."""
+    """A command on a pseudo-terminal, and the user who types there."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._shown = b""
@@ -151,7 +151,7 @@ def test_a_deploy_without_arguments_asks_and_draws_what_happens(person: Person) 
     assert again.ends() == 9
 
 
-def test_the_end_of_input_is_never_a_yes(person: Person) -> None:
+def test_end_of_input_never_confirms_a_prompt(person: Person) -> None:
     person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
     destroy = person.at_a_terminal("destroy", "kept")
     destroy.sees("[y/N] ")
@@ -188,7 +188,7 @@ def slow(person: Person, name: str) -> str:
     return str(file)
 
 
-def test_ctrl_c_while_watching_is_a_detach(person: Person) -> None:
+def test_ctrl_c_while_watching_detaches(person: Person) -> None:
     terminal = person.at_a_terminal("deploy", "-f", slow(person, "slow"))
     terminal.sees("PHASE")
     terminal.sees("Updating")
@@ -202,7 +202,7 @@ def test_ctrl_c_while_watching_is_a_detach(person: Person) -> None:
     assert [each["changes"] for each in json.loads(history.stdout)] == ["created"]
 
 
-def test_ctrl_c_at_a_question_is_an_interruption(person: Person) -> None:
+def test_ctrl_c_at_a_prompt_interrupts_the_command(person: Person) -> None:
     person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
     terminal = person.at_a_terminal("destroy", "kept")
     terminal.sees("[y/N] ")
@@ -212,7 +212,7 @@ def test_ctrl_c_at_a_question_is_an_interruption(person: Person) -> None:
     assert b"Traceback" not in terminal.everything
 
 
-def test_what_is_piped_has_no_escape_codes_and_no_color_is_honoured(person: Person) -> None:
+def test_piped_output_has_no_escape_codes_and_no_color_is_honoured(person: Person) -> None:
     piped = person.in_a_script("deploy", "piped", "--image=a:1", "--city=DFW")
     assert piped.returncode == 0
     assert "\x1b" not in piped.stdout + piped.stderr
@@ -226,7 +226,7 @@ def test_what_is_piped_has_no_escape_codes_and_no_color_is_honoured(person: Pers
     assert b"\x1b[3" not in plain.everything
 
 
-def test_reset_asks_and_then_forgets(tmp_path: Path) -> None:
+def test_reset_asks_and_then_deletes_the_platforms_files(tmp_path: Path) -> None:
     user = Person(tmp_path)
     assert user.in_a_script("local", "up", "--detach", "--cities", "DFW").returncode == 0
     user.in_a_script("deploy", "api", "--image=a:1", "--city=DFW", "--no-wait")

@@ -1,4 +1,4 @@
-"""The command line and the local platform in careless hands: real processes and a terminal."""
+"""User mistakes with the command line and the local platform, in real processes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Shell:
         while select.select([terminal], [], [], 60)[0]:
             try:
                 text += os.read(terminal, 65536).decode(errors="replace")
-            except OSError:  # how Linux says that the last program has left a terminal
+            except OSError:  # Linux reports it when the last program closes a terminal
                 break
             while left and (prompt := next(iter(left))) in text:
                 os.write(terminal, left.pop(prompt))
@@ -110,7 +110,7 @@ def ended(pid: int) -> bool:
         os.close(watched)
 
 
-def test_ctrl_c_and_refusals_of_a_running_platform(shell: Shell) -> None:
+def test_ctrl_c_detaches_after_a_write_and_interrupts_before_one(shell: Shell) -> None:
     shell.types("local", "up", "--detach", "--cities", "DFW")
     waits = ("deploy", "big", "--image=a", "--city=DFW", "--min=300")
 
@@ -130,7 +130,7 @@ def test_ctrl_c_and_refusals_of_a_running_platform(shell: Shell) -> None:
     assert shell.types("destroy", "big", "--yes").returncode in (0, 5)
 
 
-def test_a_file_is_deployed_whole_or_not_begun(shell: Shell) -> None:
+def test_a_file_with_one_invalid_document_deploys_nothing(shell: Shell) -> None:
     shell.types("local", "up", "--detach", "--cities", "DFW")
     file = shell.directory / "two.yaml"
     good = DOCUMENT.replace("NAME", "good").replace("CITY", "DFW")
@@ -197,7 +197,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(shell: Shell) -> None
     assert not shell.state.is_held()
 
 
-def test_ctrl_c_ends_a_platform_in_the_foreground_without_a_flood_of_lines(shell: Shell) -> None:
+def test_ctrl_c_stops_a_foreground_platform_with_few_lines_of_output(shell: Shell) -> None:
     code, text = shell.at_a_terminal(
         "local", "up", "--cities", "DFW", answers={"get instances": CTRL_C}
     )
@@ -207,7 +207,7 @@ def test_ctrl_c_ends_a_platform_in_the_foreground_without_a_flood_of_lines(shell
     assert not shell.state.is_held()
 
 
-def test_an_impatient_second_ctrl_c_does_no_harm(shell: Shell) -> None:
+def test_a_second_ctrl_c_does_no_harm(shell: Shell) -> None:
     code, _ = shell.at_a_terminal(
         *("local", "up", "--cities", "DFW"), answers={"get instances": CTRL_C, "^C": CTRL_C}
     )
@@ -217,7 +217,7 @@ def test_an_impatient_second_ctrl_c_does_no_harm(shell: Shell) -> None:
     assert shell.types("local", "up", "--detach").returncode == 0
 
 
-def test_a_platform_that_is_only_starting_can_be_stopped(shell: Shell) -> None:
+def test_a_starting_platform_can_be_stopped(shell: Shell) -> None:
     starting = shell.starts("local", "up", "--cities", "DFW")
     assert starting.stderr is not None
     next(line for line in starting.stderr if "cluster engaged" in line)
@@ -228,7 +228,7 @@ def test_a_platform_that_is_only_starting_can_be_stopped(shell: Shell) -> None:
     starting.stderr.close()
 
 
-def test_open_watches_do_not_hold_a_platform_up(shell: Shell) -> None:
+def test_open_watches_do_not_delay_a_shutdown(shell: Shell) -> None:
     shell.types("local", "up", "--detach", "--cities", "DFW")
     kubeconfig = shell.types("local", "kubeconfig").stdout
     running = shell.state.running()
@@ -261,7 +261,7 @@ def test_open_watches_do_not_hold_a_platform_up(shell: Shell) -> None:
     assert ended(running.pid)
 
 
-def test_a_port_that_is_taken_is_named_with_the_way_out(shell: Shell) -> None:
+def test_a_taken_port_is_named_with_a_remedy(shell: Shell) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -334,7 +334,7 @@ def test_common_mistakes_are_answered_with_the_right_command(shell: Shell) -> No
         assert "Try:  " in done.stderr, words
 
 
-def test_a_platform_that_was_killed_is_started_again_as_it_was(shell: Shell) -> None:
+def test_a_killed_platform_restarts_with_its_settings_and_workloads(shell: Shell) -> None:
     shell.types("local", "up", "--detach", "--cities", "DFW")
     shell.types("deploy", "web", "--image=acme/web:1", "--city=DFW")
     before = json.loads(shell.types("local", "status", "-o", "json").stdout)

@@ -1,4 +1,4 @@
-"""No error of the command line that nobody has seen."""
+"""Every error of the command line is in the transcript, where people read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def entries() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def test_every_place_that_raises_an_error_is_in_the_transcript_and_nothing_else() -> None:
+def test_the_transcript_covers_exactly_the_places_that_raise_an_error() -> None:
     assert sorted(entries()) == sorted(sites().values())
 
 

@@ -19,14 +19,13 @@ def test_read_screens_match_the_golden_files(name: str) -> None:
     )
 
 
-def test_every_file_belongs_to_a_scene() -> None:
+def test_every_golden_file_belongs_to_a_scene() -> None:
     assert {file.stem for file in FILES.glob("*.txt")} == set(SCENES)
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))
-def test_no_screen_shows_what_only_machines_need(name: str) -> None:
-    """No escape codes off a terminal, no stack traces, nothing trails a line, and no names
-    of the API outside of messages about them."""
+def test_no_screen_shows_escape_codes_stack_traces_or_api_groups(name: str) -> None:
+    """Nor does a line end in spaces."""
     text = (FILES / f"{name}.txt").read_text(encoding="utf-8")
 
     assert "\x1b" not in text
@@ -35,8 +34,8 @@ def test_no_screen_shows_what_only_machines_need(name: str) -> None:
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
 
 
-def test_every_reason_that_shows_up_is_explained() -> None:
-    """What the controllers really said, in the scenes, in every format that names reasons."""
+def test_every_reason_on_a_screen_is_explained() -> None:
+    """The reasons that controllers wrote in the scenes, in every format that names them."""
     text = "".join(file.read_text(encoding="utf-8") for file in FILES.glob("*.txt"))
 
     found = set(re.findall(r'"?reason"?: "?(\w+)"?,?$', text, re.MULTILINE))

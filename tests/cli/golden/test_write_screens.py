@@ -16,12 +16,12 @@ def test_write_screens_match_the_golden_files(name: str) -> None:
     )
 
 
-def test_every_file_of_a_change_belongs_to_a_scene() -> None:
+def test_every_golden_file_of_a_write_belongs_to_a_scene() -> None:
     assert {file.stem for file in FILES.glob("*.txt")} == set(SCENES)
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))
-def test_no_screen_of_a_change_shows_what_only_machines_need(name: str) -> None:
+def test_no_write_screen_shows_escape_codes_stack_traces_or_api_groups(name: str) -> None:
     text = (FILES / f"{name}.txt").read_text(encoding="utf-8")
 
     assert "\x1b" not in text

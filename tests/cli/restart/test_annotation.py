@@ -1,6 +1,6 @@
-"""Lesson 27: a restart was asked for with kubectl's annotation, which nothing of ours looks at.
+"""Lesson 27: a restart was requested with kubectl's annotation, which no controller reads.
 
-So: the annotation is ``compute.datumapis.com/restartedAt``, wherever a restart is asked for.
+So: the annotation is ``compute.datumapis.com/restartedAt`` everywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _uids(at: CliSession, cell: str) -> set[str]:
     return {each.metadata.uid for each in found}
 
 
-def test_lesson_27_the_annotation_restarts_all_cities_or_the_one_it_is_on() -> None:
+def test_lesson_27_the_annotation_restarts_a_workload_or_one_deployment() -> None:
     assert compute.ANNOTATION_RESTARTED_AT == "compute.datumapis.com/restartedAt"
     with cli_session("DFW", "LHR") as at:
         assert at.run("deploy web --image acme/web:1 --city DFW,LHR --min 2 --yes").code == 0
@@ -44,7 +44,7 @@ def test_lesson_27_the_annotation_restarts_all_cities_or_the_one_it_is_on() -> N
         assert second["lhr"].isdisjoint(third["lhr"])
 
 
-def test_lesson_27_the_command_writes_it_and_the_instances_are_new() -> None:
+def test_lesson_27_the_command_writes_the_annotation_and_instances_are_replaced() -> None:
     with cli_session("DFW", "LHR") as at:
         assert at.run("deploy web --image acme/web:1 --city DFW,LHR --min 2 --yes").code == 0
         first = {cell: _uids(at, cell) for cell in ("dfw", "lhr")}
@@ -61,7 +61,7 @@ def test_lesson_27_the_command_writes_it_and_the_instances_are_new() -> None:
         assert list(noted) == [compute.ANNOTATION_RESTARTED_AT]
 
 
-def test_lesson_27_nothing_of_ours_knows_another_annotation_for_it() -> None:
+def test_lesson_27_the_product_does_not_use_the_annotation_of_kubectl() -> None:
     others = [
         path
         for path in SOURCE.rglob("*.py")

@@ -1,6 +1,7 @@
-"""Lesson 21: a restart changed no number anybody looked at, so nobody could tell when it was done.
+"""Lesson 21: a restart changed no visible counter, so its end could not be seen.
 
-So: ``updatedReplicas`` and ``observedGeneration`` tell, and the Up-to-date column follows them.
+So: ``updatedReplicas`` and ``observedGeneration`` follow a restart, and the Up-to-date column
+shows them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _up_to_date(at: CliSession) -> str:
     return row[header.index("UP-TO-DATE") :].split()[0]
 
 
-def test_lesson_21_a_restart_is_seen_from_its_start_to_its_end() -> None:
+def test_lesson_21_updated_replicas_follow_a_restart_to_its_end() -> None:
     with cli_session("DFW") as at:
         assert at.run("deploy web --image acme/web:1 --city DFW --min 3 --yes").code == 0
         _annotate(at, **{START_SECONDS: "10"})
@@ -49,14 +50,14 @@ def test_lesson_21_a_restart_is_seen_from_its_start_to_its_end() -> None:
         assert seen == sorted(seen), "it only goes forward"
 
 
-def test_lesson_21_before_the_controller_has_seen_it_nothing_is_up_to_date() -> None:
-    """The counters of the time before say nothing about the restart."""
+def test_lesson_21_nothing_is_up_to_date_until_the_cell_has_seen_the_restart() -> None:
+    """Counters from before the restart do not count for it."""
     with cli_session("DFW") as at:
         assert at.run("deploy web --image acme/web:1 --city DFW --min 2 --yes").code == 0
         at.wait(5)
         status, generation = _status(at)
         assert (status.observed_generation, status.updated_replicas) == (generation, 2)
-        at.platform.partitions.disconnect("dfw")  # the cell does not hear of it
+        at.platform.partitions.disconnect("dfw")  # the cell does not see the restart
         _annotate(at, **{RESTARTED: "2026-01-01T00:10:00Z"})
         at.wait(600)
 

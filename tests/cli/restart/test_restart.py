@@ -1,4 +1,4 @@
-"""A restart replaces every instance, or those of one city, whatever clock wrote the last one."""
+"""A restart replaces every instance, or those of one city, whatever the time of the last one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def set_on_workload(here: CliSession, moment: str) -> None:
     here.wait(10)
 
 
-def test_a_restart_replaces_every_instance_and_asks_nothing() -> None:
+def test_a_restart_replaces_every_instance_without_a_prompt() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         before = uids(here)
@@ -56,7 +56,7 @@ def test_a_restart_replaces_every_instance_and_asks_nothing() -> None:
         assert on_workload(here) == "2026-01-01T00:00:00Z"
 
 
-def test_a_restart_in_the_same_second_is_another_one() -> None:
+def test_a_second_restart_in_the_same_second_replaces_instances_again() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         assert here.run("restart api").code == 0
@@ -68,7 +68,7 @@ def test_a_restart_in_the_same_second_is_another_one() -> None:
         assert not set(uids(here).values()) & set(before.values())
 
 
-def test_a_restart_counts_although_an_earlier_clock_was_ahead() -> None:
+def test_a_restart_takes_effect_although_the_last_one_has_a_later_time() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         set_on_workload(here, "2027-01-01T00:00:00Z")
@@ -96,7 +96,7 @@ def test_a_restart_of_one_city_leaves_the_others_alone() -> None:
         assert on_deployments(here)["LHR"] is not None
 
 
-def test_a_restart_of_all_counts_also_where_a_city_was_restarted_later() -> None:
+def test_a_restart_of_all_cities_includes_one_whose_last_restart_has_a_later_time() -> None:
     with cli_session() as here:
         here.run(DEPLOY)
         ahead = {"metadata": {"annotations": {RESTARTED: "2027-01-01T00:00:00Z"}}}

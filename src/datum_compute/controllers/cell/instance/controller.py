@@ -1,6 +1,6 @@
 """The watches of a cell's Instance controller: Instances, their copies and their claims.
 
-None on the hub or the projects is required: a cell starts and runs without them.
+Watches on the hub and on projects are not required: a cell starts and runs without them.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ def instance_controller(
     networking: bool = False,
     metrics: MetricsRegistry | None = None,
 ) -> Controller:
-    """``projects`` None means that quota is not enforced, ``hub`` None that nothing is
-    reported. ``networking``: whether this cell serves the networking kinds."""
+    """``projects`` is None where quota is not enforced, ``hub`` where nothing is written back.
+    ``networking`` is whether this cell serves the networking kinds."""
     claims = ClaimManager(projects, env, cluster_name)
     signals = InstanceSignals(env, metrics, quota=projects is not None)
     register_resource_metrics(
         signals.registry, cell, compute.INSTANCES, "datum_cloud_compute_instance"
     )
     write_back = WriteBack(cluster_name, signals)
-    wiring = _Wiring(cell, projects, claims)
+    mapped = _Watches(cell, projects, claims)
     reconciler = InstanceReconciler(
         cell, hub, env, claims, write_back, signals, networking=networking
     )
-    watches = wiring.cell_watches(networking=networking)
+    watches = mapped.cell_watches(networking=networking)
     reads: list[Read] = []
     if hub is not None:
         watches += [
@@ -71,12 +71,12 @@ def instance_controller(
         ]
         reads.append(Read(hub, core.NAMESPACES, required=False))
     if projects is not None:
-        watches += wiring.project_watches(projects)
+        watches += mapped.project_watches(projects)
     return Controller("instance", cell, reconciler.reconcile, watches=watches, reads=reads)
 
 
-class _Wiring:
-    """The watches whose mappings read caches."""
+class _Watches:
+    """Watches whose mappings look up objects in caches."""
 
     def __init__(self, cell: Fleet, projects: Fleet | None, claims: ClaimManager) -> None:
         self._cell = cell
@@ -92,7 +92,7 @@ class _Wiring:
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
                     denials.DENIED_INSTANCES: denials.denied_index_keys,
                 },
-                predicate=_changed_for_us,
+                predicate=_relevant_change,
                 own_writes=False,
             ),
             Watch(
@@ -136,13 +136,13 @@ class _Wiring:
         return self._instances_of(binding.namespace, owner.name) if owner else []
 
     def from_namespace(self, _: str, namespace: Object) -> Iterable[Request]:
-        """Labels of a namespace may arrive after its Instances."""
+        """All Instances of a namespace, whose labels may arrive after them."""
         cell = self._cell_cluster()
         held = cell.cache(compute.INSTANCES).list(namespace.name) if cell else []
         return [Request(SINGLE, each.namespace, each.name) for each in held]
 
     def claims_of_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
-        """Claims kept for a replacement that the deployment no longer wants."""
+        """The Instances of claims kept for a replacement, which may no longer be wanted."""
         prefix = names.claim_name(f"{deployment.name}-")
         return [
             Request(SINGLE, deployment.namespace, names.instance_of_claim(claim.name))
@@ -179,7 +179,7 @@ def _to_single(_: str, obj: Object) -> Iterable[Request]:
 
 
 def _from_claim(_: str, claim: Object) -> Iterable[Request]:
-    """The Instance of a claim, on this cell, whatever project the claim is in."""
+    """The Instance in this cell that a claim of any project is for."""
     namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
     instance = names.instance_of_claim(claim.name)
     return [Request(SINGLE, namespace, instance)] if namespace and instance else []
@@ -195,8 +195,8 @@ def _instance_namespace_of(claim: Object) -> Iterable[str]:
     return [namespace] if namespace else []
 
 
-def _changed_for_us(old: Object | None, new: Object | None) -> bool:
-    """Anything but other finalizers, which matter only while the Instance is being deleted."""
+def _relevant_change(old: Object | None, new: Object | None) -> bool:
+    """Any change except to finalizers of others, which matter only during deletion."""
     if old is None or new is None or new.metadata.deleting:
         return True
     if bytes(old.status) != bytes(new.status) or bytes(old.spec) != bytes(new.spec):
@@ -212,7 +212,7 @@ def _without_finalizers(metadata: ObjectMeta) -> ObjectMeta:
 
 
 def _may_grant_more(old: Object | None, new: Object | None) -> bool:
-    """Whether a bucket has more room than before, or other grants."""
+    """Whether the bucket has more available than before, or another limit or other grants."""
     if new is None:
         return False
     if old is None:

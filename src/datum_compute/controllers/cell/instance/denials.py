@@ -1,4 +1,4 @@
-"""The Instances of this cell that wait after a denied claim.
+"""Index of the Instances of this cell whose claim was denied.
 
 :mod:`datum_compute.decisions.claim_order` decides which of them may claim next.
 """
@@ -19,7 +19,7 @@ DENIED_INSTANCES = "quota-denied"
 
 
 def denied_index_keys(instance: Object) -> Iterable[str]:
-    """The namespace of an Instance that waits at the gate after a denial, as an index key."""
+    """The namespace of an Instance that has the gate ``Quota`` and a denial, as an index key."""
     view = instance.view(compute.Instance)
     granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
     waits = granted is not None and decisions.is_denied(granted)
@@ -27,7 +27,7 @@ def denied_index_keys(instance: Object) -> Iterable[str]:
 
 
 def denied_instances(cell: Cluster, namespaces: Iterable[str], project: str) -> list[Object]:
-    """The Instances of a project that wait in this cell, whichever namespace they are in."""
+    """The denied Instances of a project in this cell, of all its namespaces."""
     instances = cell.cache(compute.INSTANCES)
     return [
         instance

@@ -1,12 +1,12 @@
-"""The Instance's claim in its project, and the condition that follows from it.
+"""The Instance's ResourceClaim in its project, and the QuotaGranted that follows from it.
 
-A claim belongs to an ordinal of a deployment at a size: a replacement adopts the claim of its
-predecessor. It is created once and never changed. Milo never evaluates a denied claim again,
-and it may hold part of its request; so it is deleted at once, and created again when that can
-help (:mod:`.retries`).
+A claim belongs to an ordinal of a deployment and to a size: a replacement of the same size uses
+the claim of its predecessor. A claim is created once and never changed. Milo never evaluates a
+denied claim again, and a denied claim may still hold part of its request; so it is deleted at
+once, and created again when that can succeed (:mod:`.retries`).
 
 A grant is sticky: no error and no missing claim revokes it, and a missing claim is created
-again. Errors are reported only on Instances that still have the gate.
+again. Errors are reported only on Instances that have no grant yet.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ log = get_logger(__name__)
 CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
 
 CALL_SECONDS = 5.0
-"""The deadline of all calls to a project in one reconcile."""
+"""The deadline for all calls to a project in one reconcile."""
 
-FRESH_SECONDS = 1.0
+CLAIM_RESULT_SECONDS = 1.0
 """How long the status of a new Instance waits for the result of its new claim. Most results
-come within this time, and then one write replaces two on every plane."""
+arrive within this time, and one status write per plane then replaces two."""
 
 RESTORE_SECONDS = 60.0
-"""How long until the claim of a granted Instance is created again after a failure."""
+"""Seconds until another attempt to create the missing claim of a granted Instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaEvaluation:
-    verdict: ConditionState
+    granted: ConditionState
     due_in: float = 0.0
-    """Seconds for which the result of a new claim is worth waiting for."""
+    """Seconds to wait for the result of a new claim before anything is reported."""
     requeue_after: float | None = None
     """Seconds until the claim must be checked again."""
 
@@ -84,8 +84,8 @@ class ClaimManager:
         return self._projects.get(project_namespace.project)
 
     def find_claim_for(self, namespace: str, name: str) -> tuple[Cluster | None, Object | None]:
-        """The cached claim of this name for an Instance of a namespace of the cell, in whatever
-        project it is."""
+        """The cached claim of this name for an Instance of this namespace of the cell, and its
+        project: for a namespace whose project is unknown."""
         for plane in self._projects.clusters() if self._projects is not None else []:
             for claim in self.claims_in(plane).by_index(CLAIMS_BY_INSTANCE_NAMESPACE, namespace):
                 if claim.name == name:
@@ -100,17 +100,17 @@ class ClaimManager:
         )
 
     async def evaluate(self, cell: Cluster, instance: Object) -> QuotaEvaluation:
-        """The wanted QuotaGranted. Never raises for an unreachable project: that is a condition
-        to report, and the requeue tries again."""
+        """The QuotaGranted to report. An unreachable project raises nothing: the condition says
+        so, and the requeue tries again."""
         view = instance.view(compute.Instance)
         previous = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
-        held = _as_verdict(previous)
+        held = _as_reported(previous)
         if not self.enabled:
             return QuotaEvaluation(held if held.status == conditions.TRUE else decisions.DISABLED)
         project_namespace = project_namespace_of(cell, instance.namespace)
         plane = self.plane_of(project_namespace)
         if project_namespace is None or plane is None:
-            return QuotaEvaluation(held)  # its labels or its project have not arrived yet
+            return QuotaEvaluation(held)  # no labels yet, or the project is not engaged
         case = WantedClaim(
             plane,
             project_namespace,
@@ -134,7 +134,7 @@ class ClaimManager:
     ) -> QuotaEvaluation:
         claim = self._cached(case)
         if claim is not None and (due_in := self._due_in(instance, claim)) > 0:
-            return QuotaEvaluation(_as_verdict(previous), due_in=due_in)
+            return QuotaEvaluation(_as_reported(previous), due_in=due_in)
         if self._needs_live_read(case, instance, claim):
             claim = await find_live(
                 case.plane.client,
@@ -144,33 +144,33 @@ class ClaimManager:
             )
         if claim is None:
             if (left := self._retries.retry_delay(instance.metadata.uid)) > 0:
-                return QuotaEvaluation(_as_verdict(previous), requeue_after=left)
+                return QuotaEvaluation(_as_reported(previous), requeue_after=left)
             denied = _denial(previous)
             if denied and not await self._retries.may_retry(cell, case, instance, denied):
-                return QuotaEvaluation(_as_verdict(denied))
+                return QuotaEvaluation(_as_reported(denied))
             claim = await self._create(case, instance)
             if claim is None:
                 self._claimed[instance.metadata.uid] = None
                 self._claimed_at[instance.metadata.uid] = asyncio.get_running_loop().time()
-                return QuotaEvaluation(_as_verdict(previous), due_in=FRESH_SECONDS)
+                return QuotaEvaluation(_as_reported(previous), due_in=CLAIM_RESULT_SECONDS)
         if not self.is_ours(claim, instance.namespace):
             return QuotaEvaluation(_taken(claim))
         if claim.metadata.deleting:
-            return QuotaEvaluation(_as_verdict(previous))
+            return QuotaEvaluation(_as_reported(previous))
         view = claim.view(quota.ResourceClaim)
         if not decisions.claim_fits(view, case.size):
             # The size has changed: the old claim is released before a new one is created.
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
-            return QuotaEvaluation(_as_verdict(previous))
-        verdict = decisions.decide_quota(view, previous)
-        if _is_refused(view):
+            return QuotaEvaluation(_as_reported(previous))
+        granted = decisions.decide_quota(view, previous)
+        if _is_denied(view):
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
-        return QuotaEvaluation(verdict)
+        return QuotaEvaluation(granted)
 
     def _needs_live_read(self, case: WantedClaim, instance: Object, claim: Object | None) -> bool:
-        """Whether the cached claim must be read live. An open one may have a result that the
-        watch missed; one created for a predecessor may be deleted, and its quota granted to
-        another, while the watch is down."""
+        """Whether the cached claim must be read live. An open claim may have a result that the
+        watch missed; a predecessor's claim may be deleted, and its quota granted to another
+        Instance, while the watch is down."""
         if not self.claims_in(case.plane).synced:
             return True
         if claim is None:
@@ -178,12 +178,12 @@ class ClaimManager:
         return _is_open(claim) or instance.metadata.uid not in self._claimed
 
     def _due_in(self, instance: Object, claim: Object) -> float:
-        """Seconds for which the result of a new claim is worth waiting for. Lost on restart:
-        then the Instance is reported as pending."""
+        """Seconds left to wait for the result of a new claim. Lost on restart: the Instance is
+        then reported as pending."""
         claimed_at = self._claimed_at.get(instance.metadata.uid)
         if claimed_at is None:
             return 0.0
-        left = claimed_at + FRESH_SECONDS - asyncio.get_running_loop().time()
+        left = claimed_at + CLAIM_RESULT_SECONDS - asyncio.get_running_loop().time()
         if left > 0 and _is_open(claim):
             return left
         del self._claimed_at[instance.metadata.uid]
@@ -198,7 +198,7 @@ class ClaimManager:
         return self.claims_in(case.plane).get(case.name, case.project_namespace.namespace)
 
     async def _create(self, case: WantedClaim, instance: Object) -> Object | None:
-        """None when it was created; otherwise the existing claim of its name."""
+        """Create the claim and return None, or return the existing claim of its name."""
         body = decisions.build_claim(
             instance_name=instance.name,
             instance_namespace=instance.namespace,
@@ -222,8 +222,8 @@ class ClaimManager:
         return None
 
     async def _restore(self, case: WantedClaim, instance: Object) -> float | None:
-        """Create the missing claim of a granted Instance again; seconds until a retry where that
-        has failed."""
+        """Create the missing claim of a granted Instance again. Returns the seconds until a
+        retry, None where none is needed."""
         if not self.claims_in(case.plane).synced:
             return RESTORE_SECONDS
         try:
@@ -231,7 +231,7 @@ class ClaimManager:
                 return await self._restore_claim(case, instance)
         except (errors.ClientError, TimeoutError) as error:
             log.info(
-                "the claim of a granted Instance could not be restored",
+                "cannot create the missing claim of a granted Instance",
                 name=instance.name,
                 reason=str(error),
             )
@@ -246,7 +246,7 @@ class ClaimManager:
             return None  # its result triggers the next reconcile
         view = claim.view(quota.ResourceClaim)
         ours = self.is_ours(claim, instance.namespace) and not claim.metadata.deleting
-        if ours and _is_refused(view):
+        if ours and _is_denied(view):
             # The quota was granted to others meanwhile. A denial is final; once there is room
             # the claim is deleted, which triggers the reconcile that creates it again.
             if self._retries.may_replace(case, instance.metadata.uid, view):
@@ -255,7 +255,7 @@ class ClaimManager:
         return None
 
 
-def _as_verdict(previous: conditions.Condition | None) -> ConditionState:
+def _as_reported(previous: conditions.Condition | None) -> ConditionState:
     if previous is None:
         return decisions.PENDING
     return ConditionState.of(previous)
@@ -272,7 +272,7 @@ def _is_open(claim: Object) -> bool:
     return granted is None or granted.reason == quota.REASON_PENDING_EVALUATION
 
 
-def _is_refused(claim: quota.ResourceClaim) -> bool:
+def _is_denied(claim: quota.ResourceClaim) -> bool:
     """Whether it is denied, which is final."""
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED)
     exceeded = granted is not None and granted.reason == quota.REASON_QUOTA_EXCEEDED
@@ -293,7 +293,7 @@ def _failed(held: ConditionState, error: Exception, where: ProjectNamespace) -> 
         return held  # only the result of a new claim changes a denial
     code = error.code if isinstance(error, errors.StatusError) else None
     if isinstance(error, errors.NotServed):
-        code = None  # not served: no evidence about this namespace
+        code = None  # the kind is not served, which says nothing about this namespace
     reason = decisions.create_failure_reason(code, namespace=where.namespace)
     text = str(error) or "no answer in time"
     return ConditionState(

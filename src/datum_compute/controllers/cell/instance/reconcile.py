@@ -13,7 +13,11 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.controllers.cell.gates import ensure_gate_removed
 from datum_compute.controllers.cell.instance.quota import ClaimManager
-from datum_compute.controllers.cell.instance.removal import FINALIZERS, Removal, is_held_by_others
+from datum_compute.controllers.cell.instance.removal import (
+    FINALIZERS,
+    Removal,
+    has_other_finalizers,
+)
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.status import DecidedStatus, decide_instance_status
 from datum_compute.controllers.cell.instance.sweep import Sweep
@@ -33,14 +37,14 @@ from datum_compute.runtime.writes import patch
 log = get_logger(__name__)
 
 HUB_RETRY = Backoff(base_seconds=2.0, cap_seconds=30.0)
-"""Back-off while the hub is unreachable. The cap is that of a watch, which notices contact no
-sooner."""
+"""Back-off while the hub is unreachable. The cap is that of a watch, which does not notice sooner
+that contact has returned."""
 HUB_RETRY_SECONDS = 1.0
-"""The shortest delay."""
+"""The shortest delay, since the back-off has full jitter."""
 
 START_SECONDS = 1.0
-"""How long the write-back of an Instance without gates waits for the provider's first report.
-Where that comes at once, one write replaces two on hub and project."""
+"""How long the write-back waits for the provider's first report after the last gate is removed. A
+report within this time saves one write on the hub and one in the project."""
 
 
 class InstanceReconciler:
@@ -65,8 +69,8 @@ class InstanceReconciler:
         self._sweep = Sweep(claims, write_back)
         self._networking = networking
         self._hub_failures: dict[str, int] = {}  # by uid, since the last write-back
-        self._unswept: dict[Request, int] = {}  # failed sweeps
-        self._starting: dict[str, float] = {}  # by uid: until when the first report is awaited
+        self._sweep_failures: dict[Request, int] = {}
+        self._starting: dict[str, float] = {}  # deadline of the first report, by uid
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -78,33 +82,35 @@ class InstanceReconciler:
         if instance.metadata.deleting:
             return await self._finalize(cell, instance)
         instance = await _ensure_finalizers(cell, instance)
-        answer = await self._claims.evaluate(cell, instance)
-        if answer.due_in > 0:
-            # The result, or this delay, triggers the whole reconcile.
-            return after(answer.due_in)
-        self._signals.record_evaluation(answer.verdict)
-        # Computed before anything below can fail, so a missed event strands no Instance.
-        requeue = self._safety_requeue(instance, answer.verdict)
+        evaluation = await self._claims.evaluate(cell, instance)
+        if evaluation.due_in > 0:
+            # The result or this delay triggers another reconcile.
+            return after(evaluation.due_in)
+        self._signals.record_evaluation(evaluation.granted)
+        # Before anything below can fail, so that no Instance waits for an event that was missed.
+        requeue = self._safety_requeue(instance, evaluation.granted)
         try:
-            instance = await self._report(cell, instance, answer.verdict)
+            instance = await self._report(cell, instance, evaluation.granted)
             if (due_in := self._first_report_due_in(instance)) > 0:
-                return _sooner(requeue, answer.requeue_after, due_in)
-            return _sooner(requeue, answer.requeue_after, await self._write_to_hub(cell, instance))
+                return _sooner(requeue, evaluation.requeue_after, due_in)
+            return _sooner(
+                requeue, evaluation.requeue_after, await self._write_to_hub(cell, instance)
+            )
         except errors.Conflict:
             if requeue is None:
                 raise
-            log.info("conflict while quota is pending", name=instance.name)
+            log.info("conflict while quota is pending; reconciling again later", name=instance.name)
             return after(requeue)
 
-    def _safety_requeue(self, instance: Object, verdict: ConditionState) -> float | None:
-        if verdict.status == conditions.TRUE:
+    def _safety_requeue(self, instance: Object, granted: ConditionState) -> float | None:
+        if granted.status == conditions.TRUE:
             return None
         return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
 
-    async def _report(self, cell: Cluster, instance: Object, verdict: ConditionState) -> Object:
-        """One status write, and the gate in the same reconcile: no event would follow to remove
-        the gate after a grant is stored."""
-        decided = self._decide(cell, instance, verdict)
+    async def _report(self, cell: Cluster, instance: Object, granted: ConditionState) -> Object:
+        """Write the status, and after a grant remove the gate in the same reconcile: no later event
+        would trigger that."""
+        decided = self._decide(cell, instance, granted)
         instance = await self._write_status(cell, instance, decided)
         if decided.clears_quota_gate:
             self._env.fault("instance.before-gate")
@@ -115,8 +121,8 @@ class InstanceReconciler:
         return instance
 
     def _first_report_due_in(self, instance: Object) -> float:
-        """Seconds for which the provider's first report is worth waiting for. Lost on restart:
-        then the Instance is written back as it is."""
+        """Seconds left to wait for the provider's first report. Lost on restart: the Instance is
+        then written back as it is."""
         uid = instance.metadata.uid
         until = self._starting.get(uid)
         if until is None:
@@ -127,10 +133,10 @@ class InstanceReconciler:
         del self._starting[uid]
         return 0.0
 
-    def _decide(self, cell: Cluster, instance: Object, verdict: ConditionState) -> DecidedStatus:
+    def _decide(self, cell: Cluster, instance: Object, granted: ConditionState) -> DecidedStatus:
         return decide_instance_status(
             instance.view(compute.Instance),
-            verdict,
+            granted,
             now=self._env.now(),
             network_failure=self._network_failure(cell, instance),
         )
@@ -141,7 +147,7 @@ class InstanceReconciler:
         before = instance.view(compute.Instance).status.conditions
         if decided.conditions == before:
             await self._signals.record_no_budget(cell, instance)
-            return instance  # as in most reconciles
+            return instance  # most reconciles end here
         status = {
             **patch.values(instance.status),
             "conditions": conditions.to_wire(decided.conditions),
@@ -151,7 +157,7 @@ class InstanceReconciler:
         return instance
 
     def _network_failure(self, cell: Cluster, instance: Object) -> str | None:
-        """The message of a NetworkBinding of its deployment that failed terminally."""
+        """The message of a NetworkBinding of the Instance that failed for good, or None."""
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
         if not self._networking or not deployment:
             return None
@@ -171,10 +177,10 @@ class InstanceReconciler:
         return None
 
     async def _write_to_hub(self, cell: Cluster, instance: Object) -> float | None:
-        """Write the hub copy; seconds until a retry when the hub is unreachable or the copy's
-        owner does not exist there."""
+        """Write the hub copy. Returns the seconds until a retry when the hub is unreachable or
+        the copy's owner does not exist there, else None."""
         uid = instance.metadata.uid
-        if self._hub is None or await self._has_written(cell, self._hub_cluster(), instance):
+        if self._hub is None or await self._ensure_written(cell, self._hub_cluster(), instance):
             self._hub_failures.pop(uid, None)
             return None
         failures = self._hub_failures.get(uid, 0)
@@ -185,7 +191,7 @@ class InstanceReconciler:
         chance = self._env.random("controllers.instance.hub").random()
         return max(HUB_RETRY_SECONDS, HUB_RETRY.delay(failures, chance))
 
-    async def _has_written(self, cell: Cluster, hub: Cluster | None, instance: Object) -> bool:
+    async def _ensure_written(self, cell: Cluster, hub: Cluster | None, instance: Object) -> bool:
         if hub is None or not self._write_back.has_synced(hub):
             return False
         another = self._write_back.has_copy_of_another(hub, instance)
@@ -202,8 +208,8 @@ class InstanceReconciler:
         if not any(name in FINALIZERS for name in instance.metadata.finalizers):
             return DONE
         await self._signals.record_terminating(cell, instance)
-        if is_held_by_others(instance):
-            # Something of it may still run: keep reporting it.
+        if has_other_finalizers(instance):
+            # It may still run: keep reporting it.
             view = instance.view(compute.Instance)
             granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
             if granted is not None:
@@ -213,7 +219,7 @@ class InstanceReconciler:
             retry = await self._write_to_hub(cell, instance)
             return DONE if retry is None else after(retry)
         if await _is_replaced(cell, instance):
-            return DONE  # what is elsewhere belongs to its successor; a late event brings us back
+            return DONE  # hub copy and claim are the successor's; the cache's event follows
         self._env.fault("instance.before-release")
         await self._removal.clean_up(cell, self._hub_cluster(), instance)
         self._claims.forget(instance.metadata.uid)
@@ -222,12 +228,12 @@ class InstanceReconciler:
         return DONE
 
     async def _sweep_deleted(self, cell: Cluster, request: Request) -> Result:
-        """Delete what is left elsewhere of a deleted Instance."""
+        """Delete what is left on other planes of an Instance that no longer exists."""
         if await self._sweep.sweep(cell, self._hub_cluster(), request):
-            self._unswept.pop(request, None)
+            self._sweep_failures.pop(request, None)
             return DONE
-        failures = self._unswept.get(request, 0)
-        self._unswept[request] = failures + 1
+        failures = self._sweep_failures.get(request, 0)
+        self._sweep_failures[request] = failures + 1
         return after(self._retry_delay(failures))
 
     def _hub_cluster(self) -> Cluster | None:
@@ -235,7 +241,7 @@ class InstanceReconciler:
 
 
 async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
-    """For an Instance created by hand; others have them from their creation."""
+    """Only an Instance created by hand lacks them."""
     for finalizer in FINALIZERS:
         instance = await patch.ensure_metadata(
             cell.client, compute.INSTANCES, instance, finalizer=finalizer
@@ -244,7 +250,7 @@ async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
 
 
 def _may_start(instance: compute.Instance) -> bool:
-    """Whether it has no gates and no report of a provider yet."""
+    """Whether it has no gates, and no provider has reported on it yet."""
     if instance.gates:
         return False
     reported = (
@@ -260,6 +266,6 @@ def _sooner(*given: float | None) -> Result:
 
 
 async def _is_replaced(cell: Cluster, instance: Object) -> bool:
-    """Whether the cell has a successor of this Instance, or none; deleting counts as there."""
+    """Whether the cell no longer has this Instance, or has another of its name, by a live read."""
     found = await find_live(cell.client, compute.INSTANCES, instance.name, instance.namespace)
     return found is None or found.metadata.uid != instance.metadata.uid

@@ -1,9 +1,10 @@
 """Deletion of an Instance: its copy on the hub, its claim in the project, its finalizers.
 
-While a provider still holds the Instance something of it may run, so nothing is released
-before. An unreachable plane blocks nothing: its finalizer is released, and what is left there
-is deleted after contact returns (:mod:`.sweep`). A plane that refuses keeps its finalizer and
-is tried again. :mod:`datum_compute.decisions.connectivity` decides what is released.
+While the provider's finalizer is set the Instance may still run, so nothing is released. An
+unreachable plane does not block deletion: its finalizer is released, and what is left there is
+deleted once it is reachable again (:mod:`.sweep`). The finalizer of a plane that refuses the
+deletion stays, and the deletion is retried. :mod:`datum_compute.decisions.connectivity` decides
+which finalizers are released.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ log = get_logger(__name__)
 FINALIZERS = (compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM)
 
 
-def is_held_by_others(instance: Object) -> bool:
+def has_other_finalizers(instance: Object) -> bool:
     return any(name not in FINALIZERS for name in instance.metadata.finalizers)
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupOutcome:
-    """The result of a cleanup on one plane."""
+    """The result of a clean-up on one plane."""
 
     contact: PlaneReachability
     reason: str = ""
@@ -61,7 +62,8 @@ class Removal:
         self._write_back = write_back
 
     async def clean_up(self, cell: Cluster, hub: Cluster | None, instance: Object) -> None:
-        """Raises when a plane refuses; an unreachable plane is skipped."""
+        """Delete copy and claim, and release the finalizers of each. Skips an unreachable plane;
+        raises, after the release, when a plane refuses."""
         name, namespace = instance.name, instance.namespace
         copy = claim = CleanupOutcome(PlaneReachability.NOT_USED)
         if hub is not None:
@@ -80,9 +82,9 @@ class Removal:
         project_namespace = project_namespace_of(cell, instance.namespace)
         plane = self._claims.plane_of(project_namespace)
         if project_namespace is None or plane is None:
-            # Better a leaked claim than an Instance that is Terminating for ever.
+            # A leaked claim is better than an Instance that stays Terminating forever.
             log.error(
-                "QuotaClaimOrphaned: the project of an Instance is unknown",
+                "quota claim leaked: the project of the Instance is unknown",
                 namespace=instance.namespace,
                 name=instance.name,
             )
@@ -106,14 +108,14 @@ def find_deployment(cell: Cluster, name: str, namespace: str) -> compute.Workloa
 
 
 async def cleanup_outcome(call: Awaitable[PlaneReachability]) -> CleanupOutcome:
-    """Never raises for a plane that is unreachable or refuses."""
+    """Await the call; a plane that is unreachable or refuses is an outcome, not an exception."""
     try:
         async with asyncio.timeout(CALL_SECONDS):
             return CleanupOutcome(await call)
     except (errors.TransportFailure, TimeoutError) as error:
         return CleanupOutcome(classify_failure(None), str(error) or "no answer in time")
     except errors.ClientError as error:
-        # A response that is no API Status is no evidence: a proxy may have sent it.
+        # A response other than an API Status proves nothing: a proxy may have sent it.
         code = error.code if isinstance(error, errors.StatusError) else 0
         return CleanupOutcome(classify_failure(code), refusal=error)
 
@@ -121,7 +123,7 @@ async def cleanup_outcome(call: Awaitable[PlaneReachability]) -> CleanupOutcome:
 def _log_if_unreachable(outcome: CleanupOutcome, name: str, plane: str) -> None:
     if outcome.contact is PlaneReachability.UNREACHABLE:
         log.warning(
-            "an Instance is released although a plane is unreachable",
+            "finalizer released although its plane is unreachable",
             name=name,
             plane=plane,
             reason=outcome.reason,
@@ -129,7 +131,7 @@ def _log_if_unreachable(outcome: CleanupOutcome, name: str, plane: str) -> None:
 
 
 async def _release(cell: Cluster, instance: Object, finalizers: Sequence[str]) -> None:
-    """All in one write."""
+    """Release the finalizers in one write."""
     left = [name for name in instance.metadata.finalizers if name not in finalizers]
     if len(left) == len(instance.metadata.finalizers):
         return

@@ -1,13 +1,12 @@
 """When a denied claim is created again.
 
-Milo never evaluates a denied claim again, so it is deleted and created anew; but creating,
-denying and deleting in a circle would be polling with writes. So a claim over quota waits
-until the buckets have room for it, in order with others. An invalid claim waits until its
-buckets change otherwise: another limit, other grants, a new bucket. Usage by others makes no
-claim valid.
+Milo never evaluates a denied claim again, so another attempt deletes and creates it. Attempts at
+a fixed interval would be polling with writes. So a claim over quota waits until the buckets have
+room for it and no other denied Instance is ahead of it. An invalid claim waits for another limit,
+other grants or a new bucket: a change of usage alone makes no claim valid.
 
-Buckets are read from the cache while it is current, and live otherwise. Where neither works,
-the claim is created again blindly, and seldom.
+Buckets are read from the cache while it is current, and live otherwise. Where neither works, the
+claim is created again after a minute or two.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from datum_compute.env import Environment
 from datum_compute.runtime.cache.cache import CacheState
 from datum_compute.runtime.cluster import Cluster
 
-BLIND_SECONDS = 60.0
-"""The shortest wait after a denial where buckets cannot be read."""
+UNREADABLE_SECONDS = 60.0
+"""The shortest wait after a denial while buckets cannot be read; a random part is added."""
 
-REST_SECONDS = 1.0
-"""The shortest time between two claims of one Instance. Buckets may be stale; without it a
-denied claim would be created again at once, over and over."""
+MIN_INTERVAL_SECONDS = 1.0
+"""The shortest time between two claims of one Instance. Without it, stale buckets would let a
+denied claim be created and denied in a tight loop."""
 
 Buckets = Sequence[quota.AllowanceBucket]
 
 
 @dataclass(frozen=True, slots=True)
 class WantedClaim:
-    """One Instance's claim: its place and its size."""
+    """The claim that an Instance needs: where, under which name, and its size."""
 
     plane: Cluster
     project_namespace: ProjectNamespace
@@ -55,12 +54,12 @@ class Retries:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._blind_until: dict[str, float] = {}
+        self._unreadable_until: dict[str, float] = {}
         self._budget_at_claim: dict[str, Budget] = {}  # by Instance uid
         self._claimed_at: dict[str, float] = {}
 
     def record_attempt(self, case: WantedClaim, uid: str) -> None:
-        """Before a claim is created for the Instance of this uid."""
+        """Call before a claim is created for the Instance of this uid."""
         self._budget_at_claim[uid] = _budget(case, _cached(case))
         self._claimed_at[uid] = asyncio.get_running_loop().time()
 
@@ -69,11 +68,11 @@ class Retries:
         claimed_at = self._claimed_at.get(uid)
         if claimed_at is None:
             return 0.0
-        return max(0.0, claimed_at + REST_SECONDS - asyncio.get_running_loop().time())
+        return max(0.0, claimed_at + MIN_INTERVAL_SECONDS - asyncio.get_running_loop().time())
 
     def forget(self, uid: str) -> None:
         self._claimed_at.pop(uid, None)
-        self._blind_until.pop(uid, None)
+        self._unreadable_until.pop(uid, None)
         self._budget_at_claim.pop(uid, None)
 
     async def may_retry(
@@ -110,14 +109,14 @@ class Retries:
 
     def _has_waited(self, uid: str) -> bool:
         now = asyncio.get_running_loop().time()
-        until = self._blind_until.get(uid)
+        until = self._unreadable_until.get(uid)
         if until is None:
             chance = self._env.random("controllers.instance.quota").random()
-            self._blind_until[uid] = now + BLIND_SECONDS * (1 + chance)
+            self._unreadable_until[uid] = now + UNREADABLE_SECONDS * (1 + chance)
             return False
         if now < until:
             return False
-        del self._blind_until[uid]
+        del self._unreadable_until[uid]
         return True
 
 
@@ -131,7 +130,7 @@ def _cached(case: WantedClaim) -> list[quota.AllowanceBucket]:
 
 
 async def _read(case: WantedClaim) -> Buckets | None:
-    """None where they cannot be read."""
+    """The buckets of the project, or None where they cannot be read."""
     cache = case.plane.cache(quota.ALLOWANCE_BUCKETS)
     if cache.synced and cache.state is CacheState.CURRENT:
         return _cached(case)

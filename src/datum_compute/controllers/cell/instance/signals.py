@@ -1,8 +1,8 @@
 """Events and metrics of the Instance controller.
 
 Events on the cell's Instance, each after its status is stored: a Warning for every quota
-failure and other blocking reason, ``Available`` when it is ready, ``Terminating`` when it is
-deleted, ``QuotaClaimOrphaned`` when its claim is leaked.
+failure and other blocking reason, ``Available`` when it becomes ready, ``Terminating`` when it is
+being deleted, ``QuotaClaimOrphaned`` when its claim is leaked.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ class InstanceSignals:
             "Write-backs that failed because the hub was unreachable.",
         ).labels()
 
-    def record_evaluation(self, verdict: ConditionState) -> None:
-        failure = self._failures.get(verdict.reason)
+    def record_evaluation(self, granted: ConditionState) -> None:
+        failure = self._failures.get(granted.reason)
         if failure is not None:
             failure.inc()
 
     async def record_events(self, cell: Cluster, instance: Object, before: Conditions) -> None:
-        """After the status of ``instance`` is stored; ``before`` are the conditions before."""
+        """Call after the status is stored; ``before`` are the conditions it replaced."""
         after = instance.view(compute.Instance).status.conditions
         found = status_events.decide_instance_events(before, after)
         await self._events.record(cell.client, instance, *found)
 
     async def record_no_budget(self, cell: Cluster, instance: Object) -> None:
-        """After a reconcile without a change of conditions."""
+        """Call in a reconcile without a change of conditions: the Event is due some time later."""
         notice = status_events.decide_no_budget_event(
             instance.view(compute.Instance).status.conditions,
             created=instance.metadata.creation_timestamp,
@@ -91,7 +91,7 @@ class InstanceSignals:
         await self._events.record_once(cell.client, instance, notice)
 
     def record_write_back(self, copy: Object | None, instance: Object, written: Object) -> None:
-        """After the hub copy is written; ``copy`` is its state before."""
+        """Call after the hub copy is written; ``copy`` is the state it replaced."""
         if copy is not None and copy.metadata.resource_version == written.metadata.resource_version:
             return
         self._hub_writes.inc()

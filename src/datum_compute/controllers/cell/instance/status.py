@@ -22,47 +22,47 @@ class DecidedStatus:
 
 def decide_instance_status(
     instance: compute.Instance,
-    verdict: ConditionState,
+    quota: ConditionState,
     *,
     now: datetime,
     network_failure: str | None,
 ) -> DecidedStatus:
-    """The wanted conditions, and whether the Quota gate is removed in this reconcile. Ready is
-    decided without that gate then, so that its removal needs no second status write."""
+    """The conditions to write, and whether this reconcile removes the gate ``Quota``. If it does,
+    Ready is decided as if the gate were gone, so that no second status write is needed."""
     before = instance.status.conditions
-    current = _with_quota(instance, verdict, now)
+    current = _with_quota(instance, quota, now)
     instance = _with_conditions(instance, current)
     clears = may_clear_gate(instance, compute.GATE_QUOTA, current)
     decided = decide_conditions(instance, now=now, network_failure=network_failure)
     if clears:
         instance = _without_quota_gate(_with_conditions(instance, decided))
         decided = decide_conditions(instance, now=now, network_failure=network_failure)
-    wanted = _settled(current, decided)
+    wanted = _with_unchanged_ready(current, decided)
     if wanted != before:
         wanted = _with_quota_as_of(wanted, instance.metadata.generation)
     return DecidedStatus(wanted, clears)
 
 
-def _with_quota(instance: compute.Instance, verdict: ConditionState, now: datetime) -> Conditions:
+def _with_quota(instance: compute.Instance, quota: ConditionState, now: datetime) -> Conditions:
     current = instance.status.conditions
     previous = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
-    is_same = previous is not None and ConditionState.of(previous) == verdict
+    is_same = previous is not None and ConditionState.of(previous) == quota
     if is_same and not has_gate(instance, compute.GATE_QUOTA):
-        return current  # of an older generation, and still true
+        return current  # a grant of an older generation still holds
     return conditions.with_condition(
         current,
         compute.CONDITION_QUOTA_GRANTED,
-        verdict.status,
-        verdict.reason,
-        verdict.message,
+        quota.status,
+        quota.reason,
+        quota.message,
         now=now,
         observed_generation=instance.metadata.generation,
     )
 
 
 def _with_quota_as_of(current: Conditions, generation: int) -> Conditions:
-    """A grant of an older generation holds for this one. Updated only together with another
-    change; a client that waits ignores conditions of an older generation."""
+    """A grant of an older generation still holds, and a client that waits ignores conditions of an
+    older generation. Called only when another condition changes: it is not worth a write."""
     granted = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
     if granted is None or granted.status != conditions.TRUE:
         return current
@@ -71,9 +71,9 @@ def _with_quota_as_of(current: Conditions, generation: int) -> Conditions:
     )
 
 
-def _settled(before: Conditions, after: Conditions) -> Conditions:
-    """Ready as before where only its generation would change: removing a gate changes that,
-    which is no news."""
+def _with_unchanged_ready(before: Conditions, after: Conditions) -> Conditions:
+    """``after``, with the previous Ready where only its observedGeneration would change: removing
+    a gate changes the generation, and is not worth a write."""
     was = conditions.find(before, compute.CONDITION_READY)
     ready = conditions.find(after, compute.CONDITION_READY)
     if was is None or ready is None:

@@ -1,8 +1,8 @@
-"""Deletes what is left of a deleted Instance: its copy on the hub, its claim.
+"""Deletes the hub copy and the claim of an Instance that no longer exists.
 
-It was released while a plane was unreachable, or its finalizers were removed by hand. A
-reconcile of a missing Instance finds both in the caches, and deletes each as soon as its plane
-answers, whether the other does or not.
+They are left when the Instance's finalizers were released while a plane was unreachable, or
+removed by hand. A reconcile of the missing Instance finds them in the caches and deletes each as
+soon as its plane is reachable, whether or not the other plane is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Sweep:
         self._write_back = write_back
 
     async def sweep(self, cell: Cluster, hub: Cluster | None, request: Request) -> bool:
-        """True when nothing is left; False when a plane is unreachable. Raises when one refuses."""
+        """True when nothing is left, False when a plane is unreachable. Raises when one refuses."""
         name, namespace = request.name, request.namespace
         if not self._leftovers(cell, hub, name, namespace):
             return True
@@ -51,7 +51,7 @@ class Sweep:
     def _leftovers(
         self, cell: Cluster, hub: Cluster | None, name: str, namespace: str
     ) -> Leftovers:
-        """From the caches."""
+        """The orphans of the Instance, found in the caches."""
         copy = self._write_back.copies_on(hub).get(name, namespace) if hub else None
         _, claim = self._cached_claim(cell, name, namespace)
         deployment_name, _, _ = name.rpartition("-")
@@ -66,10 +66,10 @@ class Sweep:
     def _cached_claim(
         self, cell: Cluster, name: str, namespace: str
     ) -> tuple[Cluster | None, Object | None]:
-        """With its project."""
+        """The claim and its project."""
         project_namespace = project_namespace_of(cell, namespace)
         if project_namespace is None:
-            # The namespace is no longer in the cell, but a claim names it.
+            # The namespace is no longer in the cell; the claim's label still names it.
             return self._claims.find_claim_for(namespace, names.claim_name(name))
         plane = self._claims.plane_of(project_namespace)
         if plane is None:

@@ -1,9 +1,9 @@
 """The Instance's copy on the hub, which management projects into the project.
 
-Compared on every reconcile, written when it differs. The hub's WorkloadDeployment owns the
-copy: it is deleted with it, and not created without it. The owner is read live when a copy is
-created: a watch would bring every cell the reports of all others. A cell touches only copies
-that carry its own name.
+Each reconcile compares the copy and writes it when it differs. The hub's WorkloadDeployment owns
+the copy: the copy is deleted with it, and not created without it. The owner is read live when a
+copy is created: a watch would send the status of every cell's deployments to every cell. A cell
+touches only copies that carry its own name.
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ class WriteBack:
         return f"{compute.LABEL_SOURCE_CLUSTER}={self._cluster_name}"
 
     def has_synced(self, hub: Cluster) -> bool:
-        """Whether the caches to compare with have synced."""
+        """Whether the caches of copies and namespaces have synced."""
         return self.copies_on(hub).synced and hub.cache(core.NAMESPACES).synced
 
     def has_copy_of_another(self, hub: Cluster, instance: Object) -> bool:
-        """Whether the copy of this name is of a predecessor, or of a successor that the cache
-        of the cell has not seen yet."""
+        """Whether the copy of this name is of another Instance: a predecessor, or a successor
+        that the cell's cache has not seen yet."""
         copy = self.copies_on(hub).get(instance.name, instance.namespace)
         return copy is not None and _is_of_another(copy, instance)
 
     async def ensure_copy(self, hub: Cluster, instance: Object) -> bool:
-        """False while the owner does not exist on the hub, or another object has the name: try
-        again later. Raises client errors, also for an unreachable hub."""
+        """Create or correct the copy. False when the caller should try again later: the owner
+        does not exist on the hub, or another object has the name. Raises client errors."""
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
         if not deployment:
             log.warning(
-                "Instance without its deployment label, not written back to the hub",
+                "Instance has no deployment label; not written back to the hub",
                 namespace=instance.namespace,
                 name=instance.name,
             )
             return True
         copy = self.copies_on(hub).get(instance.name, instance.namespace)
         if copy is not None and _is_of_another(copy, instance):
-            # Of another Instance of this name: a copy has the age of its Instance.
+            # Recreated, not corrected: the age of a copy is that of its Instance.
             await self.remove_copy(hub, copy)
             copy = None
         before = copy
@@ -97,7 +97,7 @@ class WriteBack:
         return True
 
     async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
-        """The copy by a live read, if it exists and is this cell's."""
+        """The copy by a live read, if it exists and carries this cell's name."""
         copy = await find_live(hub.client, compute.INSTANCES, name, namespace)
         if copy is None:
             return None
@@ -105,7 +105,7 @@ class WriteBack:
         return copy if ours else None
 
     async def clean_up(self, hub: Cluster, name: str, namespace: str) -> PlaneReachability:
-        """Delete the copy of an Instance, if it exists and is this cell's."""
+        """Delete the copy, if it exists and carries this cell's name."""
         copy = await self.find_copy(hub, name, namespace)
         if copy is not None:
             await self.remove_copy(hub, copy)
@@ -129,9 +129,9 @@ class WriteBack:
         try:
             return await hub.client.create(compute.INSTANCES, body, instance.namespace)
         except errors.AlreadyExists:
-            # Another cell's, or one of this cell that the cache has not seen yet.
+            # Another cell's copy, or this cell's copy that the cache has not seen yet.
             log.warning(
-                "the hub has an Instance of this name that is not this cell's",
+                "the hub already has an Instance of this name; trying again later",
                 namespace=instance.namespace,
                 name=instance.name,
             )
@@ -140,7 +140,7 @@ class WriteBack:
     async def _correct(
         self, hub: Cluster, instance: Object, owner: Object | None, copy: Object
     ) -> Object:
-        """With ``owner``, the copy is adopted."""
+        """Correct the copy; also adopt it when ``owner`` is given."""
         if owner is not None:
             copy = await ensure_owner(hub.client, compute.INSTANCES, copy, owner, controller=True)
         return await self._copies.ensure(
@@ -171,8 +171,8 @@ class WriteBack:
 
 
 async def _find_namespace(hub: Cluster, name: str) -> Object | None:
-    """From the cache, else live: a copy that names the wrong project is projected into none,
-    and no event would correct it."""
+    """The hub namespace, read live where the cache lacks it: a copy with labels of no project would
+    not be projected, and no event would correct it."""
     found = hub.cache(core.NAMESPACES).get(name)
     return found or await find_live(hub.client, core.NAMESPACES, name)
 
@@ -187,14 +187,14 @@ def _is_of_another(copy: Object, instance: Object) -> bool:
 
 
 def _is_owned_by(copy: Object, deployment: str) -> bool:
-    """By name: an owner that was replaced took its copies with it."""
+    """By name, not uid: copies of a deleted owner are deleted with it."""
     owners = copy.metadata.owner_references
     kind = compute.WORKLOAD_DEPLOYMENTS.kind
     return len(owners) == 1 and owners[0].kind == kind and owners[0].name == deployment
 
 
 async def _find_owner(hub: Cluster, name: str, namespace: str) -> Object | None:
-    """The deployment by a live read. Under a deleted one the copy would be garbage-collected
-    and created again until a stale cache has caught up."""
+    """The deployment by a live read: a copy under a deleted owner would be garbage-collected, and
+    created again for as long as the cache is stale."""
     found = await find_live(hub.client, compute.WORKLOAD_DEPLOYMENTS, name, namespace)
     return None if found is None or found.metadata.deleting else found

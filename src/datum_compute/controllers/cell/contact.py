@@ -1,6 +1,7 @@
-"""Whether a cell has contact with the hub and with the project behind a namespace.
+"""Whether a cell can reach the hub and the project behind a namespace.
 
-Read from watches that are open anyway: an open watch has an answering plane at its other end.
+A plane counts as reachable while a watch on it is open. No request is made for this: the cell
+has these watches open for other reasons.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from datum_compute.runtime.controller import Read
 from datum_compute.runtime.fleet import Fleet
 
 RETRY_SECONDS = (1.0, 15.0)
-"""The shortest and longest delay between two checks of a held roll: contact returns without an
-event. Most partitions are short, so the delay grows with the time held."""
+"""The shortest and longest delay between two checks of a held roll, since no event follows
+when contact returns. Most partitions are short, so the delay grows with the time held."""
 
 
 class ContactMonitor:
-    """``hub`` None: nothing is federated. ``projects`` None: quota is not enforced."""
+    """``hub`` is None where nothing is federated, ``projects`` where quota is not enforced."""
 
     def __init__(
         self, hub: Fleet | None = None, projects: Fleet | None = None, cluster_name: str = ""
@@ -34,7 +35,7 @@ class ContactMonitor:
         self._held_since: dict[str, float] = {}  # by namespace
 
     def reads(self, cell: Fleet) -> list[Read]:
-        """The watches it reads; the cell needs them anyway."""
+        """The caches whose watches it checks."""
         reads: list[Read] = []
         if self._hub is not None:
             reads.append(Read(self._hub, core.NAMESPACES, required=False))
@@ -52,7 +53,9 @@ class ContactMonitor:
 
     def hold_rolls(self, cell: Cluster, namespace: str) -> str:
         """Why Instances of this namespace may not be replaced; empty when they may."""
-        hold = decide_hold(hub=self._hub_contact(), project=self._project_contact(cell, namespace))
+        hold = decide_hold(
+            hub=self._hub_reachability(), project=self._project_reachability(cell, namespace)
+        )
         if hold:
             self._held_since.setdefault(namespace, asyncio.get_running_loop().time())
         else:
@@ -65,17 +68,17 @@ class ContactMonitor:
         shortest, longest = RETRY_SECONDS
         return min(longest, max(shortest, now - self._held_since.get(namespace, now)))
 
-    def _hub_contact(self) -> PlaneReachability:
+    def _hub_reachability(self) -> PlaneReachability:
         if self._hub is None:
             return PlaneReachability.NOT_USED
         hub = self._hub.get(HUB)
         return (
-            _contact_by(hub.cache(core.NAMESPACES))
+            _reachability_by(hub.cache(core.NAMESPACES))
             if hub is not None
             else PlaneReachability.UNREACHABLE
         )
 
-    def _project_contact(self, cell: Cluster, namespace: str) -> PlaneReachability:
+    def _project_reachability(self, cell: Cluster, namespace: str) -> PlaneReachability:
         if self._projects is None:
             return PlaneReachability.NOT_USED
         project_namespace = project_namespace_of(cell, namespace)
@@ -84,10 +87,12 @@ class ContactMonitor:
         plane = self._projects.get(project_namespace.project)
         if plane is None:
             return PlaneReachability.UNREACHABLE
-        return _contact_by(plane.cache(quota.RESOURCE_CLAIMS, label_selector=self._claims_selector))
+        return _reachability_by(
+            plane.cache(quota.RESOURCE_CLAIMS, label_selector=self._claims_selector)
+        )
 
 
-def _contact_by(cache: Cache) -> PlaneReachability:
+def _reachability_by(cache: Cache) -> PlaneReachability:
     if cache.state is CacheState.CURRENT:
         return PlaneReachability.ANSWERED
     return PlaneReachability.REFUSED if cache.refused else PlaneReachability.UNREACHABLE

@@ -1,4 +1,4 @@
-"""Removes scheduling gates: each gate has one remover, but both write the same list."""
+"""Removes a scheduling gate; two controllers remove gates from the same list."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datum_compute.decisions.instances import gates
 
 
 async def ensure_gate_removed(cell_client: Client, instance: Object, gate: str) -> Object:
-    """The Instance without this gate. The list is replaced as a whole, so the write is
-    conditional: ``Conflict`` when the other controller removed a gate meanwhile."""
+    """Remove the gate and return the Instance as stored. A merge patch replaces the whole list,
+    so it carries the resource version: ``Conflict`` when the other controller was first."""
     left = gates.gates_without(instance.view(compute.Instance), gate)
     if left is None:
         return instance

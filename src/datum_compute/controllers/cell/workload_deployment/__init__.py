@@ -1,18 +1,18 @@
-"""Keeps the Instances of a WorkloadDeployment in number and revision, in one cell.
+"""Keeps a WorkloadDeployment at its desired number of Instances of the newest template.
 
 It owns the cell's WorkloadDeployment status and its finalizer
 ``compute.datumapis.com/workload-controller``; of each Instance its existence, spec, labels
 and the gate ``Network``; and the NetworkBindings and SubnetClaims the Instances need. The
-deployment's spec is the hub's. Karmada carries its status up.
+deployment's spec comes from the hub, and Karmada copies its status there.
 
 Steps, in calling order (:mod:`.reconcile`):
 
 1. finalizer; while being deleted instead, delete all Instances and wait for the last
    (:mod:`.removal`);
-2. networks (:mod:`.networks`): create what is missing, see what is ready. A failure here is
-   raised at the end: it must not stop Instances from being created or replaced;
-3. instances (:mod:`.instances`): decide by the deployment's policy, then act; without contact
-   to hub and project nothing is replaced;
+2. networks (:mod:`.networks`): create what is missing, check what is ready. A failure is raised
+   only at the end: it must not stop Instances from being created or replaced;
+3. instances (:mod:`.instances`): decide by the deployment's policy, then act; while hub or
+   project are unreachable nothing is replaced;
 4. gates: once networks are ready, remove ``Network`` from the Instances that have it;
 5. status: counters and conditions, decided in :mod:`datum_compute.decisions.rollup.deployment`
    and rate-limited; Events and metrics (:mod:`.signals`).

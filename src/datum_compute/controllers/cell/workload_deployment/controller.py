@@ -34,9 +34,9 @@ def workload_deployment_controller(
     cluster_name: str = "",
     metrics: MetricsRegistry | None = None,
 ) -> Controller:
-    """Without ``networking`` none of its kinds is watched: a cell may not serve them. With
-    a ``hub``, and with ``projects`` where quota is enforced, rolls wait while one of them is
-    unreachable."""
+    """``networking`` is whether this cell serves the networking kinds. ``hub`` is None where
+    nothing is federated, ``projects`` where quota is not enforced; rolls are held while one that
+    is given is unreachable."""
     watches = [
         Watch.each(
             cell,
@@ -114,8 +114,8 @@ def _network_watches(cell: Fleet) -> list[Watch]:
 
 
 def _relevant_state(instance: Object) -> tuple[object, ...]:
-    """What a reconcile reads of an Instance: most writes to it are between its controller and
-    its provider, and a reconcile reads all Instances of the deployment."""
+    """What a reconcile reads of an Instance. Most writes to an Instance concern only its own
+    controller and provider, and each would cost a read of all Instances of the deployment."""
     view = instance.view(compute.Instance)
     return (
         view.metadata.deleting,

@@ -1,4 +1,4 @@
-"""Applies the plan for a deployment's Instances."""
+"""Carries out the plan for a deployment's Instances: creates, deletes and labels them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
 
 
 def deployment_uid_of(instance: Object) -> list[str]:
-    """The deployment of an Instance, as index keys: by its label and by its owner, so that an
-    Instance whose label was removed is still found, and gets it back."""
+    """The deployment uids of an Instance, as index keys: of its label and of its owner, so that
+    an Instance whose label was removed is found, and labelled again."""
     uids = {instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_UID)}
     owner = instance.metadata.controller()
     if owner is not None and owner.kind == compute.WORKLOAD_DEPLOYMENTS.kind:
@@ -94,7 +94,7 @@ async def apply_actions(
     parameters: InstanceParameters,
     actions: Sequence[plan.Action],
 ) -> None:
-    """In order; the first failure ends it, and the next reconcile decides again."""
+    """Carry out the actions in order, up to the first failure; the next reconcile decides again."""
     namespace = parameters.deployment.namespace
     for action in actions:
         env.fault("workload-deployment.action")

@@ -1,9 +1,10 @@
 """The networks of a deployment, from its city to a subnet.
 
-For each interface a NetworkBinding requests its Network at this Location; network services
-answer with a NetworkContext; in it a SubnetClaim requests addresses and gets a Subnet. Each
-object is created when the one before it is ready, and each answer triggers a reconcile. The
-deployments of a city share contexts and claims, whose names are deterministic.
+For each interface a NetworkBinding requests its Network at the Location of the city; network
+services create a NetworkContext for it; in that a SubnetClaim requests addresses, and network
+services create a Subnet. Each object is created when the one before it is ready, and each change
+triggers a reconcile. The deployments of a city share contexts and claims, whose names are
+deterministic.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class NetworkState:
     """False when networks wait for a Location that does not exist."""
 
 
-INTEGRATION_OFF = NetworkState(ready=True, location=None, located=True)
-"""Without the integration networks block nothing."""
+NO_NETWORKING = NetworkState(ready=True, location=None, located=True)
+"""For a cell without network services: no Instance waits for networks."""
 
 
 LOCATIONS_BY_CITY = "city"
 
 
 def find_location(cell: Cluster, city: str) -> Object | None:
-    """The Location of this city; the first by name where several claim it."""
+    """The Location of this city; the first by name where there are several."""
     key = city.upper()
     found = cell.cache(networking.LOCATIONS).by_index(LOCATIONS_BY_CITY, key)
     return found[0] if found else None
@@ -97,7 +98,7 @@ async def _ensure_binding(
             "ownerReferences": [owner_reference(deployment, controller=True)],
         },
         "spec": {
-            # A workload uses networks of its own namespace only, and that is this one here.
+            # A Workload uses only networks of its own namespace, which is this one in the cell.
             "network": {"name": network, "namespace": deployment.namespace},
             "location": _to_wire(location),
         },
@@ -111,7 +112,7 @@ async def _ensure_binding(
 
 
 async def _delete_surplus_bindings(cell: Cluster, deployment: Object, index: int) -> None:
-    """Delete the bindings from this interface on: the template has no such interfaces."""
+    """Delete the bindings from this interface on, which the template no longer has."""
     bindings = cell.cache(networking.NETWORK_BINDINGS)
     while binding := bindings.get(names.binding_name(deployment.name, index), deployment.namespace):
         if _is_controlled_by(binding, deployment) and not binding.metadata.deleting:
@@ -144,7 +145,7 @@ def _context_of(cell: Cluster, binding: Object) -> Object | None:
 
 
 def _unique(contexts: list[Object | None]) -> list[Object | None]:
-    """Two interfaces may be on one network, whose context counts once."""
+    """Each context once: two interfaces may be on one network."""
     seen: dict[str, Object | None] = {}
     for context in contexts:
         seen[context.metadata.uid if context else ""] = context
@@ -154,8 +155,8 @@ def _unique(contexts: list[Object | None]) -> list[Object | None]:
 async def _has_subnet(cell: Cluster, context: Object, location: LocationReference) -> bool:
     claim = _find_claim(cell, context, location)
     if claim is None:
-        # Under a context that only a stale cache still has, the claim would be garbage-collected
-        # and created again until the cache has caught up.
+        # A claim under a deleted context would be garbage-collected, and created again for as
+        # long as the cache is stale.
         if await is_live(cell.client, networking.NETWORK_CONTEXTS, context):
             await _create_claim(cell, context, location)
         return False
@@ -195,7 +196,7 @@ async def _create_claim(cell: Cluster, context: Object, location: LocationRefere
             "ipFamily": IP_FAMILY,
         },
     }
-    # The deployments of a city all create the same claim.
+    # All deployments of a city create the same claim.
     await create_if_absent(cell.client, networking.SUBNET_CLAIMS, body, context.namespace)
 
 

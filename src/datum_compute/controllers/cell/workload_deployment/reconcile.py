@@ -30,15 +30,15 @@ from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
 
 ROLLING_SECONDS = 30.0
-"""How often a roll is checked: contact is lost without an event, and the status must then
+"""How often a roll is checked: no event follows when contact is lost, and the status must then
 report the roll as held."""
 
 _Failure = errors.ClientError | Waiting | Terminal
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
-    depends_on: tuple[object, ...]
+class _CachedPlan:
+    inputs: tuple[object, ...]
     plan: InstancePlan
 
 
@@ -58,7 +58,7 @@ class DeploymentReconciler:
         self._env = env
         self._networking = networking
         self._reports = RateLimiter()
-        self._plans: dict[Request, _Remembered] = {}
+        self._plans: dict[Request, _CachedPlan] = {}
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -72,18 +72,18 @@ class DeploymentReconciler:
             return DONE
         if deployment.metadata.deleting:
             return await self._remove(cell, deployment)
-        # Continue with the result: no event may follow a finalizer alone.
+        # Continue with the stored object: adding a finalizer may trigger no other reconcile.
         deployment = await patch.ensure_metadata(
             cell.client,
             compute.WORKLOAD_DEPLOYMENTS,
             deployment,
             finalizer=compute.FINALIZER_WORKLOAD_DEPLOYMENT,
         )
-        return await self._keep(cell, deployment, request)
+        return await self._sync(cell, deployment, request)
 
-    async def _keep(self, cell: Cluster, deployment: Object, request: Request) -> Result:
-        """Every step is tried and the status is always written; then the first failure, if
-        any, is raised."""
+    async def _sync(self, cell: Cluster, deployment: Object, request: Request) -> Result:
+        """Try every step and write the status in any case; then raise the first failure, if
+        any."""
         failures: list[_Failure] = []
         state = NetworkState(ready=False, location=None, located=True)
         try:
@@ -93,7 +93,7 @@ class DeploymentReconciler:
         found = instances.instances_of(cell, deployment)
         views = [each.view(compute.Instance) for each in found]
         revision = _revision(deployment)
-        # Without contact a replacement might not be allowed to start.
+        # A replacement needs quota from the project, so without contact it might not start.
         hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
         plan, refusal = InstancePlan(), ""
         try:
@@ -101,7 +101,7 @@ class DeploymentReconciler:
             await self._carry_out(cell, deployment, plan, revision, state)
             await self._signals.record_actions(cell, deployment, found, plan.actions)
             if state.ready:
-                await _open_network_gates(cell, found, views)
+                await _remove_network_gates(cell, found, views)
         except (errors.ClientError, Waiting, Terminal) as error:
             failures.append(error)
             refusal = _refusal(error)
@@ -118,7 +118,7 @@ class DeploymentReconciler:
 
     async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:
         if not self._networking:
-            return networks.INTEGRATION_OFF
+            return networks.NO_NETWORKING
         return await networks.ensure_networks(cell, deployment)
 
     def _plan(
@@ -129,17 +129,17 @@ class DeploymentReconciler:
         revision: str,
         hold_rolls: str,
     ) -> InstancePlan:
-        """The plan, decided again only when its inputs have changed: most reconciles are
-        about conditions, which only the status depends on."""
-        depends_on = (
+        """The plan, decided again only when its inputs have changed. Most reconciles follow a
+        change of conditions, which only the status depends on."""
+        inputs = (
             deployment.metadata.uid,
             bytes(deployment.spec),
             hold_rolls,
-            # An unchanged Instance has the identical tuple, which compares by identity.
+            # The key of an unchanged Instance is the identical tuple, so comparing is cheap.
             [each.plan_key for each in views],
         )
         known = self._plans.get(request)
-        if known is not None and known.depends_on == depends_on:
+        if known is not None and known.inputs == inputs:
             return known.plan
         spec = deployment.view(compute.WorkloadDeployment).spec
         try:
@@ -154,7 +154,7 @@ class DeploymentReconciler:
             instances=views,
             hold_rolls=hold_rolls,
         )
-        self._plans[request] = _Remembered(depends_on, plan)
+        self._plans[request] = _CachedPlan(inputs, plan)
         return plan
 
     async def _carry_out(
@@ -187,9 +187,9 @@ class DeploymentReconciler:
     ) -> Result:
         left = self._reports.delay(deployment.metadata.uid)
         if left > 0:
-            # Before anything is counted: with many Instances that is most of a reconcile.
+            # Before Instances are counted: with many Instances that is most of a reconcile.
             return after(left)
-        if left := self._held(deployment, views):
+        if left := self._ready_due_in(deployment, views):
             return after(left)
         status = compute.deployment_status_to_wire(
             decide_deployment_status(
@@ -209,16 +209,16 @@ class DeploymentReconciler:
         if not patch.difference(patch.values(deployment.status), status):
             return DONE
         self._reports.spend(deployment.metadata.uid)
-        # No other writer, on a single cluster neither: no federator runs there.
+        # The only writer: the federator writes in projects, and does not run on a single cluster.
         written = await patch.write_status(
             cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status
         )
         await self._signals.record_events(cell, deployment, written)
         return DONE
 
-    def _held(self, deployment: Object, views: Sequence[compute.Instance]) -> float:
-        """Seconds to wait for Ready of an Instance whose provider has just reported: a status
-        without it would delay the one that counts."""
+    def _ready_due_in(self, deployment: Object, views: Sequence[compute.Instance]) -> float:
+        """Seconds to wait for Ready of an Instance whose provider has just reported. A status
+        written now would delay the one with Ready by the rate limit."""
         uid = deployment.metadata.uid
         if any(is_ready_due(each) for each in views):
             return self._reports.hold(uid)
@@ -233,7 +233,7 @@ class DeploymentReconciler:
             return DONE
         views = [each.view(compute.Instance) for each in found]
         return await self._report(
-            cell, deployment, views, _revision(deployment), networks.INTEGRATION_OFF
+            cell, deployment, views, _revision(deployment), networks.NO_NETWORKING
         )
 
 
@@ -249,12 +249,12 @@ def _revision(deployment: Object) -> str:
     return _revision_of(bytes(deployment.spec))
 
 
-@lru_cache(maxsize=256)  # needed in every reconcile, changes only with the spec
+@lru_cache(maxsize=256)  # every reconcile needs it, and it changes only with the spec
 def _revision_of(spec: bytes) -> str:
     return template_hash(json.loads(spec or b"{}").get("template") or {})
 
 
-async def _open_network_gates(
+async def _remove_network_gates(
     cell: Cluster, found: list[Object], views: list[compute.Instance]
 ) -> None:
     for instance, view in zip(found, views, strict=True):

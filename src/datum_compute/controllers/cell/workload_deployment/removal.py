@@ -12,7 +12,7 @@ from datum_compute.runtime.writes import patch
 
 
 async def remove(cell: Cluster, deployment: Object) -> list[Object]:
-    """Delete the Instances; release the deployment when a live read finds none. Returns the
+    """Delete the Instances, and release the finalizer when a live read finds none. Returns the
     Instances that were found, for the status."""
     found = instances_of(cell, deployment)
     for instance in found:

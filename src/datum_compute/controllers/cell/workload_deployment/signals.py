@@ -1,8 +1,8 @@
 """Events and metrics of the cell's WorkloadDeployment controller.
 
 Events on the deployment: ``Scaled`` when the desired number changes, ``Recreated`` for each
-Instance that is replaced by one of the newest template, one when the first Instance is ready,
-and a Warning for a blocking reason. Actions on Instances are counted by kind.
+Instance that is replaced by one of the newest template, one Event when the first Instance is
+ready, and a Warning for a blocking reason. A metric counts the actions on Instances by kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DeploymentSignals:
         found: Iterable[Object],
         actions: Sequence[plan.Action],
     ) -> None:
-        """After these actions; ``found`` are the Instances before."""
+        """Call after the actions; ``found`` are the Instances before them."""
         removes = any(isinstance(action, plan.Delete) for action in actions)
         going = {each.metadata.uid for each in found if each.metadata.deleting} if removes else ()
         for action in actions:
@@ -61,7 +61,7 @@ class DeploymentSignals:
                     await self._events.record(cell.client, deployment, notice)
 
     async def record_events(self, cell: Cluster, deployment: Object, written: Object) -> None:
-        """After the status is stored; ``deployment`` is the state before."""
+        """Call after the status is stored; ``deployment`` is the state it replaced."""
         found = status_events.decide_deployment_events(
             deployment.view(compute.WorkloadDeployment).status,
             written.view(compute.WorkloadDeployment).status,

@@ -1,7 +1,7 @@
-"""How late a copy is: the age of the change of Ready that it carries.
+"""Replication lag: how long a change of Ready takes to reach a copy on another plane.
 
-``lastTransitionTime`` has whole seconds and comes from the clock of another plane, so the lag
-is exact to a second plus the difference of the two clocks.
+``lastTransitionTime`` has whole seconds and comes from the clock of the other plane, so the lag
+is accurate to one second plus the skew between the two clocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datum_compute.runtime.metrics.registry import Histogram
 
 
 def observe_lag(histogram: Histogram, before: Conditions, after: Conditions, now: datetime) -> None:
-    """Observe the age of a Ready that changed between two states of a copy."""
+    """Record the age of the Ready transition that this write brings to the copy, if any."""
     then = conditions.find(before, compute.CONDITION_READY)
     ready = conditions.find(after, compute.CONDITION_READY)
     if ready is None or ready.last_transition_time == conditions.EPOCH:

@@ -21,11 +21,11 @@ SINGLE = "single"
 class ProjectNamespace(NamedTuple):
     project: str
     namespace: str
-    """In the project plane."""
+    """The namespace in the project plane."""
 
 
 def labelled_project(labels: Mapping[str, str]) -> ProjectNamespace | None:
-    """Decoded from the upstream labels of a namespace or a hub Instance; None without them."""
+    """The project that the upstream labels of a namespace or hub Instance name, or None."""
     cluster = labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
     namespace = labels.get(compute.LABEL_UPSTREAM_NAMESPACE, "")
     project = names.decode_project(cluster) if cluster else ""
@@ -33,7 +33,7 @@ def labelled_project(labels: Mapping[str, str]) -> ProjectNamespace | None:
 
 
 def project_request(labels: Mapping[str, str], name: str) -> list[Request]:
-    """The request for an object of this name in the project of these labels; empty without."""
+    """The request for an object of this name in the project that the labels name, if any."""
     found = labelled_project(labels)
     return [Request(found.project, found.namespace, name)] if found else []
 

@@ -1,6 +1,6 @@
-"""Controllers beside the management API: they see projects and the hub, never a cell.
+"""Controllers beside the management API: they read and write projects and the hub, never a cell.
 
-``workload`` turns a Workload into one WorkloadDeployment per city, in the project.
-``federation`` copies each of those to the hub and mirrors its status back.
+``workload`` creates one WorkloadDeployment per placement and city of a Workload, in the project.
+``federation`` copies each of those to the hub and copies its status back.
 ``projection`` copies each Instance that a cell wrote to the hub into its project.
 """

@@ -18,7 +18,7 @@ def binding_name(deployment_name: str) -> str:
 
 
 def deployment_of_binding(name: str) -> str:
-    """The deployment a binding of this name is for; empty when it is for another kind."""
+    """The name of the deployment that this binding is for; empty when it is for another kind."""
     return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else ""
 
 
@@ -27,8 +27,8 @@ def binding_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object
 
 
 async def find_binding(hub: Cluster, hub_namespace: str, deployment_name: str) -> Object | None:
-    """The binding, read live where the cache has it without a cell: a stale cache must not
-    decide that no cell ever had the deployment."""
+    """The binding, read live unless the cached one has a cell: a stale cache is no proof that no
+    cell ever had the deployment."""
     cached = binding_of(hub, hub_namespace, deployment_name)
     if cached is not None and cached.view(karmada.ResourceBinding).spec.clusters:
         return cached
@@ -37,7 +37,7 @@ async def find_binding(hub: Cluster, hub_namespace: str, deployment_name: str) -
 
 
 def is_orphaned(binding: Object) -> bool:
-    """Whether its deployment was deleted without it, as with ``--cascade=orphan``."""
+    """Whether its deployment was deleted without it, as by ``--cascade=orphan``."""
     return binding.metadata.controller() is None and not binding.metadata.deleting
 
 
@@ -47,7 +47,7 @@ def works_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> list[Obj
 
 
 def binding_key_of_work(work: Object) -> list[str]:
-    """``namespace/name`` of the binding a Work was made for, as an index key."""
+    """``namespace/name`` of the binding of a Work, as an index key."""
     notes = work.metadata.annotations
     namespace = notes.get(karmada.ANNOTATION_BINDING_NAMESPACE)
     name = notes.get(karmada.ANNOTATION_BINDING_NAME)

@@ -29,20 +29,19 @@ BINDINGS_BY_CELL = "cell"
 def federator(
     projects: Fleet, hub: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
-    """Requests name the deployment in its project: the labels of a hub namespace lead back
-    to the project."""
+    """Requests name the deployment in its project, which the labels of its hub namespace name."""
 
-    def of(hub_namespace: str, deployment_name: str) -> Iterable[Request]:
+    def requests_for(hub_namespace: str, deployment_name: str) -> Iterable[Request]:
         namespace = hub.require(HUB).cache(core.NAMESPACES).get(hub_namespace)
         if namespace is None or not deployment_name:
             return []
         return project_request(namespace.metadata.labels, deployment_name)
 
     def from_hub_deployment(_: str, hub_deployment: Object) -> Iterable[Request]:
-        return of(hub_deployment.namespace, hub_deployment.name)
+        return requests_for(hub_deployment.namespace, hub_deployment.name)
 
     def from_hub_namespace(_: str, namespace: Object) -> Iterable[Request]:
-        # A deployment's event may arrive before its namespace is known here.
+        # The event of a hub deployment may arrive before that of its namespace.
         held = hub.require(HUB).cache(compute.WORKLOAD_DEPLOYMENTS).list(namespace.name)
         return [
             request
@@ -52,17 +51,17 @@ def federator(
 
     def from_policy(_: str, policy: Object) -> Iterable[Request]:
         held = hub.require(HUB).cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
-        return [request for each in held for request in of(each.namespace, each.name)]
+        return [request for each in held for request in requests_for(each.namespace, each.name)]
 
     def from_binding(_: str, binding: Object) -> Iterable[Request]:
-        return of(binding.namespace, bindings.deployment_of_binding(binding.name))
+        return requests_for(binding.namespace, bindings.deployment_of_binding(binding.name))
 
     def from_work(_: str, work: Object) -> Iterable[Request]:
         return [
             request
             for key in bindings.binding_key_of_work(work)
             for namespace, _, name in [key.partition("/")]
-            for request in of(namespace, bindings.deployment_of_binding(name))
+            for request in requests_for(namespace, bindings.deployment_of_binding(name))
         ]
 
     def from_cell(_: str, cell: Object) -> Iterable[Request]:
@@ -117,8 +116,8 @@ def _cells_of(binding: Object) -> Iterable[str]:
 
 
 def _routing(binding: Object) -> tuple[object, ...]:
-    """Without the aggregated status, which changes with every report and reaches the hub
-    deployment too; except that a cell refuses the deployment, which does not."""
+    """What the federator reads of a binding. The aggregated status is left out, since it changes
+    with every report and the hub deployment has it too; except for a cell's refusal."""
     view = binding.view(karmada.ResourceBinding)
     scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
     return view.spec.clusters, scheduled, status.refusal_in(view), binding.metadata.deleting

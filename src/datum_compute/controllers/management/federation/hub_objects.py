@@ -18,7 +18,7 @@ from datum_compute.runtime.writes.spec_copies import SpecCopies, is_subset
 
 
 async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str) -> None:
-    """The hub namespace of a project's namespace; Karmada carries its labels to every cell."""
+    """Ensure the hub namespace of a project's namespace. Karmada copies its labels to cells."""
     labels = {
         compute.LABEL_UPSTREAM_CLUSTER_NAME: names.encode_cluster(project),
         compute.LABEL_UPSTREAM_NAMESPACE: namespace,
@@ -37,20 +37,20 @@ async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str
 
 
 async def ensure_policy(hub: Cluster, hub_namespace: str, city: str) -> None:
-    """The policy that routes the deployments of a city to one cell there."""
+    """Ensure the policy that routes the deployments of a city to one cell there."""
     name = names.policy_name(city)
     spec = _policy_spec(city, hub_namespace)
     policy = hub.cache(karmada.PROPAGATION_POLICIES).get(name, hub_namespace)
     if policy is None:
         body = {"metadata": {"name": name, "namespace": hub_namespace}, "spec": spec}
-        # Shared by the deployments of a city, which all create the same.
+        # All deployments of a city create the same policy.
         await create_if_absent(hub.client, karmada.PROPAGATION_POLICIES, body, hub_namespace)
         return
     if policy.metadata.deleting:
         # Karmada holds a finalizer; the deletion triggers the next reconcile.
         raise Waiting(f"policy {name} is being deleted", 5.0)
     if not is_subset(spec, patch.values(policy.spec)):
-        # Fields that Karmada added stay.
+        # A merge patch: fields that Karmada has added stay.
         await patch.ensure_metadata(hub.client, karmada.PROPAGATION_POLICIES, policy, spec=spec)
 
 
@@ -67,7 +67,7 @@ def _policy_spec(city: str, hub_namespace: str) -> dict[str, Any]:
         ],
         "placement": {
             "clusterAffinity": {"labelSelector": selector},
-            # One deployment runs in exactly one cell, and stays in it.
+            # A deployment runs in exactly one cell, and stays there.
             "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
         },
     }
@@ -80,7 +80,7 @@ async def ensure_deployment(
     hub_namespace: str,
     hub_deployment: Object | None,
 ) -> Object:
-    """The hub copy: the spec verbatim, and its source generation in the same write."""
+    """Ensure the hub copy: the spec unchanged, and its source generation in the same write."""
     labels = {
         compute.LABEL_TOPOLOGY_CITY_CODE: city_of(deployment),
         compute.LABEL_UPSTREAM_NAMESPACE: deployment.namespace,
@@ -116,7 +116,7 @@ def city_of(deployment: Object) -> str:
 
 
 def city_of_policy(policy: Object) -> str:
-    """The city whose deployments a policy routes; empty for a policy of another origin."""
+    """The city whose deployments a policy routes; empty for a policy of others."""
     spec = policy.view(karmada.PropagationPolicy).spec
     selectors = [each.label_selector for each in spec.resource_selectors]
     labels = selectors[0].match_labels if len(selectors) == 1 and selectors[0] else {}

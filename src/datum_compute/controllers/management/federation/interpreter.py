@@ -1,8 +1,8 @@
 """Whether the hub aggregates the status of deployments.
 
-Karmada carries status up only for kinds with a ResourceInterpreterCustomization. Without one
-every deployment runs and none ever reports, which looks like a fault of the cells; so its
-absence is logged and measured.
+Karmada aggregates the status of custom kinds only with a ResourceInterpreterCustomization. Without
+one every deployment runs and none reports, which looks like a fault of the cells; so a missing
+one is logged and shown in a metric.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ log = get_logger(__name__)
 DEPLOYMENT = (compute.WORKLOAD_DEPLOYMENTS.api_version, compute.WORKLOAD_DEPLOYMENTS.kind)
 
 
-class InterpreterWatch:
+class InterpreterCheck:
     def __init__(self, registry: MetricsRegistry, hub: Fleet) -> None:
-        self._last_logged = True  # nothing is logged while all is well
+        self._last_logged = True  # so that nothing is logged unless it is missing
         registry.gauge(
             "compute_federation_status_interpreter",
             "1 where the hub aggregates the status of deployments.",
-        ).labels().track(lambda: float(all(is_described(each) for each in hub.clusters())))
+        ).labels().track(
+            lambda: float(all(has_status_aggregation(each) for each in hub.clusters()))
+        )
 
     def check(self, hub: Cluster) -> None:
-        """Log a change since the last check; nothing until the cache has synced."""
+        """Log a change since the last check; does nothing until the cache has synced."""
         if not _customizations(hub).synced:
             return
-        described = is_described(hub)
-        if described == self._last_logged:
+        aggregates = has_status_aggregation(hub)
+        if aggregates == self._last_logged:
             return
-        self._last_logged = described
-        if described:
+        self._last_logged = aggregates
+        if aggregates:
             log.info("the hub aggregates the status of deployments")
             return
         fix = "install a ResourceInterpreterCustomization with statusAggregation"
@@ -47,7 +49,7 @@ class InterpreterWatch:
         )
 
 
-def is_described(hub: Cluster) -> bool:
+def has_status_aggregation(hub: Cluster) -> bool:
     for each in _customizations(hub).list():
         spec = each.view(karmada.InterpreterCustomization).spec
         if (spec.target.api_version, spec.target.kind) == DEPLOYMENT:

@@ -1,8 +1,8 @@
 """Deletes policies that route no deployment.
 
 The federator creates the policy of a city before the first deployment there and deletes it
-after the last. A create that timed out may arrive after that, when no deployment is left to
-trigger the federator. So each policy is checked after a grace period, and whenever a
+after the last. A create that timed out may arrive after that, when no deployment is left whose
+reconcile would delete the policy. So each policy is checked after a grace period, and whenever a
 deployment of its city is deleted.
 """
 
@@ -31,7 +31,7 @@ GRACE_SECONDS = 60.0
 
 
 def policy_cleanup_controller(hub: Fleet) -> Controller:
-    """Requests name the policy on the hub."""
+    """Requests name a policy on the hub."""
     return Controller(
         "policy",
         hub,
@@ -48,7 +48,8 @@ class PolicyCleanup:
     def __init__(self, hub: Fleet) -> None:
         self._hub = hub
         self._seen: dict[Request, tuple[str, float]] = {}
-        """The uid of each policy and when it was first seen, since clocks of planes differ."""
+        """The uid of each policy, and the loop's time when it was first seen: its creation
+        timestamp is of another clock."""
 
     async def reconcile(self, request: Request) -> Result:
         hub = self._hub.require(HUB)
@@ -79,10 +80,10 @@ class PolicyCleanup:
 
 
 async def ensure_policy_removed(hub_client: Client, hub_namespace: str, city: str) -> None:
-    """Remove the policy of a city when no deployment of the namespace is left in it.
+    """Delete the policy of a city when the hub namespace has no deployment of that city.
 
-    The policy is read before the deployments, so the uid keeps a policy that was recreated
-    for a new deployment in between.
+    The policy is read before the deployments and deleted by its uid, so one that is recreated
+    in between, for a new deployment, stays.
     """
     name = names.policy_name(city)
     policy = await find_live(hub_client, karmada.PROPAGATION_POLICIES, name, hub_namespace)

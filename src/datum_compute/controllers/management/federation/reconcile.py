@@ -7,7 +7,7 @@ from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.controllers.management.federation import bindings, hub_objects, removal, status
-from datum_compute.controllers.management.federation.interpreter import InterpreterWatch
+from datum_compute.controllers.management.federation.interpreter import InterpreterCheck
 from datum_compute.controllers.management.federation.policies import ensure_policy_removed
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import HUB
@@ -21,7 +21,7 @@ from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 DELETION_RETRY_SECONDS = 5.0
-"""How often the hub is checked after a copy is deleted; its events come sooner."""
+"""How often the hub is checked after the copy is deleted; usually an event comes sooner."""
 
 
 class Federator:
@@ -33,7 +33,7 @@ class Federator:
         self._hub = hub
         self._env = env
         self._copies = SpecCopies()
-        self._interpreter = InterpreterWatch(signals.registry, hub)
+        self._interpreter = InterpreterCheck(signals.registry, hub)
 
     async def reconcile(self, request: Request) -> Result:
         if not request.cluster:
@@ -49,7 +49,7 @@ class Federator:
         hub = self._hub.require(HUB)
         self._interpreter.check(hub)
         if deployment.metadata.deleting:
-            return await self._end(project, hub, deployment)
+            return await self._finalize(project, hub, deployment)
         return await self._federate(project, hub, deployment)
 
     async def _federate(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
@@ -65,7 +65,7 @@ class Federator:
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         hub_deployment = await self._ensure_copy(project, hub, deployment, hub_namespace, cached)
         route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
-        await self._mirror(project, deployment, hub_deployment, route)
+        await self._copy_status(project, deployment, hub_deployment, route)
         return DONE
 
     async def _ensure_copy(
@@ -76,7 +76,7 @@ class Federator:
         hub_namespace: str,
         cached: Object | None,
     ) -> Object:
-        """The copy on the hub, with its namespace and the policy that routes it."""
+        """Ensure the hub namespace, the policy and the hub copy; returns the copy."""
         await hub_objects.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
         await hub_objects.ensure_policy(hub, hub_namespace, hub_objects.city_of(deployment))
         hub_deployment = await hub_objects.ensure_deployment(
@@ -85,7 +85,7 @@ class Federator:
         self._signals.record_hub_write(cached, hub_deployment)
         return hub_deployment
 
-    async def _mirror(
+    async def _copy_status(
         self,
         project: Cluster,
         deployment: Object,
@@ -99,7 +99,7 @@ class Federator:
             )
             await self._signals.record_events(project, deployment, written)
 
-    async def _end(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
+    async def _finalize(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
         if compute.FINALIZER_FEDERATOR not in deployment.metadata.finalizers:
             return DONE
         hub_namespace = await _hub_namespace(project, deployment)
@@ -108,7 +108,7 @@ class Federator:
         route = status.route_of(hub, binding)
         orphaned = binding is not None and bindings.is_orphaned(binding)
         if cached is not None and not cached.metadata.deleting:
-            await self._mirror(project, deployment, cached, route)
+            await self._copy_status(project, deployment, cached, route)
             if orphaned:
                 return after(DELETION_RETRY_SECONDS)  # until the binding is adopted
             now = self._env.now()
@@ -117,8 +117,8 @@ class Federator:
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
             self._copies.forget(cached.metadata.uid)
         elif cached is None and orphaned:
-            # Garbage collection never deletes it. Its template, created again, adopts it and
-            # is then deleted as usual.
+            # Garbage collection never deletes an orphaned binding. So the hub copy is created
+            # again: Karmada lets it adopt the binding, and both are then deleted as usual.
             await self._ensure_copy(project, hub, deployment, hub_namespace, None)
             return after(DELETION_RETRY_SECONDS)
         if not await removal.is_deleted(hub, hub_namespace, deployment):
@@ -135,7 +135,7 @@ class Federator:
 
     async def _remove_late_copy(self, project: Cluster, request: Request) -> None:
         """Delete a copy that arrived on the hub after its deployment was deleted. One without
-        ``source-generation`` has another origin."""
+        ``source-generation`` was not created by the federator."""
         namespace = project.cache(core.NAMESPACES).get(request.namespace)
         if namespace is None:
             return
@@ -157,7 +157,7 @@ class Federator:
 
 
 async def _hub_namespace(project: Cluster, deployment: Object) -> str:
-    """As recorded on the deployment; before that, from the uid of its namespace."""
+    """The hub namespace recorded on the deployment, else derived from its namespace's uid."""
     recorded = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
     if recorded:
         return recorded
@@ -173,4 +173,4 @@ async def _hub_namespace(project: Cluster, deployment: Object) -> str:
 
 
 class NamespaceMissing(Exception):
-    """A deployment without a namespace: retried, never taken for "nothing to clean up"."""
+    """The namespace of a deployment is not found: retried, since hub objects may still exist."""

@@ -1,9 +1,9 @@
 """Deletion of a deployment: drain, then delete the hub copy, then release the finalizer.
 
-Deleting the hub copy makes Karmada delete the cell's at once, and the cell's report with it.
-So the copy is first scaled to zero, and deleted when the cell reports no Instance. The wait
-ends also when the cell is unreachable, when no cell ever had the deployment, or after ten
-minutes. The finalizer stays until the hub holds nothing of the deployment.
+When the hub copy is deleted Karmada deletes the cell's deployment at once, and its status with it.
+So the copy is first scaled to zero, and deleted when the cell reports no Instance. It is deleted
+without that report when the cell is unreachable, when no cell has the deployment, and after ten
+minutes. The finalizer stays until the hub has nothing left of the deployment.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ def _has_drained(hub_deployment: Object) -> bool:
 
 async def _scale_to_zero(hub_client: Client, deployment: Object, hub_deployment: Object) -> None:
     view = hub_deployment.view(compute.WorkloadDeployment)
-    asked = view.spec.scale_settings.min_replicas == 0
+    is_zero = view.spec.scale_settings.min_replicas == 0
     stamp = str(deployment.metadata.generation)
     await patch.ensure_metadata(
         hub_client,
         compute.WORKLOAD_DEPLOYMENTS,
         hub_deployment,
         annotations={compute.ANNOTATION_SOURCE_GENERATION: stamp},
-        spec={} if asked else {"scaleSettings": {"minReplicas": 0}},
+        spec={} if is_zero else {"scaleSettings": {"minReplicas": 0}},
     )
 
 
 async def is_deleted(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
-    """Whether copy, binding and Works are deleted on the hub, by live reads. The caches are
-    trusted only for what still exists."""
+    """Whether copy, binding and Works are deleted on the hub. The caches can only prove that
+    something still exists; that nothing does is confirmed by live reads."""
     name = deployment.name
     if bindings.binding_of(hub, hub_namespace, name) or bindings.works_of(hub, hub_namespace, name):
         return False
@@ -84,7 +84,7 @@ async def is_deleted(hub: Cluster, hub_namespace: str, deployment: Object) -> bo
 
 
 async def _has_live_works(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
-    """Works carry no label to select by, so those of the cells of this city are scanned."""
+    """Works have no label to select by, so all Works of the city's cells are searched."""
     for cluster in hub.cache(karmada.CLUSTERS).list():
         if cluster.metadata.labels.get(compute.LABEL_TOPOLOGY_CITY_CODE) != city_of(deployment):
             continue

@@ -1,7 +1,7 @@
 """Events and metrics of the federator.
 
-Events on the project's WorkloadDeployment derive from the status change it mirrors: those the
-cell records on its own copy, and those of ``Scheduled`` and ``CellReachable``.
+Events on the project's WorkloadDeployment follow from the change of its status: the ones the cell
+records on its own deployment, and those of ``Scheduled`` and ``CellReachable``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FederationSignals:
             self._hub_writes.inc()
 
     async def record_events(self, project: Cluster, deployment: Object, written: Object) -> None:
-        """After the status is mirrored; ``deployment`` is the state before."""
+        """Call after the status is stored; ``deployment`` is the state it replaced."""
         found = status_events.decide_deployment_events(
             deployment.view(compute.WorkloadDeployment).status,
             written.view(compute.WorkloadDeployment).status,

@@ -1,8 +1,8 @@
 """The status of a project's deployment: the cell's report, and what only the hub knows.
 
-The report is copied unchanged. The federator adds whether a cell has the deployment and
-whether that cell is reachable. While no cell has it there is no report, so the federator
-also writes why nothing is available.
+The report is copied unchanged. The federator adds whether exactly one cell has the deployment and
+whether that cell is reachable. Otherwise no cell's report counts, so the federator also writes why
+nothing is available.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from datum_compute.api.meta import Object
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes.patch import values
 
-OWN = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
-SILENT = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)
-"""Conditions of the cell that the federator writes while no cell has the deployment."""
+OWN_CONDITIONS = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
+CELL_CONDITIONS = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)
+"""Conditions of the cell, which the federator writes while ``Scheduled`` is False."""
 
 _NO_CELL = (karmada.REASON_NO_CLUSTER_FIT, "Unschedulable")
-"""Reasons of a binding that mean: no cluster serves this city. Others are scheduler faults."""
+"""Reasons of a binding which mean that no cluster serves the city. Others are scheduler faults."""
 
 _COUNTERS = ("replicas", "currentReplicas", "updatedReplicas", "desiredReplicas", "readyReplicas")
 
@@ -84,14 +84,15 @@ def build_status(
     report = values(hub_deployment.status) if hub_deployment is not None else {}
     present = deployment.view(compute.WorkloadDeployment).status.conditions
     if _has_no_cell(deployment, route):
-        # The hub still holds the report of a cell that no longer has it; CellReachable is
-        # about that cell too. No cell reports desiredReplicas then.
+        # The hub copy may still have the report of a cell that no longer has the deployment, and
+        # CellReachable would be about that cell. No cell reports desiredReplicas then.
         report = {"desiredReplicas": _desired_replicas(deployment)}
         present = conditions.without(present, compute.CONDITION_CELL_REACHABLE)
     reported = _report_conditions(report)
-    merged = conditions.without(reported, *OWN)
-    for type_ in OWN:
-        # Kept until the route is known again; the report's own values are not the cell's.
+    merged = conditions.without(reported, *OWN_CONDITIONS)
+    for type_ in OWN_CONDITIONS:
+        # The present ones stay while the route is unknown. A report has none of its own: these
+        # conditions are never the cell's.
         own = conditions.find(present, type_)
         merged = conditions.merged(merged, own) if own else merged
     merged = _with_own(merged, present, deployment, route, now)
@@ -107,7 +108,7 @@ def _with_own(
     generation = deployment.metadata.generation
 
     def add(into: Conditions, type_: str, status: str, reason: str, message: str) -> Conditions:
-        # Transition times follow the project's present condition, not the report's.
+        # The transition time follows the present condition in the project, not the report's.
         previous = conditions.find(present, type_)
         base = conditions.without(into, type_) + ((previous,) if previous else ())
         stated = conditions.with_condition(
@@ -116,12 +117,12 @@ def _with_own(
         ours = conditions.find(stated, type_)
         return conditions.merged(into, ours) if ours else into
 
-    verdict = _scheduling(deployment, route)
-    if verdict is not None:
-        status, reason, message = verdict
+    scheduled_now = _scheduling(deployment, route)
+    if scheduled_now is not None:
+        status, reason, message = scheduled_now
         merged = add(merged, compute.CONDITION_SCHEDULED, status, reason, message)
         if status == FALSE:
-            for type_ in SILENT:
+            for type_ in CELL_CONDITIONS:
                 merged = add(merged, type_, FALSE, reason, message)
     if route.reachable:
         cell = route.cells[0]
@@ -144,7 +145,7 @@ def _with_own(
 
 
 def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None:
-    """Whether exactly one cell has the deployment; None while undecided."""
+    """Status, reason and message of ``Scheduled``; None while Karmada has not decided."""
     city = deployment.view(compute.WorkloadDeployment).spec.city_code
     if len(route.cells) > 1:
         listed = ", ".join(sorted(route.cells))
@@ -153,7 +154,7 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
     if route.sole_cell:
         message = f"Cell {route.sole_cell} runs this deployment"
         if route.refusal:
-            message = f"{message}, but does not take it as it is wanted now: {route.refusal}"
+            message = f"{message}, but rejects its current spec: {route.refusal}"
         return TRUE, compute.REASON_SCHEDULED, message
     scheduled = route.scheduled
     if scheduled is not None and scheduled.status == FALSE and scheduled.reason in _NO_CELL:
@@ -162,9 +163,9 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
 
 
 def _has_no_cell(deployment: Object, route: Route) -> bool:
-    """Whether no cell serves the city, so that no cell reports."""
-    verdict = _scheduling(deployment, route)
-    return verdict is not None and verdict[1] == compute.REASON_NO_CELL_FOR_CITY
+    """Whether no cell serves the city."""
+    scheduled_now = _scheduling(deployment, route)
+    return scheduled_now is not None and scheduled_now[1] == compute.REASON_NO_CELL_FOR_CITY
 
 
 def _desired_replicas(deployment: Object) -> int:

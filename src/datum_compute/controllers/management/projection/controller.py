@@ -1,4 +1,4 @@
-"""The watches of the projector: hub Instances, their projections, and the owners of those."""
+"""The watches of the projector: hub Instances, projections, and the owners of projections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
 def projector(
     projects: Fleet, hub: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
 ) -> Controller:
-    """Requests name the Instance in its project."""
+    """Requests name an Instance in its project."""
 
     signals = ProjectionSignals(env, metrics, hub)
 
@@ -33,7 +33,7 @@ def projector(
         return project_request(hub_instance.metadata.labels, hub_instance.name)
 
     def from_deployment(project: str, deployment: Object) -> Iterable[Request]:
-        # Instances that waited for this owner can be projected now.
+        # Hub Instances that have waited for this owner can be projected now.
         namespace = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
         if not namespace:
             return []

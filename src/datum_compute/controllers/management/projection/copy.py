@@ -1,4 +1,4 @@
-"""Builds a projection from the hub copy and its owner in the project."""
+"""Creates or corrects a projection from the hub copy and its owner in the project."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def is_projection(instance: Object) -> bool:
 
 
 def is_of_predecessor(projection: Object, hub_instance: Object) -> bool:
-    """Whether it is of a predecessor of the same name. Where one of the two has no
-    instance-uid this is unknown, and the projection is corrected in place."""
+    """Whether the projection is of an earlier Instance of this name. False where one of the two has
+    no instance-uid: the projection is then corrected in place."""
     projected = projection.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
     wanted = hub_instance.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
     return bool(projected and wanted and projected != wanted)
@@ -35,7 +35,7 @@ async def ensure_projection(
     owner: Object,
     projection: Object | None,
 ) -> Object:
-    """Spec and metadata first, then the status."""
+    """Create or correct spec and metadata, then the status."""
     if projection is None:
         projection = await project_client.create(
             compute.INSTANCES, _build(hub_instance, owner), owner.namespace
@@ -69,7 +69,7 @@ async def _correct(
     owner: Object,
     projection: Object,
 ) -> Object:
-    # Adopts a projection without owner, or with an earlier one.
+    # Adopts a projection without an owner, or with an earlier one.
     projection = await ensure_owner(
         project_client, compute.INSTANCES, projection, owner, controller=False
     )

@@ -1,4 +1,4 @@
-"""The deployment of a hub Instance."""
+"""The name of the deployment that a hub Instance belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datum_compute.api.meta import Object
 
 
 def deployment_name(hub_instance: Object) -> str:
-    """By its label, else its own name without the ordinal; empty when it has neither."""
+    """From its label, else from its own name without the ordinal; empty when it has neither."""
     labelled = hub_instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
     if labelled:
         return labelled

@@ -1,9 +1,9 @@
 """Hub Instances that cannot be projected until an operator acts.
 
-One whose labels name no project or deployment is quarantined at once; one whose deployment is
-missing in the project, after longer than any deletion takes. Each is logged once and counted
-while it lasts. It leaves when it is repaired or deleted, or when its deployment appears; it is
-reconciled all the same meanwhile.
+A hub Instance that names no project or no deployment is quarantined at once; one whose deployment
+is missing in the project, after longer than any deletion takes. Each is logged once, and counted
+until it is repaired or deleted or its deployment appears. Quarantined Instances are still
+reconciled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = get_logger(__name__)
 NO_PROJECT, NO_DEPLOYMENT, OWNER_ABSENT = "no_project", "no_deployment", "owner_absent"
 
 GRACE_SECONDS = 15 * 60.0
-"""How long an owner may be missing: a drain takes ten minutes at most."""
+"""How long an owner may be missing. A drain takes ten minutes at most."""
 
 Key = tuple[str, str]
 """Namespace and name on the hub."""
@@ -42,7 +42,7 @@ class Quarantine:
     def __init__(self, metrics: MetricsRegistry, hub: Fleet) -> None:
         self._hub = hub
         self._logged: dict[Key, tuple[str, str]] = {}
-        """The uid and reason of each unresolvable Instance that was logged."""
+        """The uid and reason of each logged Instance that names no project or deployment."""
         self._absent: dict[Key, _Absence] = {}
         gauge = metrics.gauge(
             "compute_federation_quarantined_objects",
@@ -59,16 +59,16 @@ class Quarantine:
         if not reason:
             self._logged.pop(key, None)
             return
-        verdict = (hub_instance.metadata.uid, reason)
-        if self._logged.get(key) == verdict or hub_instance.metadata.deleting:
+        entry = (hub_instance.metadata.uid, reason)
+        if self._logged.get(key) == entry or hub_instance.metadata.deleting:
             return
         present = {_key(each) for each in self._hub_instances()}
         self._logged = {known: logged for known, logged in self._logged.items() if known in present}
-        self._logged[key] = verdict
+        self._logged[key] = entry
         _log(hub_instance, reason)
 
     def record_missing_owner(self, hub_instance: Object) -> bool:
-        """Its deployment is missing in the project; True once that has outlasted the grace."""
+        """Record that its deployment is missing; True once the grace period is over."""
         key, now = _key(hub_instance), asyncio.get_running_loop().time()
         absence = self._absent.get(key)
         if absence is None or absence.uid != hub_instance.metadata.uid:
@@ -81,7 +81,7 @@ class Quarantine:
         return True
 
     def release(self, hub_namespace: str, name: str) -> None:
-        """It has an owner, or is deleted."""
+        """Forget the missing owner: the Instance has one now, or is deleted."""
         self._absent.pop((hub_namespace, name), None)
 
     def _unresolvable(self, reason: str) -> float:
@@ -99,7 +99,7 @@ class Quarantine:
 
 
 def unresolvable(hub_instance: Object) -> str:
-    """Why its project or deployment is unknown; empty when both are known."""
+    """The reason why its project or deployment is unknown; empty when both are known."""
     if not project_request(hub_instance.metadata.labels, hub_instance.name):
         return NO_PROJECT
     return "" if deployment_name(hub_instance) else NO_DEPLOYMENT

@@ -21,7 +21,7 @@ from datum_compute.runtime.writes.spec_copies import SpecCopies
 OWNER_RETRY_SECONDS = 5.0
 """How often a missing owner is checked; its creation triggers a reconcile sooner."""
 QUARANTINED_RETRY_SECONDS = 300.0
-"""The same, once it has been missing for longer than the quarantine's grace period."""
+"""The same, once the Instance is quarantined."""
 
 
 class Projector:
@@ -46,7 +46,7 @@ class Projector:
             self._quarantine.release(hub_namespace, request.name)
             return await self._remove(project, hub, projection, hub_namespace, request.name)
         if hub_instance.metadata.deleting:
-            return DONE  # the projection stays until it is deleted
+            return DONE  # the projection stays until the hub Instance is gone
         return await self._project(project, hub, request, hub_instance, projection)
 
     async def _project(
@@ -62,12 +62,13 @@ class Projector:
             return DONE  # the quarantine has logged it
         owner = project.cache(compute.WORKLOAD_DEPLOYMENTS).get(owner_name, request.namespace)
         if owner is None:
-            # Not created yet; or deleted, and the hub copy and this Instance follow.
+            # Not created yet; or deleted, and the hub copy and the projection are deleted next.
             is_quarantined = self._quarantine.record_missing_owner(hub_instance)
             return after(QUARANTINED_RETRY_SECONDS if is_quarantined else OWNER_RETRY_SECONDS)
         self._quarantine.release(hub_instance.namespace, hub_instance.name)
         if projection is not None and copy.is_of_predecessor(projection, hub_instance):
-            # A late cache has the predecessor itself, beside the projection of its successor.
+            # With a stale cache of the hub it may be the other way round: the hub Instance is the
+            # predecessor, and the projection is of its successor.
             if not await is_live(hub.client, compute.INSTANCES, hub_instance):
                 raise Waiting("the cache has not seen this hub Instance yet", 1.0)
             await patch.delete_if_present(project.client, compute.INSTANCES, projection)

@@ -1,7 +1,7 @@
 """Events and metrics of the projector.
 
-Events on the projection derive from the change of conditions it copies, as the cell's own do;
-Events of another plane are never read.
+Events on the projection follow from the change of its conditions, as in the cell. Events of
+another plane are never read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ProjectionSignals:
     async def record_projection(
         self, project: Cluster, before: Object | None, projection: Object
     ) -> None:
-        """After the projection is written; ``before`` is its state before."""
+        """Call after the projection is written; ``before`` is the state it replaced."""
         was = conditions.of_status(before.status) if before is not None else ()
         now = conditions.of_status(projection.status)
         observe_lag(self._lag, was, now, self._env.now())

@@ -1,18 +1,19 @@
-"""Turns a Workload into one WorkloadDeployment per placement and city, in the project.
+"""Creates one WorkloadDeployment per placement and city of a Workload, in the project.
 
 It owns the Workload's status and its finalizer ``compute.datumapis.com/workload-controller``,
-and every WorkloadDeployment of the project but for its status: existence, spec, the label
-``workload-uid``. The template's ``restartedAt`` is shared with ``restart --city``: the later
-of the two counts.
+and every WorkloadDeployment of the project except for its status: existence, owner, spec, the
+label ``workload-uid``. ``restart --city`` also writes the template's ``restartedAt``: the later
+time wins.
 
 Steps, in calling order (:mod:`.reconcile`):
 
 1. finalizer; while being deleted instead, delete the deployments and wait for the last;
-2. networks: every interface's Network must exist in the Workload's namespace;
-3. placement: which deployments are wanted, given the LocationBindings that are available;
+2. networks: every interface's Network must exist in the Workload's namespace; while one is
+   missing, step 4 is skipped;
+3. placement: which deployments are wanted, given the LocationBindings of the project;
 4. deployments (:mod:`.deployments`): create, correct, and delete those the spec no longer
-   names; a name that a deployment of an earlier Workload still holds is waited for;
-5. status, from the deployments there are, those on their way out included.
+   names; wait while a deployment of an earlier Workload still has the name;
+5. status, from all deployments, those being deleted included; Events (:mod:`.signals`).
 
 Condition it writes: ``Available``, of the Workload and of each placement.
 """

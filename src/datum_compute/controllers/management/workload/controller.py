@@ -1,5 +1,4 @@
-"""The watches of the Workload controller: Workloads, their deployments, their networks and
-the cities they may use."""
+"""The watches of the Workload controller: Workloads, deployments, networks, LocationBindings."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _plan(project: Cluster, workload: Object) -> PlacementPlan:
 
 
 async def _has_live_deployments(project: Cluster, workload: Object) -> bool:
-    """By its uid label; the cache may be stale."""
+    """By a live read, since the cache may be stale."""
     return await has_live(
         project.client,
         compute.WORKLOAD_DEPLOYMENTS,

@@ -1,5 +1,5 @@
-"""Events of the Workload controller: when a Workload becomes available, and when a blocking
-reason needs a person to act."""
+"""Events of the Workload controller: one when a Workload becomes available, a Warning when it no
+longer is, or when a blocking reason needs a person to act."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WorkloadSignals:
         self._events = EventRecorder(COMPONENT, env, self.registry)
 
     async def record_events(self, project: Cluster, workload: Object, written: Object) -> None:
-        """After the status is stored; ``workload`` is the state before."""
+        """Call after the status is stored; ``workload`` is the state it replaced."""
         found = status_events.decide_workload_events(
             workload.view(compute.Workload).status.conditions,
             written.view(compute.Workload).status.conditions,

@@ -34,14 +34,14 @@ def json_value(body: bytes) -> Any:
         raise errors.bad_request(f"the request body is not valid JSON: {error}") from error
     except RecursionError as error:
         raise errors.bad_request(TOO_DEEP) from error
-    # Only a body with that many brackets can be that deep, and few have them.
+    # A body with fewer brackets cannot be that deep, and most have fewer.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         check_depth(value)
     return value
 
 
 def check_depth(value: Any) -> None:
-    """Everything behind this point may recurse."""
+    """Raise 400 for a value that is nested too deeply; what follows may recurse."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

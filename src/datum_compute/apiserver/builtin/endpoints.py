@@ -23,7 +23,7 @@ VERSION = {
     "compiler": "none",
     "platform": "any/any",
 }
-"""Dispatching kubectl builds choose the client to run by this; 1.32 is what is imitated."""
+"""The API is that of Kubernetes 1.32. Some kubectl builds choose the client they run by this."""
 
 _AGGREGATED = re.compile(
     r"application/json;\s*(?:g=apidiscovery\.k8s\.io;\s*v=(v2beta1|v2);\s*as=APIGroupDiscoveryList)"

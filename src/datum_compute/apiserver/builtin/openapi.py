@@ -56,7 +56,7 @@ def _place(api_version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a document depends on. Schemas are shared by content, so identity will do."""
+    """What a document depends on. Equal schemas are one object, so identity is enough."""
 
     resource: Resource
     list_kind: str
@@ -66,7 +66,7 @@ class _Facts:
     schema: Schema
 
 
-# Planes of one type serve the same documents; a hundred group-versions is far beyond ours.
+# Planes of one type share their documents; together they have far fewer than 128 group-versions.
 @lru_cache(maxsize=128)
 def _encoded(kinds: tuple[_Facts, ...]) -> tuple[bytes, str]:
     document = _document(kinds)
@@ -237,28 +237,28 @@ def _query(name: str, description: str) -> Document:
 
 
 _WRITING = {
-    "dryRun": "All: judge the request and store nothing.",
-    "fieldManager": "The name of the client that manages what it writes.",
+    "dryRun": "All: process the request without storing anything.",
+    "fieldManager": "The name of the client that writes.",
     "fieldValidation": "What to do about unknown fields: Ignore, Warn or Strict.",
 }
 _SELECTING = {
     "labelSelector": "Only objects with these labels.",
     "fieldSelector": "Only objects with these values of selectable fields.",
-    "limit": "At most so many objects in one answer.",
-    "continue": "Where the previous page ended.",
-    "resourceVersion": "How recent the answer must be.",
-    "resourceVersionMatch": "How resourceVersion is meant.",
-    "timeoutSeconds": "When to end.",
+    "limit": "The most objects in one response.",
+    "continue": "The token from the previous page.",
+    "resourceVersion": "How recent the response must be.",
+    "resourceVersionMatch": "How resourceVersion is interpreted.",
+    "timeoutSeconds": "Seconds after which the request ends.",
 }
 _PARAMETERS = {
     "create": _WRITING,
     "update": _WRITING,
-    "patch": {**_WRITING, "force": "Take over fields other clients manage, when applying."},
+    "patch": {**_WRITING, "force": "For an apply: take over fields of other clients."},
     "deletecollection": _SELECTING,
     "list": {
         **_SELECTING,
         "watch": "Follow changes instead of listing.",
-        "allowWatchBookmarks": "Send progress marks in a watch.",
-        "sendInitialEvents": "Begin a watch with everything there is.",
+        "allowWatchBookmarks": "Send bookmarks in a watch.",
+        "sendInitialEvents": "Begin a watch with the current state.",
     },
 }

@@ -66,7 +66,7 @@ def _object_meta() -> dict[str, Any]:
             "annotations": _strings("Notes for tools and people; never used to select objects."),
             "creationTimestamp": described(TIME, "When the server stored the object. Read-only."),
             "deletionGracePeriodSeconds": _integer(
-                "Seconds the object may take to end once it is being deleted. Read-only."
+                "Seconds the object may take to terminate once it is deleted. Read-only."
             ),
             "deletionTimestamp": described(
                 TIME,
@@ -107,7 +107,7 @@ def _object_meta() -> dict[str, Any]:
                 "a concurrent write."
             ),
             "selfLink": _string("No longer filled in."),
-            "uid": _string("Unique for all time, also when a name is used again. Read-only."),
+            "uid": _string("Unique for all time: an object created again has another. Read-only."),
         },
     )
 
@@ -118,7 +118,7 @@ def _list_meta() -> dict[str, Any]:
         {
             "continue": _string("Pass it back to get the next page. Empty on the last one."),
             "remainingItemCount": _integer("How many objects follow after this page."),
-            "resourceVersion": _string("The version the whole list was true at."),
+            "resourceVersion": _string("The version at which the list was read."),
             "selfLink": _string("No longer filled in."),
         },
     )
@@ -126,12 +126,12 @@ def _list_meta() -> dict[str, Any]:
 
 def _owner_reference() -> dict[str, Any]:
     return _object(
-        "Names an owner in the same namespace, or one that has none.",
+        "An owner in the same namespace, or a cluster-scoped one.",
         {
             "apiVersion": _string("The owner's API version."),
             "blockOwnerDeletion": {
                 "type": "boolean",
-                "description": "Whether the owner, deleted in the foreground, waits for this one.",
+                "description": "Whether a foreground deletion of the owner waits for this object.",
             },
             "controller": {
                 "type": "boolean",
@@ -162,16 +162,16 @@ def _managed_fields_entry() -> dict[str, Any]:
 
 def _delete_options() -> dict[str, Any]:
     return _object(
-        "How to delete.",
+        "Options of a deletion.",
         {
             "apiVersion": API_VERSION_FIELD,
             "kind": KIND_FIELD,
             "dryRun": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "All, or none.",
+                "description": "All: process the request without storing anything.",
             },
-            "gracePeriodSeconds": _integer("Seconds the object may take to end."),
+            "gracePeriodSeconds": _integer("Seconds the object may take to terminate."),
             "preconditions": _object(
                 "What must hold for the deletion to happen.",
                 {"resourceVersion": _string("The version."), "uid": _string("The uid.")},
@@ -188,10 +188,10 @@ def _status() -> dict[str, Any]:
             "apiVersion": API_VERSION_FIELD,
             "kind": KIND_FIELD,
             "code": {"type": "integer", "format": "int32", "description": "The HTTP code."},
-            "details": {"type": "object", "description": "What it is about, and each cause."},
-            "message": _string("For people."),
+            "details": {"type": "object", "description": "The object concerned, and each cause."},
+            "message": _string("The outcome as a sentence."),
             "metadata": described(LIST_META, "Empty."),
-            "reason": _string("For programs: one CamelCase word."),
+            "reason": _string("The outcome as one CamelCase word."),
             "status": _string("Success or Failure."),
         },
     )
@@ -204,11 +204,11 @@ def _scale() -> dict[str, Any]:
             "apiVersion": API_VERSION_FIELD,
             "kind": KIND_FIELD,
             "metadata": described(OBJECT_META, "Metadata of the scaled object."),
-            "spec": _object("Wanted.", {"replicas": _integer("The wanted number.")}),
+            "spec": _object("The desired state.", {"replicas": _integer("The desired number.")}),
             "status": _object(
-                "Observed.",
+                "The observed state.",
                 {
-                    "replicas": _integer("The number there is."),
+                    "replicas": _integer("The observed number."),
                     "selector": _string("Selects the replicas."),
                 },
             ),

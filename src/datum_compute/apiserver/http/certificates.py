@@ -24,7 +24,7 @@ AUTHORITY_VALIDITY = timedelta(days=3650)
 SERVER_VALIDITY = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
 _BACKDATED = timedelta(hours=1)
-"""A client whose clock is a little behind must not find the certificate not yet valid."""
+"""Validity starts this long ago, for clients whose clocks are behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _is_good(path: Path, key: Path, authority: x509.Certificate, now: datetime) 
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
-        return False  # of another authority, perhaps one that this directory held before
+        return False  # issued by an earlier authority of the same name
     return certificate.not_valid_after_utc - RENEW_BEFORE > now
 
 

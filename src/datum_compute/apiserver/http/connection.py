@@ -1,12 +1,12 @@
 """One client's connection: HTTP/1.1 parsed by httptools, one response after the other.
 
-A request goes to the handler once it has arrived whole, so half a request is none: options cut
-off a deletion would make it another deletion. Requests sent ahead wait in order, and reading
-pauses meanwhile. A watch is sent chunk by chunk; when the client disconnects, or is slow for
-too long, the stream is closed, which frees the watcher.
+A request goes to the handler only once all of it has arrived: a deletion whose options are cut
+off must not run with the default options. Pipelined requests wait in order, and reading pauses
+meanwhile. A watch is sent chunk by chunk; when the client disconnects, or is slow for too long,
+the stream is closed, which frees the watcher.
 
-A client cannot hold a connection for nothing: a request has so long to arrive, a reader so long
-to go on reading, and a head or body may be only so large.
+Limits protect the server from idle and hostile clients: on the time a request takes to arrive, on
+the time a client stops reading, and on the size of heads and bodies.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, c
 from datum_compute.log import get_logger
 
 KEEP_ALIVE_SECONDS = 300
-"""An idle connection lives longer than clients keep theirs: when the server closes one while
-the client writes, the fate of that request is unknown."""
+"""Longer than clients keep idle connections: if the server closed one while a client writes, the
+client could not tell whether its request was processed."""
 MAX_HEAD = 2**20
 """Bytes of a request before its body: the real server's limit."""
 
@@ -44,25 +44,25 @@ _NOT_HTTP = (
 )
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 _STATUS_LINES = {code: f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n" for code in range(100, 600)}
-"""All of them: an admission may deny with a code that has no name."""
+"""Every code: an admission may deny with one that has no standard phrase."""
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127), "?")
-"""What would end a header's value, or the head."""
+"""Control characters in a header's value are replaced: some would end the value or the head."""
 
 _log = get_logger(__name__)
 
 
 class _Exchange(msgspec.Struct):
-    """A request, and what its response must know."""
+    """A request, and what its response depends on."""
 
     request: HttpRequest | None
-    """None where it was refused on the way in."""
+    """None if it was refused while it arrived."""
     keep_alive: bool
     refusal: HttpResponse | None = None
-    """None with no request: the bytes were not HTTP."""
+    """None without a request means that the bytes were not HTTP."""
 
 
 class HttpServerConnection(asyncio.Protocol):
-    """``connections`` are those that are open; a connection adds and removes itself."""
+    """One connection; it adds itself to ``connections`` while it is open."""
 
     def __init__(
         self, handler: Handler, connections: set[HttpServerConnection], client_timeout: float
@@ -84,14 +84,14 @@ class HttpServerConnection(asyncio.Protocol):
         self._is_arriving = False
         self._is_refused = False
         self._keep_alive = True
-        # The one that is answered, and those behind it
+        # The request that is handled, and those that wait
         self._task: asyncio.Task[None] | None = None
         self._stream: AsyncIterator[bytes] | None = None
         self._waiting: deque[_Exchange] = deque()
         self._is_reading = True
         self._is_parsing = True
         self._is_closing_after = False
-        # Time, and room to write
+        # Deadlines and flow control
         self._deadline = _NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -119,7 +119,7 @@ class HttpServerConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.resume_writing()
-        # A write in progress goes on: only the end of a stream is the client's to decide.
+        # A request in progress is completed; only a stream ends with its connection.
         if self._stream is not None and self._task is not None:
             self._task.cancel()
 
@@ -129,7 +129,7 @@ class HttpServerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._is_parsing = False  # no other protocol is spoken here: the request is plain
+            self._is_parsing = False  # upgrades are ignored: handled as plain HTTP
         except httptools.HttpParserError:
             self._is_parsing = False
             if self._stream is not None:
@@ -161,10 +161,10 @@ class HttpServerConnection(asyncio.Protocol):
         now = self._loop.time()
         if now >= self._deadline:
             if self._is_reading:
-                # Idle connections end in good order.
+                # An idle connection is closed; one that is in the middle of a request is aborted.
                 (self._transport.abort if self._is_arriving else self._transport.close)()
                 return
-            # The rest of the request is unread because an earlier response is not out.
+            # The rest of the request is unread because an earlier response has not been sent.
             self._deadline = now + self._client_timeout
         self._timer = self._loop.call_at(
             min(self._deadline, now + self._client_timeout), self._check_deadline
@@ -244,7 +244,7 @@ class HttpServerConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     async def _respond(self, exchange: _Exchange) -> None:
-        """Answer this request and those that wait behind it."""
+        """Respond to this request and to those that wait behind it."""
         try:
             while await self._respond_to_one(exchange) and self._waiting:
                 exchange = self._waiting.popleft()
@@ -265,7 +265,7 @@ class HttpServerConnection(asyncio.Protocol):
         self._deadline = self._loop.time() + KEEP_ALIVE_SECONDS
 
     async def _respond_to_one(self, exchange: _Exchange) -> bool:
-        """Whether the connection can take another response."""
+        """Send one response. Returns whether the connection can take another."""
         request = exchange.request
         if request is not None:
             response = await self._handler(request)

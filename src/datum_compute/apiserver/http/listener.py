@@ -19,8 +19,8 @@ BACKLOG = 2048
 GRACE_SECONDS = 2
 """How long requests may take to end when the server shuts down."""
 CLIENT_TIMEOUT_SECONDS = 60.0
-"""How long a request may take to arrive, and a reader to take what was sent. The real server
-gives a request as long from its first byte to its response."""
+"""How long a request may take to arrive, and a client to read what was sent; the real server's
+limit for a whole request."""
 
 
 @asynccontextmanager
@@ -33,10 +33,10 @@ async def serve(
     ports: Sequence[int] = (0,),
     client_timeout: float = CLIENT_TIMEOUT_SECONDS,
 ) -> AsyncIterator[int]:
-    """Serve HTTPS on the first of ``ports`` that is free (0: any) and give the port.
+    """Serve HTTPS on the first of ``ports`` that is free (0: any) and yield the port.
 
-    Certificates live in ``directory``. The server's own work, :meth:`ApiServer.run`, is the
-    caller's to run.
+    Certificates live in ``directory``. The caller runs the server's background work,
+    :meth:`ApiServer.run`.
     """
     context = _tls(ensure_certificates(directory, env))
     listener = _listen(host, ports)

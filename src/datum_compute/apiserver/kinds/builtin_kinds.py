@@ -50,7 +50,7 @@ def _config_maps() -> ServedKind:
         AGE,
         schema=_loose(
             "Configuration that is not secret.",
-            data=_texts("Texts by key."),
+            data=_texts("Strings by key."),
             binaryData=_texts("Bytes by key, in base64.", format="byte"),
             immutable=_IMMUTABLE,
         ),
@@ -68,7 +68,7 @@ def _secrets() -> ServedKind:
             "Configuration with restricted access.",
             type={**_text("What the data is for."), "default": "Opaque"},
             data=_texts("Values by key, in base64.", format="byte"),
-            stringData=_texts("Values by key as they are; added to data when written."),
+            stringData=_texts("Values by key, not encoded; added to data when written."),
             immutable=_IMMUTABLE,
         ),
         selectable_fields=("type",),
@@ -191,7 +191,8 @@ def _builtin(
 
 
 def _loose(description: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Checks the types of what it knows and keeps all else: upstream's fields are many."""
+    """A schema that checks the types of the given fields and keeps all others, as upstream has
+    many."""
     return {
         "type": "object",
         "description": description,

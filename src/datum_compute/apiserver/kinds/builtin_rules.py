@@ -1,4 +1,4 @@
-"""What single built-in kinds demand beyond their schema; custom resources have no such rules.
+"""Rules of single built-in kinds beyond their schema; custom resources have none.
 
 A rule changes the object in place and returns its field errors.
 """

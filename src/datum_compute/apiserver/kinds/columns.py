@@ -94,10 +94,10 @@ def age(timestamp: Any, now: datetime) -> str | None:
 
 
 def from_path(path: str, column_type: str) -> ColumnValue:
-    """The cell of a declared column. Raises ValueError on a path that is none."""
+    """The value of a declared column. Raises ValueError for an invalid path."""
     find = jsonpath.compile_path(path)
 
-    def cell(obj: JsonObject, now: datetime) -> Any:
+    def value(obj: JsonObject, now: datetime) -> Any:
         found = find(obj)
         if not found or found[0] is None:
             return None
@@ -107,7 +107,7 @@ def from_path(path: str, column_type: str) -> ColumnValue:
             return age(found[0], now)
         return _of_type(column_type, found[0])
 
-    return cell
+    return value
 
 
 def _of_type(column_type: str, value: Any) -> Any:

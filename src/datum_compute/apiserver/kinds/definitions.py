@@ -1,4 +1,4 @@
-"""May a CustomResourceDefinition be served? Names, versions, columns, and its schemas."""
+"""Validation of CustomResourceDefinitions: names, versions, columns and schemas."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _shape_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What must be there, and of which type, for the other checks to make sense."""
+    """The fields and types that the other checks rely on."""
     path = FieldPath.of("spec")
     yield from _text_faults(spec, "group", path)
     if spec.get("scope") not in ("Namespaced", "Cluster"):

@@ -1,8 +1,8 @@
 """The part of JSONPath that printer columns and selectable fields are written in.
 
 ``.spec.replicas``, ``.status.conditions[?(@.type=="Ready")].status``, ``.items[0]``,
-``.list[*].name``, ``.metadata.labels.app\\.kubernetes\\.io/name``, ``['a.b']``. Compiled
-once per text; what a path does not find is simply not among the results.
+``.list[*].name``, ``.metadata.labels.app\\.kubernetes\\.io/name``, ``['a.b']``. Compiled once per
+text; a path that matches nothing gives no results.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def compile_path(text: str) -> Find:
 
 
 def _finder(names: tuple[str, ...], steps: tuple[_Step, ...]) -> Find:
-    """Most of a path is fields, one inside the other: they are walked, not collected."""
+    """Leading field names, most of a path, are followed without building lists."""
 
     def find(obj: Any) -> list[Any]:
         for name in names:
@@ -68,7 +68,7 @@ def _tokens(path: str, text: str) -> Iterator[re.Match[str]]:
     while position < len(path):
         token = _TOKEN.match(path, position)
         if token is None:
-            raise ValueError(f"unsupported at {path[position:]!r} in {text!r}")
+            raise ValueError(f"unsupported syntax at {path[position:]!r} in {text!r}")
         yield token
         position = token.end()
 
@@ -127,8 +127,8 @@ def _matching(path: str, operator: str, operand: Any) -> _Step:
 
 
 def _matching_field(name: str, operand: Any, *, wanted: bool) -> _Step:
-    """The same for one field, as most conditions have it: several in every row of a table, they
-    took two thirds of the time for a long one."""
+    """The same for a path of one field, the usual filter: a table has several in each row, and they
+    took two thirds of the time of a long table."""
 
     def step(value: Any) -> Iterable[Any]:
         if not isinstance(value, list):

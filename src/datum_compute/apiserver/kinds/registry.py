@@ -27,7 +27,7 @@ class KindRegistry:
         for kind in builtins:
             self._add(kind)
         self.generation = 0
-        """Rises with each change, for caches of documents built from the kinds."""
+        """Incremented by each change, for caches of documents built from the kinds."""
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_path.get((group, version, plural))

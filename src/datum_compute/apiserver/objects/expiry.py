@@ -1,7 +1,7 @@
 """Events expire: an Event is deleted an hour after it was last written.
 
-They are kept in the order in which they were written, so finding the expired costs nothing. The
-time is not stored: after a restart all are kept for another hour.
+They are kept in the order in which they were written, so the expired ones come first. The time is
+not stored: after a restart all are kept for another hour.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class EventExpiry:
         store.subscribe(self._on_change)
 
     def scan(self) -> None:
-        """Take up the Events that are stored."""
+        """Register the Events that are already stored."""
         now = self._env.now()
         for plane in self._planes.all():
             for stored in plane.store.table(EVENTS).in_order(None):
                 self._written.setdefault((plane.store.name, stored.namespace, stored.name), now)
 
     def expire(self) -> bool:
-        """Delete a slice of the expired; whether there may be more."""
+        """Delete one slice of expired Events. Returns whether there may be more."""
         before = self._env.now() - LIFETIME
         for _ in range(SLICE):
             key = next(iter(self._written), None)

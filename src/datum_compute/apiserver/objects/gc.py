@@ -1,10 +1,10 @@
-"""Garbage collection, and the deletion of what is in a namespace or of a definition.
+"""Garbage collection, and deletion of the content of namespaces and definitions.
 
 Every change in the store may queue items: dependents whose owners are deleted, owners that wait
 for their dependents (foreground) or release them (orphan), namespaces and definitions whose
 content is deleted first. Items are processed in order, in slices, after the writes that caused
-them. Processing is idempotent and reads the current state, so an item may be queued twice or in
-vain, and after a restart one scan queues what a crash interrupted.
+them. Processing is idempotent and reads the current state, so an item may be queued twice or
+without need, and after a restart one scan queues what a crash interrupted.
 
 An owner is the object of that uid on the same plane, in the dependent's namespace or
 cluster-scoped. Anything else counts as absent, as upstream.
@@ -41,7 +41,7 @@ _log = get_logger(__name__)
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
-    """Something to process."""
+    """An item of the queue."""
 
     task: str
     """object: delete it if its owners are deleted; owner: finish its deletion (its uid is the

@@ -107,7 +107,7 @@ def check_kind(kind: ServedKind, obj: dict[str, Any]) -> None:
 
 
 def check_metadata(obj: dict[str, Any]) -> list[str]:
-    """Types of metadata (400 when wrong). Drops what is empty or unknown; names the latter."""
+    """Check the types of metadata (400), and drop empty and unknown fields. Returns the unknown."""
     metadata = obj.get("metadata")
     if metadata is None:
         obj["metadata"] = {}

@@ -83,7 +83,7 @@ def json_patch(target: Any, operations: Any) -> Any:
 
 
 def _operate(root: dict[str, Any], operation: dict[str, Any]) -> int:
-    """Apply one operation; how many bytes it copied."""
+    """Apply one operation. Returns how many bytes it copied."""
     action = operation.get("op")
     path = _pointer(operation.get("path"))
     if action in ("add", "replace", "test") and "value" not in operation:
@@ -193,7 +193,7 @@ def _remove(root: dict[str, Any], path: list[str]) -> None:
 
 
 def json_equal(one: Any, other: Any) -> bool:
-    """JSON equality: true is not 1, as it is in Python; 1 is 1.0."""
+    """JSON equality: unlike in Python, true is not 1; 1 equals 1.0."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

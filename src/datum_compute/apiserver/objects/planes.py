@@ -68,7 +68,7 @@ class PlaneRegistry:
         for stored in store.planes.values():
             plane_type = planes.plane_type(stored.name)
             if plane_type is None:
-                continue  # of another release: it stays in the store, and no path leads to it
+                continue  # of another release: kept in the store, not served
             plane = self._add(plane_type, stored)
             for row in stored.table(builtin_rules.CRDS).in_order(None):
                 plane.registry.define(decode_json(row.raw))

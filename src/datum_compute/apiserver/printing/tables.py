@@ -1,7 +1,7 @@
-"""Lists as people see them: the ``Table`` form of ``kubectl get``, and metadata alone.
+"""The ``Table`` form of ``kubectl get``, and ``PartialObjectMetadata``.
 
-A table is computed by the server so that every client shows the same columns. Dates in
-declared columns leave here as ages, which is why ``now`` comes in.
+A table is computed by the server so that every client shows the same columns. Dates in declared
+columns are rendered as ages at ``now``.
 """
 
 from __future__ import annotations

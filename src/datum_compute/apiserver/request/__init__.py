@@ -1,4 +1,4 @@
-"""What is in a request: its path, user, body and options, and whether it may be carried out.
+"""Parses a request (path, user, body, options) and decides whether it may be carried out.
 
 Everything here is about one request and stores nothing.
 """

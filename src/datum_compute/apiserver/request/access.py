@@ -27,7 +27,7 @@ ANONYMOUS = RequestUser("system:anonymous", ("system:unauthenticated",))
 
 
 class Attributes(msgspec.Struct, frozen=True, gc=False):
-    """What is to be authorized: a verb on a resource, or on a path that is none."""
+    """What is to be authorized: a verb on a resource, or on a non-resource path."""
 
     verb: str
     plane: str
@@ -59,12 +59,12 @@ class Authorizer(Protocol):
         ...
 
     def paths(self, user: RequestUser) -> tuple[str, ...]:
-        """The paths, other than of resources, that the user may read; ``*`` ends a prefix."""
+        """The non-resource paths that the user may read; ``*`` ends a prefix."""
         ...
 
 
 _IMPERSONATION = ("impersonate-user", "impersonate-group", "impersonate-uid")
-"""Refused: ignored, they would leave the request with the rights of the caller."""
+"""Refused: if they were ignored, the request would run with the caller's own rights."""
 
 
 def token_hash(token: str) -> bytes:
@@ -88,7 +88,7 @@ def authenticate(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) 
 
 
 def forbidden(user: RequestUser, attributes: Attributes) -> errors.ApiError:
-    """The error for a resource that the user may not use so."""
+    """The error for a request on a resource that the user is not allowed to make."""
     group, name = attributes.group, attributes.name
     what = f"{attributes.resource}.{group}" if group else attributes.resource
     if name:

@@ -86,7 +86,7 @@ class AdmissionReviews:
         try:
             response = (await reviewer(review))["response"]
             allowed, warnings = response["allowed"], response.get("warnings") or []
-        except Exception as error:  # whatever it is, it does not allow the write
+        except Exception as error:  # any failure denies the write
             _log.exception("admission failed", admission=name)
             raise AdmissionRefused(_failed(name, str(error))) from error
         self.warnings += [str(text) for text in warnings]
@@ -140,9 +140,9 @@ def _patched(obj: dict[str, Any], response: dict[str, Any], name: str) -> dict[s
         operations = json.loads(base64.b64decode(encoded, validate=True))
         patched = patches.json_patch(obj, operations)
     except (binascii.Error, ValueError, errors.ApiError) as error:
-        raise AdmissionRefused(_failed(name, f"its patch does not fit: {error}")) from error
+        raise AdmissionRefused(_failed(name, f"its patch does not apply: {error}")) from error
     if not isinstance(patched, dict):
-        raise AdmissionRefused(_failed(name, "its patch leaves no object"))
+        raise AdmissionRefused(_failed(name, "its patch does not result in an object"))
     return patched
 
 

@@ -19,8 +19,8 @@ from datum_compute.apiserver.codec import (
 from datum_compute.apiserver.request import protobuf, protobuf_bodies
 
 MAX_YAML = 2**18
-"""Bytes of a body in YAML. Reading it takes a thousand times as long as reading JSON, and all
-others wait meanwhile; kubectl and its kin turn YAML into JSON before they send it."""
+"""Bytes of a body in YAML. Parsing it takes a thousand times as long as parsing JSON and blocks all
+other requests; kubectl and similar clients convert YAML to JSON before they send it."""
 
 
 def content_type(headers: Mapping[str, str]) -> str:
@@ -62,7 +62,7 @@ def yaml_value(body: bytes) -> Any:
                 depth += 1
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
-            # Before loading: the loader recurses in C and takes the whole process with it.
+            # Before loading: the loader recurses in C, where an overflow kills the process.
             if depth > MAX_DEPTH:
                 raise errors.bad_request(TOO_DEEP)
         value = yaml.load(body, loader)  # noqa: S506 - a safe loader in either case

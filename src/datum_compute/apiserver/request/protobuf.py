@@ -2,8 +2,8 @@
 
 A message is read by its field numbers into its JSON form, by a *form* for each field: a text,
 texts, a flag, a map of texts or of bytes, a message, or a list of messages. Fields without a
-form are skipped; so are empty texts, which Go writes where JSON has nothing. Ours, because
-protobuf libraries need generated code for every message and these are a handful.
+form are skipped; so are empty texts, which Go writes where JSON has nothing. Written by hand,
+because protobuf libraries need generated code for every message and only a handful are read here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datum_compute.apiserver import errors
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 
-TEXT, TEXTS, FLAG, TEXT_MAP, BYTES_MAP = "text", "texts", "flag", "text map", "bytes map"
+TEXT, TEXTS, FLAG, TEXT_MAP, BYTES_MAP = "text", "text list", "flag", "text map", "bytes map"
 
 Message = dict[int, tuple[str, Any]]
 """From a field's number to its name in JSON and its form; ``[message]`` is a list of them."""
@@ -42,7 +42,8 @@ def read(body: bytes, message: Message) -> dict[str, Any]:
             continue
         name, form = message[number]
         if (form == FLAG) != isinstance(value, int):
-            raise _invalid(f"field {number} is no {form if isinstance(form, str) else 'message'}")
+            expected = form if isinstance(form, str) else "message"
+            raise _invalid(f"field {number}: expected a {expected}")
         _take(found, name, form, value)
     return found
 
@@ -101,18 +102,18 @@ def _fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif form == _BYTES:
             size, at = _varint(body, at)
             if at + size > len(body):
-                raise ValueError(f"field {number} ends after the body")
+                raise ValueError(f"field {number} extends past the end of the body")
             yield number, body[at : at + size]
             at += size
         else:
-            raise ValueError(f"field {number} has the unknown form {form}")
+            raise ValueError(f"field {number} has the unknown wire type {form}")
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(body) or shift > 63:
-            raise ValueError("a number does not end")
+            raise ValueError("unterminated varint")
         byte = body[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7

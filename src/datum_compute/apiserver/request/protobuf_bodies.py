@@ -1,7 +1,7 @@
 """The bodies that Kubernetes' own clients send in protobuf only.
 
 ``kubectl create namespace``, ``configmap``, ``secret`` and ``serviceaccount``, and ``kubectl
-auth`` for reviews, give up where it is not understood. Fields that the server fills in (uid,
+auth`` for reviews, fail where it is not accepted. Fields that the server fills in (uid,
 times, managed fields) or that change no answer are skipped.
 """
 

@@ -50,7 +50,7 @@ class Roles:
         self._rules: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}
 
     def grant(self, user: str, plane: str, rules: Iterable[PolicyRule]) -> None:
-        """Give the user these rights on a plane, instead of any before. ``plane`` names a plane,
+        """Give the user these rights on a plane, in place of earlier ones. ``plane`` names a plane,
         or a type of plane: then the grant holds on those the user has no grant for by name."""
         granted = self._rules[user, plane] = tuple(rules)
         self._rights.setdefault(user, {})[plane] = _rights(granted)

@@ -1,7 +1,6 @@
 """``anyOf``, ``oneOf`` and ``not``: each part validates the value and changes nothing.
 
-When none fits, the faults of the part that came closest are reported as well, closest
-being the one with the fewest.
+When none fits, the errors of the part that has the fewest are reported as well.
 """
 
 from __future__ import annotations

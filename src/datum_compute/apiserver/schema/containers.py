@@ -1,7 +1,7 @@
 """Walks of objects, maps and lists over the compiled nodes of their entries.
 
-These loops are where a write spends its time in the schema; each line is there for every
-field of every object.
+Validating a write spends most of its time in these loops: each line runs for every field of every
+object.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fields_walk(
     prune_at: SchemaPath | None,
     last: Walk | None,
 ) -> Walk:
-    # A named tuple is unpacked as slowly as any iterable, a plain one at once.
+    # Plain tuples unpack faster than named ones.
     plain = {name: (node.expected, node.walk, node.admit) for name, node in nodes.items()}
 
     def walk(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
@@ -62,7 +62,7 @@ def fields_walk(
             if action is DROP:
                 gone = [*gone, key] if gone else [key]
             elif action is not KEEP:
-                obj[key] = action  # the key exists, so the iteration is not disturbed
+                obj[key] = action  # the key exists, so the dict keeps its size
         if gone is not None:
             for key in gone:
                 del obj[key]

@@ -6,8 +6,8 @@ character classes mean ASCII as in RE2. Refused are look-around and back-referen
 RE2 does not have, so that a definition accepted here is accepted by a real server.
 
 RE2 never backtracks and Python does: nested repetition such as ``(a+)+$`` can take
-exponential time on a hostile value. Schemas are written by operators of the platform, not
-by tenants, and that is the only guard.
+exponential time on a hostile value. The only protection is that schemas are written by operators of
+the platform, not by users.
 """
 
 from __future__ import annotations

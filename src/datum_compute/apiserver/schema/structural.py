@@ -1,4 +1,4 @@
-"""Is a schema structural, so that for every field it is clear whether it is known?
+"""Validation of structural schemas, in which every field is either declared or unknown.
 
 The rules are those of apiextensions v1: a type at every node, nothing but value rules
 below ``allOf``, ``anyOf``, ``oneOf`` and ``not`` and only about fields the structure

@@ -34,7 +34,7 @@ Make = Callable[[], Any]
 
 
 class _Compiler:
-    """What one compilation shares: the mode, and the CEL rules met on the way."""
+    """What one compilation shares: the mode, and the CEL rules found so far."""
 
     def __init__(
         self,

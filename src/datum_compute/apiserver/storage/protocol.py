@@ -19,7 +19,7 @@ Fault points: ``store.before-commit`` and ``store.after-commit`` around the comm
 ``store.before-compaction`` and ``store.after-compaction`` around that of a compaction step,
 ``store.before-user`` and ``store.after-user`` around that of a user.
 
-``tests/conformance/storage`` checks an engine against this page.
+``tests/conformance/storage`` checks an engine against this contract.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class StoredObject(msgspec.Struct, gc=False):
     """One version of one object: its bytes, and what the server itself must know of it."""
 
     handle: int
-    """By which the engine finds the bytes again; of no meaning to callers."""
+    """The engine finds the bytes by it; opaque to callers."""
     revision: int
     namespace: str
     name: str
@@ -172,8 +172,8 @@ class PlaneStore(Protocol):
     def find_by_uid(self, uid: str) -> ObjectKey | None: ...
 
     def dependents_of(self, uid: str) -> Sequence[ObjectKey]:
-        """The objects that name this uid as an owner, whether that exists or not; in the order
-        in which they began to."""
+        """The objects that name this uid as an owner, whether that exists or not, oldest reference
+        first."""
         ...
 
     def put(
@@ -238,10 +238,9 @@ class Store(Protocol):
         ...
 
     def compact_step(self) -> bool:
-        """Give up some of the history older than ``HISTORY_SECONDS``. True while there is
-        more."""
+        """Drop some of the history older than ``HISTORY_SECONDS``. True while there is more."""
         ...
 
     def close(self) -> None:
-        """Let go of the file. What was not committed is lost, as in a crash."""
+        """Close the file. What was not committed is lost, as in a crash."""
         ...

@@ -160,7 +160,7 @@ class LogFile:
         self._db.executemany("DELETE FROM log WHERE seq = ?", [(seq,) for seq in seqs])
 
     def shrink(self, pages: int) -> None:
-        """Give up to this many free pages back to the file system."""
+        """Return up to this many free pages to the file system."""
         self._db.execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()
 
     def close(self) -> None:

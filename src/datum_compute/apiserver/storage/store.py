@@ -1,4 +1,4 @@
-"""The store: all planes in memory to read, on one log file to keep.
+"""The store: all planes, in memory for reads and in one log file on disk.
 
 A write goes to memory and to the open batch; the next turn of the loop commits the batch in
 one transaction with one sync, then wakes the requests that wait in
@@ -150,7 +150,8 @@ class LogPlane:
             self._log.append((table, event))
 
     def compact(self, before_time: int, limit: int) -> list[int]:
-        """Drop the oldest history up to this time; the rows that nothing refers to any more."""
+        """Drop the oldest history up to this time. Returns the rows that nothing refers to any
+        more."""
         freed: list[int] = []
         while self._log and len(freed) < limit:
             table, event = self._log[0]

@@ -106,8 +106,8 @@ def build_stored(
     before: StoredObject | None = None,
     validated_by: object | None = None,
 ) -> StoredObject:
-    """The version that ``obj`` is. What it has in common with the version ``before`` it is kept
-    once: the history holds many versions of an object."""
+    """The version that ``obj`` is. It shares what is equal with the version ``before`` it, because
+    the history holds many versions of an object."""
     raw = _encode(obj)
     metadata = obj["metadata"]
     references = metadata.get("ownerReferences")

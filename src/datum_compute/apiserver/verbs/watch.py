@@ -31,7 +31,7 @@ from datum_compute.client.transport import HttpResponse
 from datum_compute.env import Environment
 
 BUFFER_BYTES = 16 * 2**20
-"""What one slow watcher may hold. A guess: some ten thousand ordinary objects."""
+"""Bytes buffered for one slow watcher. A guess: some ten thousand ordinary objects."""
 
 BOOKMARK_SECONDS = 60.0
 MIN_WATCH_SECONDS = 1800

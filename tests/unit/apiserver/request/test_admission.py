@@ -354,7 +354,7 @@ async def test_a_failed_admission_call_denies() -> None:
 
         reviewer.on_validate = None
         reviewer.on_mutate = always(patch({"op": "remove", "path": "/nowhere"}))
-        with pytest.raises(errors.ServerError, match="its patch does not fit"):
+        with pytest.raises(errors.ServerError, match="its patch does not apply"):
             await create(embedded)
 
 

@@ -1,7 +1,7 @@
 """Stand-ins: local implementations of the systems around compute.
 
-Each package replaces one real system behind that system's own API, keeps its inconvenient
-behaviour too, and can be swapped for the real one. They do not import each other.
+Each package replaces one real system behind that system's own API, inconvenient behaviour included,
+and can be swapped for the real one. They do not import each other.
 
 Adding one takes three hand-written files beside its tests:
 

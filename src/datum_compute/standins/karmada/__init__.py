@@ -9,7 +9,8 @@ Downwards: :mod:`.policies` admits a policy; the :mod:`.detector` claims templat
 their bindings; :mod:`.bindings` chooses members and creates :mod:`.works`; :mod:`.execution`
 applies them to the members, each as a :mod:`.manifest`. Status returns through the same three.
 :mod:`.clusters` tracks the members' health by :mod:`.probe`, :mod:`.namespaces` propagates
-namespaces to all of them, and :mod:`.orphans` deletes what arrived too late.
+namespaces to all of them, and :mod:`.orphans` deletes objects that arrive after their Work or
+binding was deleted.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ changed); each gets a Work and members no longer chosen lose theirs; the status 
 aggregated in the binding's status and, where an interpreter customization exists, in the
 status of the template. A binding that is being deleted deletes its Works and waits for them.
 
-The real system has a controller for each of these steps. Here one reconcile takes them in
-turn, because then one status write carries what several would.
+The real system has a controller for each of these steps. Here one reconcile does them all, so that
+one status write carries what several would.
 """
 
 from __future__ import annotations
@@ -194,7 +194,8 @@ class _Bindings:
     async def _aggregate(
         self, hub: Cluster, resource: Resource, template: Object, items: list[dict[str, Any]]
     ) -> None:
-        """The rule of our interpreter, in native code: the first member's status, whole."""
+        """The rule of our interpreter customization, in Python: the first member's status,
+        unchanged."""
         if not items or "status" not in items[0] or not _is_interpreted(hub, resource):
             return
         await patch.write_status(hub.client, resource, template, items[0]["status"])

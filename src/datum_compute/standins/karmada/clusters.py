@@ -127,7 +127,7 @@ class _Clusters:
         if known is None or (known.status, known.reason) != (condition.status, condition.reason):
             changes.append(condition)
         if ready and member_client is not None:
-            # What a member that is not ready serves stays as it was known.
+            # While a member is not ready, the kinds it last served stay reported.
             enablements = patch.values(cluster.status).get("apiEnablements", [])
             enabled = await read_enablements(member_client, self._kinds, enablements)
             fields["apiEnablements"] = enabled.groups

@@ -6,7 +6,7 @@ exists and still selects it. The claim is written on the template; then the bind
 what goes where. Where members fit already, the binding is created with them, saving a write.
 
 Only spec and metadata of a template count. Its status, which returns from the members, changes
-often and matters to none of this.
+often and does not matter here.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Detector:
         owner = binding.metadata.controller()
         if binding.metadata.deleting or (owner and owner.uid != template.metadata.uid):
             # A template deleted and created again: the old binding must be collected first.
-            raise Waiting(f"binding {name} of a predecessor is not gone yet", 5.0)
+            raise Waiting(f"binding {name} still belongs to a deleted template", 5.0)
         if owner is None:
             # Its template was deleted with its dependents orphaned, and created again. Without
             # an owner the binding would never be collected.
@@ -210,7 +210,8 @@ def _is_usable(policy: Object) -> bool:
 
 
 def _specificity(policy: Object, template: Object) -> int:
-    """How closely the policy names the template: 3 by name, 2 by labels, 1 by kind, 0 not."""
+    """How closely the policy selects the template: 3 by name, 2 by labels, 1 by kind, 0 not at
+    all."""
     return max(
         (
             _selector_specificity(selector, template)

@@ -51,8 +51,8 @@ WORKS_BY_TARGET = "propagation/target-namespace"
 """Index of Works by the member's namespace their object goes to."""
 
 BURST = 8
-"""Status changes of a Work that go up at once after a quiet time. A guess: more than one
-Instance's life has."""
+"""Status changes of a Work that are reported without delay after a quiet time. A guess: more than
+one Instance has in its life."""
 PER_SECOND = 2.0
 """The steady rate of one Work's status. A guess: what a person watching a rollout can follow."""
 ALL_PER_SECOND = 20.0
@@ -61,7 +61,8 @@ hub busy with counters. Each change is at least two writes to the hub, and Karma
 may by default send their API server forty requests a second."""
 
 RETRY_SECONDS = 30.0
-"""After a refusal by the member, whose end no event reports. A guess."""
+"""Until a Work that the member refused is tried again: no event reports when the cause is gone. A
+guess."""
 
 
 def execution_controller(
@@ -228,7 +229,7 @@ class _Execution:
     async def _report(
         self, hub: Cluster, work: Object, request: Request, manifest: Values, outcome: _Outcome
     ) -> float:
-        """Write the outcome; returns the seconds to wait where that is too soon."""
+        """Write the outcome. Returns the seconds to wait if it is too soon for another write."""
         current = patch.values(work.status)
         status = status_with(
             work, *_applied_changes(work, outcome), now=self._env.now(), observed=False
@@ -291,7 +292,7 @@ class _Execution:
         if resource is None:
             return
         metadata = manifest["metadata"]
-        # Live: a stale cache would miss an object that is only new.
+        # Live: a stale cache would miss a new object.
         current = await find_live(
             member.client, resource, metadata["name"], metadata.get("namespace", "")
         )
@@ -311,7 +312,7 @@ def _applied_changes(work: Object, outcome: _Outcome) -> list[ConditionChange]:
     changes = []
     current = work.view(karmada.Work).status.conditions
     if conditions.find(current, karmada.CONDITION_DISPATCHING) is not None:
-        # It was suspended once: from then on it reports that it is not.
+        # A Work that was suspended before reports that it no longer is.
         changes.append(
             ConditionChange(
                 karmada.CONDITION_DISPATCHING,

@@ -15,14 +15,14 @@ _SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def cluster_of(namespace: str) -> str:
-    """The member whose execution namespace this is; empty where it is none."""
+    """The member whose execution namespace this is; empty for any other namespace."""
     if not namespace.startswith(karmada.EXECUTION_NAMESPACE_PREFIX):
         return ""
     return namespace.removeprefix(karmada.EXECUTION_NAMESPACE_PREFIX)
 
 
 def is_reserved(namespace: str) -> bool:
-    """Whether nothing in this namespace is ever propagated."""
+    """Whether this namespace is one that is never propagated from."""
     if namespace in ("karmada-system", "karmada-cluster"):
         return True
     return namespace.startswith((karmada.EXECUTION_NAMESPACE_PREFIX, "kube-"))

@@ -1,4 +1,4 @@
-"""Orphans: objects that arrived after what they were created for was deleted.
+"""Orphans: objects that arrive in a member, or Works on the hub, after their cause was deleted.
 
 A create whose caller got no answer may still arrive, seconds later. By then the Work may have
 been deleted, have found nothing to delete in the member, and be gone. No reconcile would ever
@@ -27,7 +27,7 @@ OBJECTS_BY_WORK = "propagation/work"
 
 
 WORKS_BY_BINDING_NAME = "propagation/binding-name"
-"""Index of Works by the name of their binding, which may be a predecessor of that name."""
+"""Index of Works by the name of their binding; a Work may belong to a deleted one of that name."""
 
 
 def work_of(obj: Object) -> Iterable[str]:
@@ -41,7 +41,7 @@ def work_of(obj: Object) -> Iterable[str]:
 async def remove_orphan_objects(
     hub_client: Client, member: Cluster, kinds: Sequence[Resource], request: Request
 ) -> None:
-    """Delete the objects that a Work that is gone has left in its member."""
+    """Delete the objects in a member that belong to a Work that no longer exists."""
     key = f"{request.namespace}/{request.name}"
     for resource in kinds:
         for orphan in member.cache(resource).by_index(OBJECTS_BY_WORK, key):
@@ -53,7 +53,7 @@ async def remove_orphan_objects(
 
 
 async def remove_orphan_works(hub: Cluster, request: Request, binding: Object | None) -> None:
-    """Delete Works that name this binding and belong to a predecessor of it, or to none."""
+    """Delete Works that name this binding but belong to a deleted one of its name, or to none."""
     known = _binding_id(binding)
     found = hub.cache(karmada.WORKS).by_index(
         WORKS_BY_BINDING_NAME, f"{request.namespace}/{request.name}"

@@ -5,9 +5,9 @@ a member that was never ready. After that a change counts only when it has laste
 failure make a ready member not ready, 30 s of success bring it back.
 
 The real system lists everything a member serves. Here only the groups of propagated kinds are
-listed, with each probe, so that a kind installed later is found by the next one. A group that
-the member does not have is not served; a group without an answer stays as it was known, and the
-list then counts as incomplete.
+listed, with each probe, so that a kind installed later is found by the next one. A group that the
+member does not have is not served; a group whose read fails keeps its last result, and the list
+then counts as incomplete.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Health:
     """The health of one member, from probe to probe."""
 
     ready: bool
-    """What counts."""
+    """The reported readiness."""
     observed: bool
     """The result of the last probe."""
     since: float
-    """The loop's time of the first probe in a row with that result."""
+    """Loop time of the first consecutive probe with that result."""
     ever_ready: bool
 
 
 def decide_health(before: Health | None, *, good: bool, at: float) -> Health:
-    """The health after one more probe."""
+    """The health after another probe, at this loop time."""
     if before is None or (good and not before.ever_ready):
         return Health(ready=good, observed=good, since=at, ever_ready=good)
     since = before.since if good == before.observed else at

@@ -98,7 +98,7 @@ def placement_text(placement: Values) -> str:
 
 
 def _is_open(placement: karmada.PolicyPlacement, kind: VersionedKind, member: Member) -> bool:
-    """Whether a new template may go there."""
+    """Whether a template that the member does not have yet may go there."""
     return (
         member.ready
         and member.serves(kind)

@@ -105,7 +105,7 @@ async def _create(
     spec: dict[str, Any] = {"workload": {"manifests": [manifest]}}
     if _is_preserved(binding):
         spec["preserveResourcesOnDeletion"] = True
-    # An existing Work is left of a template of the same name whose deletion is not finished.
+    # An existing Work belongs to a deleted template of the same name and is still being deleted.
     return await create_or_wait(
         hub_client, karmada.WORKS, {"metadata": metadata, "spec": spec}, origin.work_namespace
     )

@@ -68,19 +68,19 @@ _REJECTED = _Answer(
     services.PHASE_REJECTED,
     FALSE,
     services.REASON_ENTITLEMENT_REJECTED,
-    "The provider has rejected the request",
+    "The request was rejected",
 )
 _PENDING = _Answer(
     services.PHASE_PENDING_APPROVAL,
     FALSE,
     services.REASON_ENTITLEMENT_PENDING_APPROVAL,
-    "The provider has not answered yet",
+    "The request waits for approval",
 )
 _NOT_PUBLISHED = _Answer(
     services.PHASE_PENDING_APPROVAL,
     FALSE,
     services.REASON_SERVICE_NOT_PUBLISHED,
-    "There is no such service on offer",
+    "No such service is published",
 )
 
 
@@ -97,7 +97,7 @@ class _Entitlements:
         return after(left) if left > 0 else DONE
 
     def _decide(self, entitlement: Object, now: datetime) -> tuple[_Answer, float]:
-        """The answer, and the seconds until there is another."""
+        """The answer, and the seconds until it changes."""
         given = entitlement.view(services.ServiceEntitlement).status.phase
         if given == services.PHASE_ACTIVE:
             return _ACTIVE, 0

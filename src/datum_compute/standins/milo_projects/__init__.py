@@ -1,4 +1,4 @@
-"""The stand-in for Milo's projects: a Project becomes a plane with its namespaces, and ready.
+"""The stand-in for Milo's projects: a Project gets a plane with its namespaces and becomes ready.
 
 The API server serves a project's plane while the Project exists. :mod:`.controller` puts its
 finalizer on the Project, ensures the plane's namespaces, and reports Ready, upon which fleets

@@ -88,7 +88,7 @@ class _Projects:
         if left:
             waiting = resourcemanager.REASON_CLEANUP_AWAITING_COMPLETION
             message = ", ".join(f"{count} {kind}" for kind, count in left.items())
-            await self._report(root, project, cleanup, FALSE, waiting, f"left: {message}")
+            await self._report(root, project, cleanup, FALSE, waiting, f"still there: {message}")
             return after(PURGE_SECONDS)
         complete = resourcemanager.REASON_CLEANUP_COMPLETE
         project = await self._report(root, project, cleanup, TRUE, complete, "Nothing is left")

@@ -1,6 +1,6 @@
 """Emptying a project plane before its Project is deleted.
 
-When a Project is gone, everything in it has been deleted, finalizers included. So a purge
+A Project is removed only when everything in it has been deleted, finalizers included. So a purge
 discovers the kinds the plane serves and deletes all objects of all of them; it is repeated
 while anything is left, because controllers may create more while owners still exist. CRDs and
 namespaces stay, they are deleted with the plane; so do Events and Leases.
@@ -32,7 +32,7 @@ FIRST: tuple[Resource, ...] = (
     networking.LOCATION_BINDINGS,
     networking.LOCATIONS,
 )
-"""Owners before what is created for them, so that less is deleted twice; other kinds follow by
+"""Owners before their dependents, so that fewer objects are created again; other kinds follow by
 name."""
 
 EXCLUDED_KINDS = frozenset(
@@ -54,7 +54,7 @@ async def purge(project_client: Client) -> dict[str, int]:
         try:
             found = (await project_client.list(resource)).items
         except (errors.NotServed, errors.NotFound):
-            continue  # a kind that was removed since took its objects with it
+            continue  # the kind was removed since, and its objects with it
         await gather_all(
             [
                 patch.delete_if_present(project_client, resource, obj)

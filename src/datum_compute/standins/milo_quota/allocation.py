@@ -1,16 +1,16 @@
-"""One pass over a consumer: all pending claims are decided, buckets first, then the claims.
+"""Allocation: one reconcile decides all pending claims of a consumer.
 
-A pass reads the claims that changed since the last one, decides what is pending, writes each
-bucket whose numbers changed (the reservation) and then each decided claim, with its
-allocations and the folded ``Granted`` in one write. A crash in between is harmless: the next
-pass adds up what the claims really hold, and decides what is still pending.
+A reconcile reads the claims that changed since the last one, decides what is pending, writes each
+bucket whose numbers changed (the reservation) and then each decided claim, with its allocations and
+the resulting ``Granted`` in one write. A crash in between is harmless: the next reconcile adds up
+what the claims hold, and decides what is still pending.
 
-Every cell that has claims in a project watches its buckets, to learn of free quota. Less of it
-with every grant is of no use to them: while nothing is denied, a bucket reports usage at once
-and then at most every half second. More free quota, another limit, and everything in a pass
-with a denial are written in the same pass.
+Every cell that has claims in a project watches its buckets, to learn of free quota. Cells do not
+need to know of every grant: while nothing is denied, a bucket reports usage at once and then at
+most every half second. More free quota, another limit, and everything in a reconcile with a denial
+are written in the same reconcile.
 
-The real system has one controller per bucket and another that folds; a claim on three
+The real system has one controller per bucket and another that sets ``Granted``; a claim on three
 buckets then takes four writes. The order and the content of the writes are the same.
 """
 
@@ -83,7 +83,7 @@ class Allocation:
 
     def consumer_of_claim(self, project: str, claim: Object) -> Iterable[Request]:
         consumer = budget.consumer_of(claim.view(quota.ResourceClaim), project)
-        # A hint which claim to read again; the pass itself reads only the cache.
+        # Marks the claim to be read again; the reconcile reads it from the cache.
         _, ledger = self._ledgers.get((project, consumer), (None, None))
         if ledger is not None:
             ledger.note((claim.namespace, claim.name))
@@ -162,7 +162,7 @@ class Allocation:
         grants: Mapping[str, quota.ResourceGrant],
         decisions: Mapping[ClaimKey, tuple[AllocationDecision, ...]],
     ) -> float:
-        """Seconds until a bucket's usage is due, or 0."""
+        """Write the buckets. Returns the seconds until a bucket's usage is due, or 0."""
         limits = budget.limits_of(grants.values())
         denied = any(not one.granted for decided in decisions.values() for one in decided)
         allocated, claims = dict(ledger.allocated), dict(ledger.claims)
@@ -214,7 +214,7 @@ class Allocation:
         at_once: bool,
         numbers: dict[str, Any],
     ) -> float:
-        """Seconds until this bucket may report its usage; 0 where it is written."""
+        """Write a bucket. Returns the seconds until it may report its usage; 0 if it is written."""
         name = consumer.bucket_name(resource_type)
         bucket = project.cache(quota.ALLOWANCE_BUCKETS).get(name, consumer.bucket_namespace)
         if bucket is None:
@@ -260,7 +260,7 @@ class Allocation:
     ) -> None:
         obj = project.cache(quota.RESOURCE_CLAIMS).get(key[1], key[0])
         if obj is None:
-            return  # deleted since; its deletion brings the next pass
+            return  # deleted since; its deletion causes the next reconcile
         status = build_claim_status(obj, consumer, decided, self._env.now())
         try:
             await patch.write_status(project.client, quota.RESOURCE_CLAIMS, obj, status)
@@ -285,7 +285,7 @@ class Allocation:
 def build_claim_status(
     obj: Object, consumer: Consumer, decided: Iterable[AllocationDecision], now: datetime
 ) -> dict[str, Any]:
-    """The claim's status with these decisions, and ``Granted`` folded from all allocations."""
+    """The claim's status with these decisions, and ``Granted`` from all its allocations."""
     status = patch.values(obj.status)
     allocations = {one["resourceType"]: one for one in status.get("allocations", [])}
     for decision in decided:

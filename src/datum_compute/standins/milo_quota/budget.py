@@ -1,9 +1,9 @@
 """Consumers, buckets, and the decisions on pending claims.
 
-A bucket is one consumer's budget of one resource type. It decides alone: a claim that one
-bucket denies may be granted by another, and keeps that amount until it is deleted. A decision
-is final. Pending requests are decided in the order of their claims' age, each on what is left;
-one that does not fit does not hold back a smaller one behind it.
+A bucket is one consumer's budget of one resource type. Each bucket decides on its own: a
+claim that one bucket denies may be granted by another, and keeps that amount until it is
+deleted. A decision is final. Pending requests are decided in the order of their claims' age, each
+on what is left; one that does not fit does not hold back a smaller one behind it.
 """
 
 from __future__ import annotations

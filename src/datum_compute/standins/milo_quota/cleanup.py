@@ -23,18 +23,20 @@ CLAIM_CREATION = "claim-creation-plugin"
 
 def cleanup_controller(projects: Fleet) -> Controller:
     async def reconcile(project: Cluster, claim: Object) -> None:
-        if is_leftover(claim):
+        if is_denied_auto_created(claim):
             await patch.delete_if_present(project.client, quota.RESOURCE_CLAIMS, claim)
 
     return Controller(
         "quota-claim-cleanup",
         projects,
         for_object(projects, quota.RESOURCE_CLAIMS, reconcile),
-        watches=[Watch.each(projects, quota.RESOURCE_CLAIMS, predicate=matches(is_leftover))],
+        watches=[
+            Watch.each(projects, quota.RESOURCE_CLAIMS, predicate=matches(is_denied_auto_created))
+        ],
     )
 
 
-def is_leftover(claim: Object) -> bool:
+def is_denied_auto_created(claim: Object) -> bool:
     """Whether a claim was created by admission, and denied."""
     if (
         claim.metadata.labels.get(LABEL_AUTO_CREATED) != "true"

@@ -2,7 +2,7 @@
 
 ``trigger.metadata.name``, ``trigger.metadata.labels["tier"]``, ``'text'``, ``a == b`` and
 ``a != b``, joined by ``&&``. In a template ``{{ }}`` holds one of these. Everything else is
-an :class:`ExpressionError`, never a guess. A missing field is empty.
+an :class:`ExpressionError`. A missing field is empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def evaluate(expression: str, trigger: Mapping[str, Any]) -> str:
     match = _OPERAND.fullmatch(expression)
     if match is None:
         raise ExpressionError(
-            f'"{expression}" is not understood here: a field of trigger or a text is'
+            f'"{expression}" is not supported: expected a field of trigger, or a string'
         )
     if text := match["text"]:
         return text[1:-1]
@@ -47,9 +47,7 @@ def holds(expression: str, trigger: Mapping[str, Any]) -> bool:
 def _is_equal(expression: str, trigger: Mapping[str, Any]) -> bool:
     sides = _COMPARISON.split(expression)
     if len(sides) != 2:
-        raise ExpressionError(
-            f'"{expression.strip()}" is not understood here: a == b and a != b are'
-        )
+        raise ExpressionError(f'"{expression.strip()}" is not supported: expected a == b or a != b')
     left, right = (evaluate(side, trigger) for side in sides)
     return (left == right) == ("==" in _COMPARISON.findall(expression))
 

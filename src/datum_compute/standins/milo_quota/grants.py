@@ -1,7 +1,7 @@
 """Grants: a valid one becomes active, and only active ones count.
 
-A grant of a resource type that is not registered is invalid until it is. An active grant stays
-active until it is changed: deleting a registration takes nothing away that was granted.
+A grant of an unregistered resource type is invalid until the type is registered. An active grant
+stays active until it is changed: deleting a registration revokes no grant.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What the claims of one consumer hold, kept up to date claim by claim.
 
-Adding up all claims for each decision would cost more with every claim. So the ledger keeps
-what each claim holds and which claims to read again; the sums follow. The claims themselves
-stay the source of truth: a new ledger is filled from all of them, and a noted claim is read
-again, never guessed.
+Adding up all claims for each decision would cost more with every claim. So the ledger keeps what
+each claim holds, the sums, and which claims to read again. The claims stay the source of truth: a
+new ledger is filled from all of them, and a noted claim is read again.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ class Ledger:
         self._notes = 0
 
     def note(self, claim: ClaimKey) -> None:
-        """This claim was created, changed or deleted: read it in the next pass."""
+        """This claim was created, changed or deleted: read it in the next reconcile."""
         self._notes += 1
         self._dirty[claim] = self._notes
 
     def noted(self) -> dict[ClaimKey, int]:
-        """The claims to read; pass them to ``done`` when that has succeeded."""
+        """The claims to read. The caller hands them to ``done`` when that has succeeded."""
         return dict(self._dirty)
 
     def done(self, noted: Mapping[ClaimKey, int]) -> None:

@@ -1,9 +1,9 @@
 """GrantCreationPolicies: every project gets the grant that a policy of the root plane creates.
 
-For each project that meets a policy's constraints, the grant of its template is created in the
-plane of the project the policy names, and follows the template. A project that no longer meets
-them loses it. Grants of a policy carry its name in a label; no others are touched, and they
-stay when the policy is deleted. An invalid policy reports why.
+For each project that meets a policy's constraints, the grant of the policy's template is created in
+the plane of the project that the policy names, and kept equal to the template. A project that no
+longer meets them loses it. Grants of a policy carry its name in a label; no others are changed.
+They stay when the policy is deleted. An invalid policy reports why.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def decide_fault(policy: quota.GrantCreationPolicy) -> str:
     """Why a policy is invalid here, or empty."""
     resource = policy.spec.trigger.resource
     if (resource.api_version.partition("/")[0], resource.kind) != _PROJECT:
-        return f"spec.trigger.resource: {resource.api_version} {resource.kind}: only Projects are"
+        return f"spec.trigger.resource: {resource.api_version} {resource.kind}: expected Project"
     context = policy.spec.target.parent_context
     if context is None or (context.api_group, context.kind) != _PROJECT:
         return "spec.target.parentContext: must name a Project, in whose plane the grant is created"
@@ -97,7 +97,7 @@ def decide_fault(policy: quota.GrantCreationPolicy) -> str:
 
 
 def _rendered(value: Any, trigger: Mapping[str, Any]) -> Any:
-    """A part of a template, with the holes in its texts filled in and empty texts left out."""
+    """A part of a template, with its expressions evaluated and empty strings left out."""
     match value:
         case str():
             return render(value, trigger)
@@ -118,7 +118,7 @@ class _Policies:
         view = policy.view(quota.GrantCreationPolicy)
         if view.spec.disabled:
             await self._report(
-                root, policy, FALSE, quota.REASON_POLICY_DISABLED, "The policy is off"
+                root, policy, FALSE, quota.REASON_POLICY_DISABLED, "The policy is disabled"
             )
             return DONE
         fault = decide_fault(view)
@@ -137,7 +137,7 @@ class _Policies:
         return after(PLANE_SECONDS) if missing else DONE
 
     async def _ensure(self, grant: Grant) -> bool:
-        """Bring the grant to what it should be; False while its project is not engaged."""
+        """Create, update or delete the grant; False while its project is not engaged."""
         project = self._projects.get(grant.project)
         if project is None or not project.cache(quota.RESOURCE_GRANTS).synced:
             return False
@@ -149,7 +149,7 @@ class _Policies:
                 await create_if_absent(project.client, quota.RESOURCE_GRANTS, grant.body, namespace)
             return True
         if current.metadata.labels.get(LABEL_POLICY) != metadata["labels"][LABEL_POLICY]:
-            return True  # not this policy's
+            return True  # belongs to no policy, or another
         if not grant.wanted:
             await patch.delete_if_present(project.client, quota.RESOURCE_GRANTS, current)
             return True

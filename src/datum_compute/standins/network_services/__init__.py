@@ -3,7 +3,7 @@
 :mod:`.locations` binds the platform's locations in every project; :mod:`.mirror` copies a
 project's networks into the cells that need them; :mod:`.networks` reports networks and
 locations ready; :mod:`.bindings` creates the context of a network at a location;
-:mod:`.subnets` allocates its ranges from the :mod:`.pool`. It also plays the infrastructure
+:mod:`.subnets` allocates its ranges from the :mod:`.pool`. It also acts as the infrastructure
 provider that programs contexts and subnets. ``docs/develop/stand-in-facts.md`` lists what it
 keeps of the real system and what it leaves out.
 """

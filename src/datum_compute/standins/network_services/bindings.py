@@ -57,7 +57,7 @@ def binding_controller(cells: Fleet, env: Environment) -> Controller:
 
 
 def context_controller(cells: Fleet, env: Environment) -> Controller:
-    """Plays the infrastructure provider for contexts: programmed, hence ready."""
+    """Acts as the infrastructure provider: reports each context programmed and ready."""
 
     async def reconcile(cell: Cluster, context: Object) -> None:
         await write_conditions(

@@ -137,7 +137,7 @@ class _LocationBindings:
             body = {"metadata": {"name": source.name}, "spec": patch.values(source.spec)}
             await create_if_absent(project.client, networking.LOCATIONS, body)
         if binding is None:
-            return  # it exists and is not in the cache; its event brings us back
+            return  # it exists and is not in the cache; its event causes the next reconcile
         spec = patch.values(binding.spec)
         mirrored = {**spec, **_mirrored(source)}
         binding = await patch.ensure_metadata(

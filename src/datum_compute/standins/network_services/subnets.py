@@ -87,7 +87,7 @@ def claim_controller(cells: Fleet, env: Environment) -> Controller:
 
 
 def subnet_controller(cells: Fleet, env: Environment) -> Controller:
-    """Plays the infrastructure provider for subnets: allocated, programmed, ready."""
+    """Acts as the infrastructure provider: reports each subnet allocated, programmed and ready."""
 
     async def reconcile(cell: Cluster, subnet: Object) -> None:
         await write_conditions(
@@ -159,7 +159,7 @@ class _Claims:
         """None where no range can be given; the claim reports why."""
         network = (context.namespace, context.view(networking.NetworkContext).spec.network.name)
         key = (cell.name, claim.namespace, claim.name)
-        chosen, reason, message = self._choose(cell, claim, self._taken(network, but=key))
+        chosen, reason, message = self._choose(cell, claim, self._taken(network, excluded=key))
         if key in self._given:
             chosen = self._given[key][1]
         if chosen is None:
@@ -179,8 +179,8 @@ class _Claims:
             raise Waiting(f"network context {context.name} was deleted or replaced", 1.0)
         return subnet
 
-    def _taken(self, network: NetworkKey, but: CellSubnetKey) -> list[IPv4Network]:
-        """The ranges the network has in any cell, but for those of one subnet."""
+    def _taken(self, network: NetworkKey, excluded: CellSubnetKey) -> list[IPv4Network]:
+        """The ranges the network has in any cell, except those of the subnet ``excluded``."""
         found = []
         for cell in self._cells.clusters():
             contexts = cell.cache(networking.NETWORK_CONTEXTS)
@@ -193,7 +193,9 @@ class _Claims:
                 if known in (None, network[1]):
                     found.append(pool.parse_range(spec.start_address, spec.prefix_length))
         found += [
-            given for key, (owner, given) in self._given.items() if owner == network and key != but
+            given
+            for key, (owner, given) in self._given.items()
+            if owner == network and key != excluded
         ]
         return [one for one in found if one is not None]
 

@@ -1,6 +1,6 @@
 """Caches as they were any number of events ago, beside a client that reads live.
 
-A cache is always somewhat stale, and a controller must do no harm in any view it may have.
+A cache is always somewhat stale, and a controller must be safe with any view it may have.
 A :class:`CacheHistory` records the events of some kinds on some planes in one order;
 :meth:`CacheHistory.view` gives the caches after any number of them. What a reconcile writes
 there is checked and not stored: :class:`DryRunClient` lets reads through, sends creates and
@@ -71,18 +71,18 @@ class CacheHistory:
             for index, keys in indexes.items():
                 cache.add_index(index, keys)
             cache.replace([], "")
-            cache.state = CacheState.CURRENT  # a watch is open, and late
-        view = StaleFleet(_PastCluster(name, client, env, caches), env)
+            cache.state = CacheState.CURRENT  # synced, and behind
+        view = StaleFleet(_StaleCluster(name, client, env, caches), env)
         for happened in self.events[:seen]:
             view.see(happened)
         return view
 
 
-class _PastCluster(Cluster):
+class _StaleCluster(Cluster):
     def __init__(
         self, name: str, client: Client, env: Environment, known: dict[Resource, Cache]
     ) -> None:
-        super().__init__(name, client, env, TaskGroup(f"past {name}"))
+        super().__init__(name, client, env, TaskGroup(f"stale {name}"))
         self.known = known
 
     def cache(self, resource: Resource, *, label_selector: str = "") -> Cache:
@@ -90,23 +90,23 @@ class _PastCluster(Cluster):
 
 
 class StaleFleet(Fleet):
-    """A fleet of one cluster, as it was known at some time."""
+    """A fleet of one cluster, as its caches were after some number of events."""
 
-    def __init__(self, cluster: _PastCluster, env: Environment) -> None:
+    def __init__(self, cluster: _StaleCluster, env: Environment) -> None:
         super().__init__(cluster.name, env)
         self._cluster = cluster
         self._clusters[cluster.name] = cluster
         self.discovered = True
 
     def see(self, happened: RecordedEvent) -> None:
-        """One event later, if it was on this cluster."""
+        """Apply one more event, if it was on this cluster."""
         if happened.cluster == self._cluster.name:
             self._cluster.known[happened.resource].apply(happened.event)
 
 
 WriteCheck = Callable[[str, Object | None, Object | None], Awaitable[None]]
 """Given ``create``, ``patch`` or ``delete``, the object before (None: it is created) and after
-(None: it is deleted); raises or takes note if it must not happen."""
+(None: it is deleted); raises or records if the write must not happen."""
 
 
 class DryRunClient(ReadForwarder):
@@ -158,5 +158,5 @@ class DryRunClient(ReadForwarder):
         before = await self._client.get(resource, name, namespace)
         found = before.metadata
         if uid not in ("", found.uid) or resource_version not in ("", found.resource_version):
-            raise errors.Conflict(409, "Conflict", f"{before!r} is not what was to be deleted")
+            raise errors.Conflict(409, "Conflict", f"{before!r} fails the precondition")
         await self._check("delete", before, None)

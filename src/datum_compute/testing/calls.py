@@ -20,8 +20,8 @@ from datum_compute.apiserver.request.access import (
 
 @dataclass(frozen=True, order=True)
 class RecordedCall:
-    """A call of a user: the plane by its type, the resource with its subresource, or a path
-    that is no resource."""
+    """A call of a user: the plane by its type, the resource with its subresource, or a non-resource
+    path."""
 
     user: str
     plane: str

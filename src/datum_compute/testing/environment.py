@@ -1,4 +1,4 @@
-"""An :class:`~datum_compute.env.Environment` that is a function of a seed.
+"""An :class:`~datum_compute.env.Environment` that a seed determines.
 
 :class:`SkewedEnvironment` is the same with a wrong wall clock. Timers are never skewed: they
 belong to the event loop, which all processes of a simulation share.
@@ -21,7 +21,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class SimulatedEnvironment:
-    """Now is the start plus the loop's virtual time; chance comes from (seed, stream name).
+    """Now is the start plus the loop's virtual time; random streams come from seed and name.
 
     On an ordinary loop the clock starts with the first call.
     """
@@ -85,7 +85,7 @@ class SimulatedEnvironment:
 
 
 class SkewedEnvironment:
-    """Another environment, but for a clock that is off and runs too fast or too slow."""
+    """Another environment with a clock that is offset and runs too fast or too slow."""
 
     def __init__(
         self, env: SimulatedEnvironment, *, offset: float = 0.0, rate: float = 1.0

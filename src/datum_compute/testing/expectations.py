@@ -1,4 +1,4 @@
-"""Waits for a state, and names what was missing when it does not come."""
+"""Waits for a state, and reports what is missing when it is not reached in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 TIMEOUT_SECONDS = 300.0
-"""Seconds within which a platform is to settle; on virtual time they cost nothing."""
+"""Seconds within which a platform must settle; virtual time makes them cheap."""
 
 POLL_SECONDS = 0.25
 
@@ -18,7 +18,7 @@ async def eventually(
     within: float = TIMEOUT_SECONDS,
     every: float = POLL_SECONDS,
 ) -> None:
-    """Poll until nothing is missing. ``find_missing`` returns what is, or an empty text."""
+    """Poll until nothing is missing. ``find_missing`` returns what is, or an empty string."""
     missing = "never checked"
     try:
         async with asyncio.timeout(within):

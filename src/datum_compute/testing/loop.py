@@ -1,11 +1,11 @@
-"""An event loop without a clock and without chance.
+"""An event loop on virtual time, in an order that a seed determines.
 
-Nothing ever sleeps: when no callback is ready, virtual time jumps to the next timer. When
-none is left either, the tasks that still wait would wait for ever, which is an error that
-names them; so is work that goes on for ever at one instant. A run is a function of
-the program and the seed: seed 0 keeps asyncio's plain first-in, first-out order; any other
-seed permutes, in every round, the tasks that are ready together. Callbacks that belong to no
-task keep their order among themselves, which asyncio promises and libraries rely on.
+Nothing ever sleeps: when no callback is ready, virtual time jumps to the next timer. When none
+is left either, the tasks that still wait would wait for ever, which is an error that names
+them; so is work that goes on for ever at one instant. Program and seed determine a run: seed 0
+keeps asyncio's plain first-in, first-out order; any other seed permutes, in every round, the
+tasks that are ready together. Callbacks that belong to no task keep their order among
+themselves, which asyncio promises and libraries rely on.
 
 There are no sockets, threads or executors here; using one raises an error that names it.
 """
@@ -25,8 +25,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 LIMIT_SECONDS = 2 * 24 * 3600.0
-"""A wait that fails to end while some timer ticks on is given up after this much virtual
-time. A guess: far above any scenario that ends, and still passed within seconds."""
+"""Virtual time after which a run is ended, because some wait never ends while a timer goes on. A
+guess: far above any scenario, and still reached within seconds."""
 
 
 ROUNDS_WITHOUT_TIME = 100_000

@@ -1,16 +1,16 @@
 """A network between named processes and the planes they talk to, under the client protocol.
 
-A process's client of a plane gets its transport from :meth:`SimulatedNetwork.transport`. The
-network's own task delivers each message, not the caller: a caller that gives up, or crashes,
-does not take its request back. A message is delayed, lost, duplicated or blocked by the
-:mod:`faults <.network_faults>` and the partitions; messages of a watch arrive in order, late by
-the watch's lag, and stop or break at a partition.
+A process's client of a plane gets its transport from :meth:`SimulatedNetwork.transport`. A task
+of the network delivers each message: a caller that times out or crashes cannot withdraw its
+request. A message is delayed, lost, duplicated or blocked by the :mod:`faults
+<.network_faults>` and the partitions; messages of a watch arrive in order, late by the watch's
+lag, and stop or break at a partition.
 
-A process that was killed has no effects any more: its transports refuse, its watches end.
-What it had sent before may still arrive. Started again, it gets new transports.
+A killed process has no further effects: its transports refuse and its watches end. What it sent
+before may still arrive. When it is started again it gets new transports.
 
-All chance comes from one stream per process and plane, and all of it is noted in the trace,
-so a seed gives the same run in every process.
+Random numbers come from one stream per process and plane, and the trace records what they decide,
+so one seed always gives the same run.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from datum_compute.testing.network_faults import (
 from datum_compute.testing.trace import Trace
 
 GIVE_UP_SECONDS = 120.0
-"""How long a caller without a deadline waits for an answer that was lost; TCP takes longer."""
+"""How long a caller without a deadline waits for a lost reply; TCP takes longer."""
 
 DOUBLED = frozenset({"PUT", "PATCH", "DELETE"})
-"""Methods that a proxy retries without an answer. A create arrives twice only as a stray."""
+"""Methods that a proxy retries when it gets no reply. A create arrives twice only as a stray."""
 
 
 _Answer = HttpResponse | errors.TransportFailure
@@ -88,7 +88,7 @@ class SimulatedNetwork:
         self._partitions: dict[int, Partition] = {}
         self._partition_count = 0
         self._requests = 0
-        self._lives: dict[str, int] = {}  # of processes: how often started; negative when dead
+        self._lives: dict[str, int] = {}  # starts of each process; negative when dead
         self._streams: dict[_Stream, None] = {}
         self._under_way: dict[asyncio.Task[Any], None] = {}
         self._tasks = TaskGroup("network")
@@ -120,7 +120,7 @@ class SimulatedNetwork:
         direction: Direction = Direction.BOTH,
         silent: bool = True,
     ) -> Partition:
-        """Until healed. Names are those of processes and of planes."""
+        """Block messages between two groups of processes and planes until :meth:`heal`."""
         self._partition_count += 1
         number, one, other = self._partition_count, _names(left), _names(right)
         partition = self._partitions[number] = Partition(number, one, other, direction, silent)
@@ -132,7 +132,7 @@ class SimulatedNetwork:
         return partition
 
     def heal(self, partition: Partition | None = None) -> None:
-        """One partition, or all. A watch that was stalled goes on, or breaks only now."""
+        """End one partition, or all. A stalled watch continues, or breaks only now."""
         healed = [partition] if partition else list(self._partitions.values())
         for each in healed:
             if self._partitions.pop(each.number, None) is not None:
@@ -160,7 +160,7 @@ class SimulatedNetwork:
                 stream.break_off("the process is dead")
 
     def revive(self, process: str) -> None:
-        """Transports made from now on work; those of the life before stay dead."""
+        """Transports made from now on work; those of the earlier life stay dead."""
         self._note("start", process)
         self._lives[process] = abs(self._lives.get(process, 0)) + 1
 
@@ -182,7 +182,7 @@ class SimulatedNetwork:
                 found = await answer
         except TimeoutError:
             self._note("timeout", number)
-            raise errors.TimedOut("no answer in time") from None
+            raise errors.TimedOut("no reply in time") from None
         if isinstance(found, errors.TransportFailure):
             raise found
         return found
@@ -315,10 +315,9 @@ class _Link:
 
 
 class _Stream:
-    """A watch's messages as they come out at the far end: in order, late, or not at all.
+    """A watch's messages as the process receives them: in order, late, or not at all.
 
-    A pump takes them from the server as they are sent, so that a stalled reader holds up
-    nothing but itself.
+    A task takes them from the server as they are sent, so that a stalled reader delays only itself.
     """
 
     def __init__(

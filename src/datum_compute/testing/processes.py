@@ -60,7 +60,7 @@ class Process:
                 await asyncio.sleep(self._down_for)
 
     async def wait_ready(self) -> None:
-        """Until its program is ready, in a later life where it crashes meanwhile."""
+        """Wait until its program is ready, across crashes."""
         while True:
             await self._started.wait()
             program = self._program
@@ -75,7 +75,7 @@ class Process:
                 return
 
     def crash(self, down_for: float = 0.0) -> None:
-        """Crash now, and start again after so many seconds."""
+        """Crash now, and start again after ``down_for`` seconds."""
         if self._program is not None and not self._crash.is_set():
             self._down_for = down_for
             self._network.kill(self.name)

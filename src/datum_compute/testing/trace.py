@@ -1,8 +1,8 @@
-"""The events of a simulated run, as one digest and as lines to read.
+"""The events of a simulated run, as a digest and as readable lines.
 
 Everything that two runs of one seed must agree on is recorded with its virtual time: requests,
-replies, faults, crashes and commits. Two runs took the same course if and only if their digests
-are equal; where they differ, :attr:`Trace.lines` has the last events.
+replies, faults, crashes and commits. Two runs are the same if and only if their digests are equal;
+where they differ, :attr:`Trace.lines` has the last events.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def test_a_disconnected_city_does_not_hide_the_logs_of_others() -> None:
         both = here.run("logs api")
         alone = here.run("logs --city DFW")
 
-        why = "cell dfw is disconnected, so the logs of its instances are out of reach"
+        why = "cell dfw is disconnected, so the logs of its instances cannot be read"
         assert both.code == 0
         assert both.err == f"{DFW}: {why}\n"
         assert both.out == f"{LHR} | simulated: started a:1 (no container runs)\n"

@@ -53,7 +53,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _value(value: Any) -> str:
-    """Bare where it is one plain word, quoted otherwise, so that a line can be taken apart."""
+    """Bare if it is one plain word, quoted otherwise, so that a line can be parsed."""
     text = f"{value:.3g}" if isinstance(value, float) else str(value)
     plain = text.isprintable() and not set(text) & set(' "=')
     return text if text and plain else json.dumps(text, ensure_ascii=False)

@@ -21,7 +21,7 @@ from datum_compute.runtime.manager import Manager
 def add_management(
     manager: Manager, env: Environment, *, projects: Fleet, hub: Fleet | None
 ) -> None:
-    """Without a hub nothing is federated: the cell group acts on the same plane."""
+    """Without a hub nothing is federated: the cell controllers run on the same plane."""
     metrics = manager.metrics
     manager.add(workload_controller(projects, env, metrics=metrics))
     if hub is not None:

@@ -24,7 +24,8 @@ ELECTION = "compute-election"
 PROVIDER = "provider"
 
 IN_CELLS = (CELL, PROVIDER)
-"""They run once in each cell, as a user of that cell's name, and act on no other cell."""
+"""Processes that run once in each cell, as a user with that cell's name, and act on no other
+cell."""
 
 CORE = "core"
 """The name of the core group in the file, where the API has an empty one."""

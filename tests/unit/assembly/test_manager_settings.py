@@ -45,13 +45,16 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
         ([CELL, "--provider=simulated"], "available: none"),
         ([CELL, "--log-format=xml"], "'text', 'json'"),
         ([CELL, "--leader-elect=maybe"], 'expected true or false, not "maybe"'),
-        ([CELL, "--leader-elect-namespace=x"], "no meaning without --leader-elect"),
+        ([CELL, "--leader-elect-namespace=x"], "needs --leader-elect"),
         (
             [CELL, "--leader-elect", "--leader-elect-namespace=No/Such"],
-            '--leader-elect-namespace: "No/Such" is no namespace',
+            '--leader-elect-namespace: "No/Such" is not a valid namespace',
         ),
         ([CELL, "--federation-context=x"], "names a context of --federation-kubeconfig"),
-        ([CELL, "--health-probe-bind-address=8081"], "expected HOST:PORT or :PORT, or 0 for off"),
+        (
+            [CELL, "--health-probe-bind-address=8081"],
+            "expected HOST:PORT or :PORT, or 0 to turn it off",
+        ),
         ([CELL, "--health-probe-bind-address=:99999"], "--health-probe-bind-address"),
         ([CELL, "--health-probe-bind-address=:\uff18\uff10"], "--health-probe-bind-address"),
         ([CELL, "--server-config=nowhere.yaml"], "nowhere.yaml: No such file"),
@@ -76,14 +79,20 @@ def test_invalid_settings_are_refused_at_the_start(argv: list[str], expected: st
             "metricsServer.tls.dir: unknown field; known here: cert",
         ),
         ("metricsServer: {bindAddress: 8443}", "metricsServer.bindAddress: Expected `str`, got"),
-        ("metricsServer: {bindAddress: '8443'}", "no address: expected HOST:PORT or :PORT, or 0"),
+        (
+            "metricsServer: {bindAddress: '8443'}",
+            "not an address: expected HOST:PORT or :PORT, or 0",
+        ),
         ("metricsServer: {bindAddress: ':8443'}", "metricsServer.tls.certDir: required"),
         (
             "metricsServer: {bindAddress: ':8443', tls: {secretRef: {name: x}}}",
             "mount the Secret",
         ),
         ("webhookServer: {}", "webhookServer.tls.certDir: required"),
-        ("webhookServer: {port: 70000, tls: {certDir: x}}", "webhookServer.port: 70000 is no port"),
+        (
+            "webhookServer: {port: 70000, tls: {certDir: x}}",
+            "webhookServer.port: 70000: expected a number",
+        ),
         ("discovery: {mode: milo}", "need discovery.mode single"),
         ("discovery: {projectKubeconfigPath: core}", "clusterName is required where a cell claims"),
         ("discovery: {clusterName: Here & there}", "discovery.clusterName: Invalid value"),
@@ -208,7 +217,7 @@ def test_the_lease_is_in_the_configured_namespace_or_the_pods_own(tmp_path: Path
 
     assert lease_namespace(given) == "elsewhere"
     assert lease_namespace(derived, tmp_path) == "compute-system"
-    with pytest.raises(SettingsError, match="give --leader-elect-namespace"):
+    with pytest.raises(SettingsError, match="set --leader-elect-namespace"):
         lease_namespace(derived, tmp_path / "nowhere")
 
 

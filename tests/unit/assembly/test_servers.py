@@ -166,7 +166,7 @@ async def test_a_taken_port_is_named() -> None:
             await http_server.serve(hello, host="127.0.0.1", port=port, tls=None, name="metrics")
 
     assert str(refusal.value) == (
-        f"metrics: cannot listen on 127.0.0.1:{port}: another process has it"
+        f"metrics: cannot listen on 127.0.0.1:{port}: another process uses it"
     )
 
 
@@ -193,7 +193,7 @@ async def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path: Pat
     own = issue(tmp_path / "own")
     encrypt(own.key)
 
-    with pytest.raises(ServingError, match="is protected by a passphrase: give one without"):
+    with pytest.raises(ServingError, match="is protected by a passphrase: use one without"):
         await http_server.serve(hello, host="127.0.0.1", port=0, tls=own, name="webhooks")
 
 

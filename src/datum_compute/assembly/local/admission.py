@@ -23,7 +23,7 @@ def build_admission(client_of: ClientOf) -> Admission:
 
 
 def build_claim_admission(root_client: Callable[[], Client]) -> Admission:
-    """New claims are judged by the registrations of the root plane."""
+    """New claims are validated against the registrations of the root plane."""
     reviews = ClaimReviews(root_client)
     resources = frozenset({quota.RESOURCE_CLAIMS.group_resource})
     return Admission(

@@ -1,10 +1,10 @@
 """The first objects of a local platform, ensured at every start.
 
-Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the
-project, what quota counts, what each further project is granted, and the service compute; in
-the project a network, a grant, an active entitlement, and per city a Location with an
-available LocationBinding. Existing objects are left as they are: a person may have changed
-them. A later start changes only what its settings change: the grant, and the served cities.
+Per city a Karmada Cluster on the hub and a Location in the cell; on the root plane the project,
+the quota registrations, the grant policy for further projects, and the service compute; in the
+project a network, a grant, an active entitlement, and per city a Location with an available
+LocationBinding. Existing objects are left as they are: users may have changed them. A later
+start changes only what its settings change: the grant, and the served cities.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _metric(name: str) -> str:
 
 
 def _service_quota() -> dict[str, Any]:
-    """What a new project gets, and what an object of ours counts as."""
+    """The grants of a new project, and the amounts that our objects claim."""
     consumer = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
     limits = [
         {
@@ -300,8 +300,8 @@ async def _ensure_location_binding(project_client: Client, env: Environment, cit
 async def _withdraw_left_out(
     project_client: Client, env: Environment, settings: LocalSettings
 ) -> None:
-    """A city that this start no longer has is no longer available. What runs there stays, and
-    is served again when the city returns."""
+    """Report cities that this start leaves out as not available. What runs there stays, and is
+    served again when a later start has the city."""
     page = await project_client.list(networking.LOCATION_BINDINGS)
     for binding in page.items:
         city = binding.view(networking.LocationBinding).city_code

@@ -87,7 +87,7 @@ class PartitionedTransport:
 
 
 class PartitionedStream(InterruptibleStream[T]):
-    """A watch, or a log, that a partition disconnects."""
+    """A watch or a followed log, which a partition breaks."""
 
     def __init__(self, partitions: Partitions, cell: str, inner: AsyncIterator[T]) -> None:
         super().__init__(inner)

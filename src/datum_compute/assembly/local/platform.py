@@ -1,4 +1,4 @@
-"""What runs in a local platform, and in which order it starts.
+"""Builds and starts a local platform.
 
 First the API server with its planes; then the stand-ins, which make a project ready and a cell
 reachable; then management and the cells. Each process has its own client and user, in process;
@@ -91,7 +91,7 @@ class LocalPlatform:
 
     networking = True
     quota = True
-    """Whether cells run with these integrations; tests of the modes without them turn them off."""
+    """Whether cells run with these integrations; tests turn them off."""
 
     def __init__(
         self,
@@ -192,8 +192,9 @@ class LocalPlatform:
             self._store.close()
 
     def client(self, plane: str, user: str, *, process: str = "", at: str = CENTRE) -> Client:
-        """A client of a plane as a user of this run: its token is in no file. ``process`` is the
-        process that uses it, if not named as the user, and ``at`` the cell it runs in."""
+        """A client of a plane for a user whose token is valid in this run only. ``process`` is the
+        process that uses it, by default the one of the user's name, and ``at`` the cell it runs
+        in."""
         transport = self._transport_factory(self.server.handle, process or user, plane)
         crossed = _cell_crossed(plane, at)
         if crossed and user != ADMIN:

@@ -1,7 +1,7 @@
-"""A local platform as a process: in the foreground, or detached, and its end.
+"""Runs a local platform in the foreground or detached, and stops it.
 
-A detached platform reports that it is ready, or why it failed, on a pipe it inherited; however
-it ends, the pipe closes.
+A detached platform reports that it is ready, or why it failed, on a pipe it inherited; the pipe
+closes however the process ends.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # `-m` looks here first, so the child runs this same copy of the product, be it
-                # installed or unpacked; and the caller's directory is not kept busy.
+                # `-m` searches here first, so the child runs this same copy of the product,
+                # installed or unpacked; and the caller's directory can be removed meanwhile.
                 cwd=Path(datum_compute.__file__).parents[1],
                 pass_fds=(writing,),
                 start_new_session=True,
@@ -223,7 +223,7 @@ def _reported_failure(report: bytes, state: StateDirectory) -> StartFailed:
 def _read_report(reading: int) -> bytes:
     """The child's report, before it closes the pipe or the deadline passes."""
     readable, _, _ = select.select([reading], [], [], START_SECONDS)
-    late = {"reason": "StartFailed", "message": f"not ready in {START_SECONDS:g} s"}
+    late = {"reason": "StartFailed", "message": f"not ready after {START_SECONDS:g}s"}
     return os.read(reading, 4096) if readable else json.dumps(late).encode()
 
 
@@ -240,7 +240,7 @@ def wait_until_running(state: StateDirectory) -> RunningPlatform | None:
 
 def _last_line(state: StateDirectory) -> str:
     lines = state.log.read_text(errors="replace").splitlines()
-    return lines[-1] if lines else "it printed nothing"
+    return lines[-1] if lines else "its log is empty"
 
 
 def stop(state: StateDirectory, pid: int) -> bool:

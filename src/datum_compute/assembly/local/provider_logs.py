@@ -53,12 +53,12 @@ class ProviderLogs:
             uid = metadata.get("annotations", {}).get(compute.ANNOTATION_INSTANCE_UID, "")
             if self._partitions.is_disconnected(cell):
                 raise LogsUnavailable(
-                    f"cell {cell} is disconnected, so the logs of its instances are out of reach"
+                    f"cell {cell} is disconnected, so the logs of its instances cannot be read"
                 )
         provider = self._providers.get(cell)
         if provider is None:
             raise LogsUnavailable(
-                f'instance "{metadata["name"]}" names no cell of this platform'
+                f'instance "{metadata["name"]}" does not name a cell of this platform'
                 f' in its label {compute.LABEL_SOURCE_CLUSTER}: found "{cell}"'
             )
         lines = provider.lines(uid, tail=tail, since=since, follow=follow)

@@ -7,7 +7,7 @@
     ca.crt ca.key server.crt server.key
     disconnected.json  disconnected cells; they stay so after a restart
     token            the token of local-admin, 0600; the server keeps only its hash
-    lock             held (flock) by the running platform for as long as it lives; its pid
+    lock             held (flock) by the running platform; contains its pid
     platform.json    pid, address and start time of the one that holds the lock
     platform.log     output of a detached platform
 
@@ -174,8 +174,8 @@ class StateDirectory(state_reader.StateReader):
         return any((self.path / name).exists() for name in _FILES)
 
     def reset(self) -> None:
-        """Delete every file of a platform that is not running. Other files stay: the directory
-        may have been named by mistake."""
+        """Delete every file of a platform that is not running. Other files stay, in case the
+        directory was given by mistake."""
         with self.hold():
             for name in _FILES:
                 self._remove(name)
@@ -191,7 +191,7 @@ class StateDirectory(state_reader.StateReader):
         self._write_bytes(name, json.dumps(value, indent=2).encode() + b"\n")
 
     def _write_bytes(self, name: str, content: bytes) -> None:
-        """Replace a file whole: a reader, or a crash, sees the old one or the new one."""
+        """Replace a file atomically."""
         temporary = self.path / f".{name}.new"
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -202,13 +202,13 @@ class StateDirectory(state_reader.StateReader):
 
 
 def _checked_settings(values: dict[str, Any]) -> LocalSettings:
-    """Raises TypeError or ValueError where a value is of the wrong kind."""
+    """Raises TypeError or ValueError for a value of the wrong type."""
     settings = LocalSettings(**values)
     cities = tuple(settings.cities)
     if not cities or not all(isinstance(city, str) for city in cities):
         raise ValueError("cities is not a list of codes")
     if not isinstance(settings.port, int) or not isinstance(settings.project, str):
-        raise ValueError("port is not a number, or project not a name")
+        raise ValueError("port is not a number, or project is not a string")
     if not all(isinstance(amount, int) for amount in settings.grant.values()):
         raise ValueError("grant does not hold numbers")
     if not isinstance(settings.activation_seconds, int | float):

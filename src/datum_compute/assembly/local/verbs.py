@@ -4,7 +4,7 @@
 
     GET   status
     POST  cells/<cell>/disconnect    disconnect a cell from hub, root and projects
-    POST  cells/<cell>/connect       bring it back
+    POST cells/<cell>/connect       reconnect it
 
 The verbs are idempotent.
 """
@@ -59,7 +59,7 @@ class LocalVerbs:
     def _move(self, cell: str, verb: str) -> HttpResponse:
         if cell not in self._settings.cells:
             known = ", ".join(self._settings.cells)
-            message = f'cell "{cell}" does not exist; there are {known}'
+            message = f'cell "{cell}" does not exist; expected one of {known}'
             refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}
             return HttpResponse(404, JSON, msgspec.json.encode({**refusal, "message": message}))
         if verb == "disconnect":

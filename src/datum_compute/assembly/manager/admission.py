@@ -1,7 +1,7 @@
 """Admission as a manager serves it: on every replica, for the projects that are ready.
 
-Reviews reach replicas that do not lead, so they have their own fleet and clients, without the
-fence of leader election: they only read and check access.
+Reviews reach replicas that do not lead, so they have their own fleet and clients, which leader
+election does not fence: they only read and check access.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Webhooks:
     """The projects under review; the caller runs it beside the application."""
 
     def missing(self) -> list[str]:
-        """Why it is not ready; empty when it is."""
+        """What is missing for readiness; empty when ready."""
         return [] if self.fleet.discovered else [f"fleet {self.fleet.name}: not discovered"]
 
 

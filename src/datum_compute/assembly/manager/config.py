@@ -75,7 +75,8 @@ class Discovery(_Section, frozen=True):
     mode: Literal["single", "milo"] = "single"
     """Whether this manager works on one cluster, or on every ready project."""
     internal_service_discovery: bool = False
-    """Reach projects under their names inside the cluster, instead of the server named here."""
+    """Connect to projects by their in-cluster service names instead of
+    ``projectKubeconfigPath``."""
     discovery_kubeconfig_path: str = ""
     """The cluster of the Project objects; empty means the manager's own."""
     project_kubeconfig_path: str = ""

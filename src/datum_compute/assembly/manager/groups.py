@@ -58,7 +58,7 @@ def _leadership(
 def lease_namespace(
     settings: ManagerSettings, directory: Path = Path(kubeconfig.SERVICE_ACCOUNT)
 ) -> str:
-    """As set by the flag, or that of the pod."""
+    """The namespace of the flag, else that of the pod."""
     if settings.leader_elect_namespace:
         return settings.leader_elect_namespace
     try:
@@ -66,7 +66,7 @@ def lease_namespace(
     except OSError as error:
         raise SettingsError(
             "--leader-elect: the namespace of the Lease is unknown"
-            f" ({directory / 'namespace'}: {error.strerror}): give --leader-elect-namespace"
+            f" ({directory / 'namespace'}: {error.strerror}): set --leader-elect-namespace"
         ) from error
 
 

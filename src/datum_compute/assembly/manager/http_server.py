@@ -3,7 +3,7 @@
 The port is bound first; then requests are answered until the caller cancels. With TLS, the
 files are checked every few seconds: a certificate renewed on disk is served on every new
 connection, and open connections keep theirs. Files that do not match, as in the middle of a
-renewal, change nothing and are tried again.
+renewal, are ignored and tried again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ async def serve(
         finally:
             server.should_exit = True
             try:
-                await asyncio.wait([serving])  # requests that run may end
+                await asyncio.wait([serving])  # open requests may end
             finally:
                 listener.close()
 
@@ -142,7 +142,8 @@ async def _keep_current(
         if found == loaded:
             continue
         try:
-            # A failed load leaves a context without a key: so a fresh one goes first.
+            # A failed load leaves a context without a key, so the files are tried on a fresh one
+            # first.
             _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls)
             _load(context, tls)
         except (OSError, ssl.SSLError) as error:
@@ -169,11 +170,11 @@ def _load(context: ssl.SSLContext, tls: TlsFiles) -> None:
 
 def _no_passphrase() -> str:
     """Refuses an encrypted key: OpenSSL would prompt on the terminal and wait."""
-    raise ssl.SSLError("the key is protected by a passphrase: give one without")
+    raise ssl.SSLError("the key is protected by a passphrase: use one without")
 
 
 def _stamps(tls: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
-    """Differ when the files do, also when they are links with a new target."""
+    """Differ when the files do, including symbolic links with a new target."""
     return tuple(_stamp(path) for path in tls.paths)
 
 
@@ -193,7 +194,7 @@ def _listen(host: str, port: int, name: str) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        cause = "another process has it" if error.errno == errno.EADDRINUSE else error.strerror
+        cause = "another process uses it" if error.errno == errno.EADDRINUSE else error.strerror
         raise ServingError(f"{name}: cannot listen on {host}:{port}: {cause}") from error
     listener.setblocking(False)
     return listener

@@ -41,7 +41,8 @@ class PlaneClients:
         return self._client(self._own_connection(), SINGLE, fenced=fenced)
 
     def lease(self) -> Client:
-        """Of the own cluster, for the Lease alone: writing it decides who leads, so no fence."""
+        """A client of the manager's own cluster for the Lease. Not fenced: writing the Lease
+        decides who leads."""
         return self._client(self._own_connection(), SINGLE, fenced=False)
 
     def hub(self) -> Client:

@@ -181,7 +181,7 @@ def _parser() -> argparse.ArgumentParser:
         "--health-probe-bind-address",
         default=":8081",
         metavar="ADDRESS",
-        help='where /healthz and /readyz are served; "0" for nowhere (default: :8081)',
+        help='address of /healthz and /readyz; "0" turns them off (default: :8081)',
     )
     add("--log-format", default="text", choices=["text", "json"], help="the form of log lines")
     return parser
@@ -192,7 +192,7 @@ def _provider_names() -> list[str]:
 
 
 def _truth(text: str) -> bool:
-    """As Kubernetes' programs read it, which allow ``--leader-elect=false``."""
+    """``true`` or ``false``, as in ``--leader-elect=false`` of Kubernetes' programs."""
     if text.lower() not in ("true", "false"):
         raise argparse.ArgumentTypeError(f'expected true or false, not "{text}"')
     return text.lower() == "true"
@@ -219,7 +219,7 @@ def _address(text: str, where: str) -> BindAddress | None:
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise SettingsError(
-            f'{where}: "{text}" is no address: expected HOST:PORT or :PORT, or 0 for off'
+            f'{where}: "{text}" is not an address: expected HOST:PORT or :PORT, or 0 to turn it off'
         )
     return BindAddress(host.strip("[]") or "0.0.0.0", int(port))  # as :PORT means
 
@@ -235,7 +235,9 @@ def _webhook_address(webhooks: WebhookServer | None, where: str) -> BindAddress 
     if webhooks is None:
         return None
     if not 0 <= webhooks.port <= 65535:
-        raise SettingsError(f"{where}webhookServer.port: {webhooks.port} is no port (0 to 65535)")
+        raise SettingsError(
+            f"{where}webhookServer.port: {webhooks.port}: expected a number from 0 to 65535"
+        )
     return BindAddress(webhooks.host or "0.0.0.0", webhooks.port)  # all, as elsewhere
 
 
@@ -280,10 +282,10 @@ def _check(settings: ManagerSettings, where: str) -> None:
     if settings.provider != NO_PROVIDER and not settings.cell:
         raise SettingsError("--provider runs instances: it needs --enable-cell-controllers")
     if settings.leader_elect_namespace and not settings.leader_elect:
-        raise SettingsError("--leader-elect-namespace has no meaning without --leader-elect")
+        raise SettingsError("--leader-elect-namespace needs --leader-elect")
     if (namespace := settings.leader_elect_namespace) and not name_rules.is_dns_label(namespace):
         raise SettingsError(
-            f'--leader-elect-namespace: "{namespace}" is no namespace: '
+            f'--leader-elect-namespace: "{namespace}" is not a valid namespace: '
             f"{name_rules.DNS_LABEL_MESSAGE}"
         )
     _check_discovery(settings, where)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import datum_compute
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import LogStore
+from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.assembly.logs import JsonFormatter, TextFormatter
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.log import get_logger

@@ -26,7 +26,7 @@ from datum_compute.apiserver.objects.planes import CrdsFor
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import LogStore
+from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from datum_compute.apiserver import storage
 from datum_compute.apiserver.storage.protocol import (
     PlaneStore,
     Store,
@@ -12,13 +14,14 @@ from datum_compute.apiserver.storage.protocol import (
     StoreEvent,
     Table,
 )
-from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.env import Environment
 
 OpenStore = Callable[[Environment, str], Store]
 """Opens the store at a path, created if it is not there."""
 
-ENGINES: Mapping[str, OpenStore] = {"sqlite": LogStore}
+ENGINES: Mapping[str, OpenStore] = {
+    name: partial(storage.open_store, name) for name in storage.ENGINES
+}
 """Every engine passes ``tests/conformance/storage``."""
 
 THINGS = "things"

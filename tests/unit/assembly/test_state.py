@@ -88,6 +88,7 @@ def test_an_announcement_in_no_form_of_ours_is_none(state: StateDirectory, text:
         '{"project": null}',
         '{"grant": null}',
         '{"grant": {"instances": "many"}}',
+        '{"storage": "paper"}',
     ],
 )
 def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:

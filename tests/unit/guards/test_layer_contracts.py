@@ -106,7 +106,7 @@ def test_the_contracts_hold(tree: Path) -> None:
         (
             "The API server uses its storage by the protocol",
             "apiserver/verbs/planted.py",
-            "import datum_compute.apiserver.storage.store",
+            "import datum_compute.apiserver.storage.sqlite.store",
         ),
         (
             "Start-up tricks stay in cli.quick",

@@ -21,8 +21,8 @@ from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.server import ApiServer
+from datum_compute.apiserver.storage import open_store
 from datum_compute.apiserver.storage.protocol import Listener, Store
-from datum_compute.apiserver.storage.store import LogStore
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.partitions import Partitions
@@ -139,7 +139,7 @@ class LocalPlatform:
 
     @asynccontextmanager
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
-        store = self._store = LogStore(self.env, self._database)
+        store = self._store = open_store(self.settings.storage, self.env, self._database)
         for listener in self._listeners:
             store.subscribe(listener)
         try:

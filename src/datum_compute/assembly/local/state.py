@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from datum_compute.apiserver import storage
 from datum_compute.assembly.local import state_reader
 from datum_compute.assembly.local.state_reader import RunningPlatform, StateUnusable
 from datum_compute.env import Environment
@@ -75,6 +76,8 @@ class LocalSettings:
     """Whether entitlement requests wait for a person; otherwise all are approved."""
     activation_seconds: float = 0.0
     """How long after a request it is approved."""
+    storage: str = "sqlite"
+    """The engine that keeps the planes; one of ``apiserver.storage.ENGINES``."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -215,4 +218,6 @@ def _checked_settings(values: dict[str, Any]) -> LocalSettings:
         raise ValueError("activation_seconds is not a number")
     if not isinstance(settings.approval_by_hand, bool):
         raise ValueError("approval_by_hand is neither true nor false")
+    if settings.storage not in storage.ENGINES:
+        raise ValueError(f"storage is none of {', '.join(storage.ENGINES)}")
     return replace(settings, cities=cities, grant={**DEFAULT_GRANT, **settings.grant})

@@ -11,7 +11,7 @@ import pytest
 from datum_compute.api.core import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.storage.store import LogStore
+from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.testing.environment import SimulatedEnvironment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datum_compute.apiserver.server import ApiServer
-from datum_compute.apiserver.storage.store import LogStore
+from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget_server

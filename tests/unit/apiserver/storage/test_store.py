@@ -10,7 +10,7 @@ import pytest
 
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS, StoredObject
-from datum_compute.apiserver.storage.store import LogStore
+from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.stores import put, remove
 

@@ -25,8 +25,15 @@ from datum_compute.apiserver.storage.protocol import (
     StoredUser,
     StoreEvent,
 )
-from datum_compute.apiserver.storage.sqlite import DELETE, PUT, LogFile, LogRow, PlaneRow, UserRow
-from datum_compute.apiserver.storage.table import LogTable, build_stored, load_stored
+from datum_compute.apiserver.storage.sqlite.log_file import (
+    DELETE,
+    PUT,
+    LogFile,
+    LogRow,
+    PlaneRow,
+    UserRow,
+)
+from datum_compute.apiserver.storage.sqlite.table import LogTable, build_stored, load_stored
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 

@@ -6,7 +6,7 @@ measured) and live data is on disk once. The current state is the last row of ea
 store reads the log once when it opens. A row is removed when the row that superseded it has
 left the watch history.
 
-Only :mod:`datum_compute.apiserver.storage.store` uses this module.
+Only :mod:`.store` uses this module.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_a_platform_killed_during_a_rollout_finishes_it_after_a_restart(person: 
 def test_every_plane_has_a_kubeconfig(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW")
 
-    for plane in ("root", "hub", "cell/dfw", "project/demo"):
+    for plane in ("root", "hub", "cell/dfw", "cell/DFW", "project/demo"):
         assert f"datum-{plane.replace('/', '-')}" in person.succeeds(
             "local", "kubeconfig", "--plane", plane
         )

@@ -2,8 +2,8 @@
 
 A plane is one API server as a client sees it. The root plane and the hub exist once and are
 named as their type (``root``, ``hub``); the others are named TYPE/NAME (``project/demo``,
-``cell/dfw``). A new type is one record here and the code that creates its planes; the kinds
-it serves name it in :attr:`datum_compute.api.kinds.Kind.planes`.
+``cell/dfw``). A new type is one record here and the line of the assembly that names its
+planes; the kinds it serves name it in :attr:`datum_compute.api.kinds.Kind.planes`.
 
 The CLI's short commands import this module, so it imports ``typing`` alone.
 """
@@ -24,6 +24,13 @@ class PlaneType(NamedTuple):
     """Where a plane is served; ``{}`` is its name, and absent where there is only one."""
     namespaces: tuple[str, ...] = ("default",)
     """What a plane has from its creation."""
+    placeholder: str = "NAME"
+    """What help texts write for the name of a plane."""
+
+    @property
+    def form(self) -> str:
+        """The names of its planes, as help texts write them."""
+        return self.name if self.is_singleton else f"{self.name}/{self.placeholder}"
 
     @property
     def is_singleton(self) -> bool:
@@ -44,9 +51,9 @@ PROJECT = PlaneType(
     ("default", MILO_SYSTEM_NAMESPACE),
 )
 HUB = PlaneType("hub", "/clusters/hub")
-CELL = PlaneType("cell", "/clusters/{}")
+CELL = PlaneType("cell", "/clusters/{}", placeholder="CITY")
 
-PLANE_TYPES = (ROOT, PROJECT, HUB, CELL)
+PLANE_TYPES = (PROJECT, HUB, CELL, ROOT)
 
 _BY_NAME = {plane_type.name: plane_type for plane_type in PLANE_TYPES}
 _ROUTES = sorted(

@@ -165,7 +165,7 @@ class LocalPlatform:
             )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
-            for plane in self._planes():
+            for plane in self.settings.planes:
                 self._server.ensure_plane(plane)
             async with TaskGroup("local platform") as tasks:
                 server = tasks.start(self._server.run(), name="apiserver")
@@ -249,9 +249,6 @@ class LocalPlatform:
             (rights.MANAGEMENT, self._management),
             *((f"{rights.CELL}-{cell}", partial(self._cell, cell)) for cell in cells),
         ]
-
-    def _planes(self) -> list[str]:
-        return [ROOT.plane(), HUB.plane(), *map(CELL.plane, self.settings.cells)]
 
     async def _bootstrap_planes(self) -> None:
         await bootstrap.ensure_root(self.client(ROOT.plane(), ADMIN), self.settings)

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from datum_compute.api.planes import CELL, HUB, ROOT
 from datum_compute.apiserver import storage
 from datum_compute.assembly.local import state_reader
 from datum_compute.assembly.local.state_reader import RunningPlatform, StateUnusable
@@ -82,6 +83,11 @@ class LocalSettings:
     @property
     def cells(self) -> tuple[str, ...]:
         return tuple(city.lower() for city in self.cities)
+
+    @property
+    def planes(self) -> tuple[str, ...]:
+        """The planes there are from the start; a project's is created with the project."""
+        return (ROOT.plane(), HUB.plane(), *map(CELL.plane, self.cells))
 
 
 def default_directory(env: Environment) -> Path:

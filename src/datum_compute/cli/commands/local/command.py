@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from datum_compute.api.planes import PLANE_TYPES
 from datum_compute.assembly.local.state import StateUnusable
 from datum_compute.cli.arguments import OneOf, add_action
 from datum_compute.cli.context import Context
@@ -83,8 +84,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Print a kubeconfig for kubectl",
         ("local kubeconfig > kubeconfig", "local kubeconfig --plane hub > hub.kubeconfig"),
     )
+    default, *others, last = (each.form for each in PLANE_TYPES)
     kubeconfig.add_argument(
-        "--plane", metavar="PLANE", help="project/NAME (default), hub, cell/CITY or root"
+        "--plane",
+        metavar="PLANE",
+        help=f"{default} (default), {', '.join(others)} or {last}",
     )
     for action in (up, down, status, reset, cell, kubeconfig):
         action.add_argument("--data-dir", metavar="DIR", help="state directory")

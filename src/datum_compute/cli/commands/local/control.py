@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from datum_compute.api import planes
-from datum_compute.api.planes import CELL, PROJECT
+from datum_compute.api.planes import PROJECT
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
@@ -112,14 +112,14 @@ def print_kubeconfig(context: Context, state: StateDirectory) -> int:
 
 
 def _plane_path(plane: str, settings: LocalSettings) -> str:
-    plane_type, name = planes.plane_type(plane), planes.cluster_name(plane)
-    if plane_type is CELL:
-        name = name.lower()
-    if (
-        (plane_type is not None and plane_type.is_singleton)
-        or (plane_type is PROJECT and is_project(name))
-        or (plane_type is CELL and name in settings.cells)
-    ):
-        return plane_type.path.format(name)
-    cells = ", ".join(map(CELL.plane, settings.cells))
-    raise usage(f'--plane "{plane}": expected root, hub, project/NAME or one of {cells}')
+    if planes.plane_type(plane) is PROJECT and is_project(planes.cluster_name(plane)):
+        return planes.plane_prefix(plane)
+    type_name, slash, name = plane.partition("/")
+    if (found := f"{type_name}{slash}{name.lower()}") in settings.planes:
+        return planes.plane_prefix(found)
+    single = [each for each in settings.planes if "/" not in each]
+    named = [each for each in settings.planes if "/" in each]
+    raise usage(
+        f'--plane "{plane}": expected {", ".join(single)}, {PROJECT.form}'
+        f" or one of {', '.join(named)}"
+    )

@@ -122,7 +122,7 @@ def test_a_platform_killed_during_a_rollout_finishes_it_after_a_restart(person: 
 
 
 def test_every_plane_has_a_kubeconfig(person: Person) -> None:
-    person.succeeds("local", "up", "--detach", "--cities", "DFW")
+    person.succeeds("local", "up", "--detach", "--cities", "DFW", "--runtime", "simulated")
 
     for plane in ("root", "hub", "cell/dfw", "cell/DFW", "project/demo"):
         assert f"datum-{plane.replace('/', '-')}" in person.succeeds(
@@ -130,6 +130,7 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
         )
     assert person.types("local", "kubeconfig", "--plane", "cell/nowhere").returncode == 2
     status = person.reads("local", "status")
+    assert status["runtime"] == "simulated"
     assert {"pid", "address", "runtime", "cities", "planes", "uptimeSeconds"} <= set(status)
     for wanted, expected in (
         ("table", f"Address   {status['address']}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.cell.instance import instance_controller
@@ -14,6 +15,7 @@ from datum_compute.env import Environment
 from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.providers import registry
 from datum_compute.providers.protocol import RunnableProvider
+from datum_compute.providers.registry import ProviderContext
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.manager import Manager
 
@@ -61,10 +63,10 @@ def add_cell(
         )
 
 
-def add_provider(
-    manager: Manager, env: Environment, name: str, *, cell: Fleet, networking: bool
-) -> RunnableProvider:
+def add_provider(manager: Manager, name: str, context: ProviderContext) -> RunnableProvider:
     """Runs the registered provider of this name on the Instances of a cell."""
-    provider = registry.find(name).load()(cell, env, networking_enabled=networking)
+    provider = registry.find(name).build(context)
+    if isinstance(provider, AbstractAsyncContextManager):
+        manager.enter(provider)
     manager.add(*provider.controllers())
     return provider

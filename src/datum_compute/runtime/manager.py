@@ -1,15 +1,16 @@
 """What runs in one process group: controllers, and the fleets they need.
 
-Started in this order: fleets, which find clusters and fill caches; the candidate for the
-lease, if there is one; the controllers, which follow their watches at once and work when
-this process leads. Stopped in reverse, so that no reconcile runs when the lease is released,
-and no lease is held when clusters are disengaged.
+Started in this order: what the controllers hold open, such as connections; fleets, which find
+clusters and fill caches; the candidate for the lease, if there is one; the controllers, which
+follow their watches at once and work when this process leads. Stopped in reverse, so that no
+reconcile runs when the lease is released, and no lease is held when clusters are disengaged.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from datum_compute.env import Environment
 from datum_compute.runtime.controller import Controller, ControllerStatistics
@@ -46,6 +47,7 @@ class Manager:
         self._start_limiter = start_limiter
         self._env = env
         self._controllers: list[Controller] = []
+        self._held: list[AbstractAsyncContextManager[object]] = []
         self._measured: list[Callable[[], None]] = []
         self._started = asyncio.Event()
         self._ended = asyncio.Event()
@@ -55,13 +57,20 @@ class Manager:
             raise RuntimeError(f"manager {self.name!r} runs already: controllers come before")
         self._controllers += controllers
 
+    def enter(self, held: AbstractAsyncContextManager[object]) -> None:
+        """Enter this context before anything else runs, and leave it after all of it has ended."""
+        self._held.append(held)
+
     async def run(self) -> None:
         if not self._controllers:
             raise RuntimeError(f"manager {self.name!r} has no controllers and would do nothing")
         try:
-            async with TaskGroup(f"manager {self.name}") as tasks:
-                self._start(tasks)
-                self._started.set()
+            async with AsyncExitStack() as stack:
+                for held in self._held:
+                    await stack.enter_async_context(held)
+                async with TaskGroup(f"manager {self.name}") as tasks:
+                    self._start(tasks)
+                    self._started.set()
         finally:
             self._ended.set()
             for stop_measuring in self._measured:

@@ -89,6 +89,8 @@ def test_an_announcement_in_no_form_of_ours_is_none(state: StateDirectory, text:
         '{"grant": null}',
         '{"grant": {"instances": "many"}}',
         '{"storage": "paper"}',
+        '{"runtime": "magic"}',
+        '{"runtime_settings": {"socket": "x"}}',
     ],
 )
 def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:

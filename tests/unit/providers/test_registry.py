@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pkgutil
+from dataclasses import replace
 
 import pytest
 
 from datum_compute import providers
+from datum_compute.env import Environment
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.providers import registry
-from datum_compute.providers.registry import PROVIDERS, ProviderRecord
+from datum_compute.providers.registry import PROVIDERS, ProviderContext, ProviderRecord
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -24,7 +26,7 @@ async def test_a_record_builds_the_provider_of_its_name(record: ProviderRecord) 
     env = SimulatedEnvironment()
     cell = SingleFleet("cell", "single", None, env)  # type: ignore[arg-type]  # never called
 
-    provider = registry.find(record.name).load()(cell, env, networking_enabled=True)
+    provider = registry.find(record.name).build(ProviderContext("dfw", cell, env))
 
     assert provider.name == record.name
     assert provider.controllers()
@@ -33,3 +35,17 @@ async def test_a_record_builds_the_provider_of_its_name(record: ProviderRecord) 
 def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
         registry.find("vm")
+
+
+def test_a_free_choice_takes_the_first_provider_that_can_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def has_engine(env: Environment) -> bool:
+        return env.variable("ENGINE") == "yes"
+
+    engine = replace(PROVIDERS[0], name="engine", is_usable=has_engine)
+    monkeypatch.setattr(registry, "PROVIDERS", (engine, *PROVIDERS))
+
+    assert registry.choose("local", SimulatedEnvironment()).name == PROVIDERS[0].name
+    with_engine = SimulatedEnvironment(variables={"ENGINE": "yes"})
+    assert registry.choose("local", with_engine).name == "engine"

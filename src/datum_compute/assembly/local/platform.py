@@ -38,7 +38,7 @@ from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
 from datum_compute.env import Environment
 from datum_compute.providers.protocol import LogSource
-from datum_compute.providers.registry import providers_of
+from datum_compute.providers.registry import ProviderContext
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.exposition import render
 from datum_compute.runtime.metrics.registry import MetricsRegistry
@@ -46,8 +46,6 @@ from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.runtime.workqueue.start_limiter import StartLimiter
 
 ADMIN = "local-admin"
-[PROVIDER, *_] = providers_of("local")
-"""What runs the Instances of every cell."""
 
 STARTS_PER_TURN = 4
 """Reconciles that start before the loop serves the network again. While a thousand Instances
@@ -144,11 +142,7 @@ class LocalPlatform:
             store.subscribe(listener)
         try:
             verbs = LocalVerbs(
-                self.env,
-                self.settings,
-                lambda: sorted(store.planes),
-                self.partitions,
-                runtime=PROVIDER.name,
+                self.env, self.settings, lambda: sorted(store.planes), self.partitions
             )
             self._server = ApiServer(
                 self.env,
@@ -317,7 +311,10 @@ class LocalPlatform:
         user = f"{rights.PROVIDER}-{cell}"
         manager = self._manager(user, env)
         own = self._fleets(user, env, at=cell).own_cell()
-        provider = add_provider(manager, env, PROVIDER.name, cell=own, networking=self.networking)
+        context = ProviderContext(
+            cell, own, env, networking=self.networking, settings=self.settings.runtime_settings
+        )
+        provider = add_provider(manager, self.settings.runtime, context)
         if isinstance(provider, LogSource):
             self._logs.set_provider(cell, provider)
         return manager

@@ -180,7 +180,7 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
     command += ["--data-dir", str(state.path.absolute()), "--ready-fd", str(writing)]
     command += ["--cities", ",".join(settings.cities), "--project", settings.project]
     command += ["--grant", ",".join(f"{k}={v}" for k, v in sorted(settings.grant.items()))]
-    command += ["--port", str(settings.port)]
+    command += ["--port", str(settings.port), "--runtime", settings.runtime]
     try:
         with state.log.open("ab") as log:
             child = subprocess.Popen(

@@ -31,6 +31,7 @@ from datum_compute.apiserver import storage
 from datum_compute.assembly.local import state_reader
 from datum_compute.assembly.local.state_reader import RunningPlatform, StateUnusable
 from datum_compute.env import Environment
+from datum_compute.providers.registry import providers_of
 
 __all__ = [
     "AlreadyRunning",
@@ -77,6 +78,10 @@ class LocalSettings:
     """Whether entitlement requests wait for a person; otherwise all are approved."""
     activation_seconds: float = 0.0
     """How long after a request it is approved."""
+    runtime: str = "simulated"
+    """The provider that runs Instances."""
+    runtime_settings: dict[str, str] = field(default_factory=dict)
+    """What the provider is set to, by the names in its record."""
     storage: str = "sqlite"
     """The engine that keeps the planes; one of ``apiserver.storage.ENGINES``."""
 
@@ -224,6 +229,13 @@ def _checked_settings(values: dict[str, Any]) -> LocalSettings:
         raise ValueError("activation_seconds is not a number")
     if not isinstance(settings.approval_by_hand, bool):
         raise ValueError("approval_by_hand is neither true nor false")
+    runtimes = {each.name: each for each in providers_of("local")}
+    if settings.runtime not in runtimes:
+        raise ValueError(f"runtime is none of {', '.join(runtimes)}")
+    if unknown := settings.runtime_settings.keys() - runtimes[settings.runtime].settings:
+        raise ValueError(f"runtime {settings.runtime} has no setting {', '.join(sorted(unknown))}")
+    if not all(isinstance(value, str) for value in settings.runtime_settings.values()):
+        raise ValueError("runtime_settings does not hold texts")
     if settings.storage not in storage.ENGINES:
         raise ValueError(f"storage is none of {', '.join(storage.ENGINES)}")
     return replace(settings, cities=cities, grant={**DEFAULT_GRANT, **settings.grant})

@@ -37,15 +37,11 @@ class LocalVerbs:
         settings: LocalSettings,
         planes: Callable[[], list[str]],
         partitions: Partitions,
-        *,
-        runtime: str,
     ) -> None:
-        """``runtime`` is the name of the provider that runs Instances."""
         self._env = env
         self._settings = settings
         self._partitions = partitions
         self._planes = planes
-        self._runtime = runtime
         self._started: datetime = env.now()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -70,7 +66,7 @@ class LocalVerbs:
 
     def _status(self) -> dict[str, Any]:
         return {
-            "runtime": self._runtime,
+            "runtime": self._settings.runtime,
             "cities": list(self._settings.cities),
             "disconnected": [cell.upper() for cell in self._partitions.cells],
             "project": self._settings.project,

@@ -22,6 +22,7 @@ from datum_compute.env import Environment
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.log import get_logger
+from datum_compute.providers.registry import ProviderContext
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.leadership import Leadership, LeaseName
 from datum_compute.runtime.manager import Manager
@@ -83,6 +84,7 @@ def _add_cell(
 ) -> None:
     cell = SingleFleet("cell", SINGLE, planes.own(), env)
     hub = SingleFleet("hub", HUB, planes.hub(), env) if settings.federation_kubeconfig else None
+    cluster_name = settings.discovery.cluster_name or SINGLE
     quota_path = settings.quota_kubeconfig
     if not quota_path:
         logger.warning("quota is not enforced: no quota kubeconfig is configured")
@@ -90,10 +92,11 @@ def _add_cell(
         manager,
         env,
         cell=cell,
-        cluster_name=settings.discovery.cluster_name or SINGLE,
+        cluster_name=cluster_name,
         networking=settings.networking,
         hub=hub,
         project_client=(lambda name: planes.project(name, quota_path)) if quota_path else None,
     )
     if settings.provider != NO_PROVIDER:
-        add_provider(manager, env, settings.provider, cell=cell, networking=settings.networking)
+        context = ProviderContext(cluster_name, cell, env, networking=settings.networking)
+        add_provider(manager, settings.provider, context)

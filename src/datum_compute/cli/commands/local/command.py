@@ -12,9 +12,9 @@ from datum_compute.cli.errors import CommandError
 from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.target import local_state
-from datum_compute.providers.registry import providers_of
+from datum_compute.providers.registry import AUTO, providers_of
 
-RUNTIMES = ("auto", *(provider.name for provider in providers_of("local")))
+RUNTIMES = (AUTO, *(provider.name for provider in providers_of("local")))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runtime",
         type=_runtime,
         metavar="|".join(RUNTIMES),
-        help=f"how instances run (default: auto, here {RUNTIMES[1]})",
+        help="how instances run (default: auto, the first of them that can run here)",
     )
     up.add_argument(
         "--detach", action="store_true", help="run in the background; return when ready"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.names import is_project
-from datum_compute.providers.registry import providers_of
+from datum_compute.providers import registry
 
 RESERVED = frozenset({"HUB"})
 _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
@@ -26,7 +25,7 @@ _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
 
 def up(context: Context, state: StateDirectory) -> int:
     stored = state.settings()
-    wanted = _wanted_settings(context.args, stored or LocalSettings())
+    wanted = _wanted_settings(context, stored)
     if context.args.ready_fd is not None:
         return _start(context, state, wanted)
     if not state.is_held():
@@ -51,7 +50,7 @@ def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int
             code="StartFailed",
         )
     stored = state.settings()
-    if stored is not None and _wanted_settings(context.args, stored) != stored:
+    if stored is not None and _wanted_settings(context, stored) != stored:
         raise usage("a local platform is running with other settings", command("local", "down"))
     context.say(f"The local platform is already running at {running.address}")
     return 0
@@ -84,8 +83,13 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
     return 0
 
 
-def _wanted_settings(args: argparse.Namespace, base: LocalSettings) -> LocalSettings:
-    changed = base
+def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSettings:
+    args, changed = context.args, stored or LocalSettings()
+    if args.runtime or stored is None:
+        name = args.runtime or registry.AUTO
+        if name == registry.AUTO:
+            name = registry.choose("local", context.env).name
+        changed = replace(changed, runtime=name)
     if args.cities is not None:
         changed = replace(changed, cities=_cities(args.cities))
     if args.project is not None:
@@ -128,7 +132,7 @@ def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) 
     context.say("Starting the local platform")
     context.say(f"  state      {abbreviate_home(state.path, context.env)}")
     context.say(f"  cities     {'  '.join(settings.cities)}   one cell each")
-    [provider, *_] = providers_of("local")
+    provider = registry.find(settings.runtime)
     context.say(f"  runtime    {provider.name}   {provider.summary}")
     quota = settings.grant["instances"]
     context.say(f"  project    {settings.project}   quota: {quota} instances")

@@ -1,4 +1,4 @@
-"""A cell that the hub or a project does not answer, or answers no."""
+"""A cell whose hub or project does not respond, or refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.controllers.planes import (
 )
 
 
-async def test_a_hub_that_refuses_keeps_its_finalizer_and_is_retried() -> None:
+async def test_the_finalizer_stays_while_the_hub_refuses_and_is_retried() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         hub, link = w.linked("hub")
@@ -46,7 +46,7 @@ async def test_a_hub_that_refuses_keeps_its_finalizer_and_is_retried() -> None:
             assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is None
 
 
-async def test_a_project_that_refuses_keeps_its_finalizer_and_is_retried() -> None:
+async def test_the_finalizer_stays_while_the_project_refuses_and_is_retried() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         project, link = w.linked("project/demo")

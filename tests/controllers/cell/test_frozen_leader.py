@@ -1,7 +1,7 @@
-"""Two managers of one cell, one of them frozen at any step: Instances come and go once.
+"""Two managers of one cell, one of them frozen at any step: each Instance is created and deleted
+once.
 
-Beside them runs what is no part of either: the API server, and a provider that reports what
-it is given as running.
+The API server and a provider, which reports every Instance as running, are not frozen.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAMESPACE = "ns-a"
 NAME = "web-main-dfw"
 SHARES = 8
 """Tests that all steps are divided among, so that they may run at once."""
-definitions = cache(crds.crds_for)  # many servers are made of the same
+definitions = cache(crds.crds_for)  # shared by many servers
 
 
 def cell_controllers(process: Process) -> list[Controller]:
@@ -60,7 +60,7 @@ def provider(embedded: EmbeddedServer) -> Manager:
 
 
 async def a_cell_rolls() -> list[HandledRequest]:
-    """Two Instances come up, are replaced by a new image, and go."""
+    """Two Instances are created, replaced for a new image, and deleted."""
     log: list[HandledRequest] = []
     async with embedded_server(cells=("dfw",), projects=(), crds_for=definitions) as embedded:
         admin = embedded.client("cell/dfw")
@@ -87,7 +87,7 @@ async def a_cell_rolls() -> list[HandledRequest]:
 
 
 def check_cell(log: list[HandledRequest], generations: int) -> None:
-    """Beyond what always holds: no ordinal was made more often than there were templates."""
+    """Besides the general rules: no ordinal was created more often than there were templates."""
     check(log)
     made = Counter(
         arrival.request.body
@@ -109,7 +109,7 @@ def freeze_cell_at(step: int) -> None:
         raise AssertionError(f"frozen at step {step}: {error}") from error
 
 
-def test_a_frozen_cell_manager_does_nothing_more_once_another_leads() -> None:
+def test_a_frozen_cell_manager_writes_nothing_once_another_leads() -> None:
     steps = steps_of(a_cell_rolls)
 
     assert steps > 300
@@ -119,6 +119,6 @@ def test_a_frozen_cell_manager_does_nothing_more_once_another_leads() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("share", range(SHARES))
-def test_a_frozen_cell_manager_does_nothing_more_wherever_it_freezes(share: int) -> None:
+def test_a_frozen_cell_manager_writes_nothing_wherever_it_freezes(share: int) -> None:
     for step in range(share, steps_of(a_cell_rolls), SHARES):
         freeze_cell_at(step)

@@ -41,7 +41,7 @@ LEASE = LeaseName("default", "e98b06c6.datumapis.com-cell")
 
 
 class Candidate:
-    """One of several equal managers of the cell, with lines of its own to hub and project."""
+    """One of several equal managers of the cell, with its own connections to hub and project."""
 
     def __init__(self, w: ControllerPlanes, name: str) -> None:
         hub, hub_line = w.linked("hub")

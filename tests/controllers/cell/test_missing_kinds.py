@@ -52,7 +52,7 @@ DEFINITION = {
 
 
 class Toys:
-    """A controller of toys and ConfigMaps on two cells, of which none may know toys."""
+    """A controller of toys and ConfigMaps on two cells, which may not serve toys."""
 
     def __init__(self, embedded: EmbeddedServer) -> None:
         clients = {cell: embedded.client(f"cell/{cell}") for cell in ("dfw", "lhr")}
@@ -91,7 +91,7 @@ async def test_lesson_22_a_watch_on_an_absent_kind_waits_reports_and_starts_by_i
         assert all(request.startswith("dfw://") for request in toys.requests)
 
 
-async def test_lesson_22_a_cluster_without_the_kind_does_not_hold_up_one_that_has_it() -> None:
+async def test_lesson_22_a_cluster_without_the_kind_does_not_delay_one_that_has_it() -> None:
     async with embedded_server() as embedded:
         lhr_client = embedded.client("cell/lhr")
         await lhr_client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
@@ -103,7 +103,7 @@ async def test_lesson_22_a_cluster_without_the_kind_does_not_hold_up_one_that_ha
             await eventually(lambda: toys.requests == ["lhr://default/kite"], lambda: toys.requests)
 
 
-async def test_lesson_22_a_kind_that_is_withdrawn_and_comes_back_is_followed_again() -> None:
+async def test_lesson_22_a_kind_that_is_removed_and_served_again_is_watched_again() -> None:
     async with embedded_server() as embedded:
         dfw_client = embedded.client("cell/dfw")
         fleet = SingleFleet("cell", "dfw", dfw_client, embedded.env)

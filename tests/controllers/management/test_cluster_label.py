@@ -1,4 +1,4 @@
-"""Lesson 10: a label held ``org/project`` where the fleet knew ``project``, so nothing matched.
+"""Lesson 10: a label held ``org/project`` where the fleet has ``project``, so nothing matched.
 
 So: decode to the last segment, and drop what is not engaged.
 """
@@ -62,7 +62,7 @@ async def _given_owner(w: ControllerPlanes) -> None:
     await w.project.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
 
 
-async def test_lesson_10_an_instance_of_org_and_project_is_shown_in_the_project() -> None:
+async def test_lesson_10_an_instance_labelled_org_and_project_is_projected() -> None:
     async with controller_planes() as w:
         await _given_owner(w)
         controller = projector(w.projects(), w.hub_fleet(), w.env)

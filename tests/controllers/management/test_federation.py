@@ -1,6 +1,6 @@
 """A project's deployment on the hub, its status on the way back, and its end.
 
-Karmada is played by hand: its bindings, Works, Clusters and the reports it aggregates.
+The test acts as Karmada: it writes bindings, Works, Clusters and the reports it aggregates.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ async def test_the_hub_location_is_recorded_before_anything_is_created() -> None
         assert await find(w.hub, core.NAMESPACES, w.hub_namespace, "") is None
 
 
-async def test_a_change_is_copied_with_its_generation_and_spares_karmadas_labels() -> None:
+async def test_a_change_is_copied_with_its_generation_and_keeps_karmadas_labels() -> None:
     async with controller_planes() as w:
         async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
             await given_deployment(w)
@@ -175,7 +175,7 @@ async def test_a_change_is_copied_with_its_generation_and_spares_karmadas_labels
         assert copy.metadata.labels[karmada.LABEL_POLICY_ID] == "id"
 
 
-async def test_a_hub_copy_changed_by_hand_is_put_right() -> None:
+async def test_a_hub_copy_changed_by_hand_is_restored() -> None:
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         made = await given_deployment(w, replicas=2)
         await on_hub(w)
@@ -220,7 +220,7 @@ async def test_lesson_09_a_report_on_the_hub_is_shown_in_the_project_at_once() -
         assert values(found.status)["observedGeneration"] == 1
 
 
-async def test_lesson_10_a_project_is_found_by_the_last_part_of_its_path() -> None:
+async def test_lesson_10_a_project_is_found_by_the_last_segment_of_its_label() -> None:
     async with controller_planes() as w:
         await w.hub.create(
             core.NAMESPACES,
@@ -284,9 +284,9 @@ async def test_a_city_without_a_cell_is_reported_and_recovers() -> None:
             )
 
 
-async def test_a_cell_that_no_longer_has_the_deployment_is_not_mentioned() -> None:
-    """The hub keeps the last report of a cell that left; in the project it would read as if
-    all were well."""
+async def test_the_last_report_of_a_cell_without_the_deployment_is_dropped() -> None:
+    """The hub keeps the last report of a cell that was removed; in the project it would look
+    healthy."""
     async with controller_planes() as w:
         await given_cell(w)
         async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
@@ -327,7 +327,7 @@ async def test_a_cell_that_no_longer_has_the_deployment_is_not_mentioned() -> No
                 ("Scheduled", "False", "NoCellForCity"),
                 ("Available", "False", "NoCellForCity"),
             )
-            assert counters(found) == (0, 0, 0, 1)  # wanted, and nothing there
+            assert counters(found) == (0, 0, 0, 1)  # desired, and none present
             assert not found.view(compute.WorkloadDeployment).status.observed_generation
             assert condition(found, "CellReachable") == ("", "")
 
@@ -447,7 +447,7 @@ async def test_deletion_drains_first_and_waits_for_copy_binding_and_works() -> N
         assert (await w.hub.list(karmada.PROPAGATION_POLICIES)).items == []
 
 
-async def test_a_cell_that_never_drains_is_waited_for_ten_minutes() -> None:
+async def test_deletion_waits_ten_minutes_for_a_cell_that_does_not_drain() -> None:
     async with controller_planes() as w:
         await given_cell(w)
         async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
@@ -461,7 +461,7 @@ async def test_a_cell_that_never_drains_is_waited_for_ten_minutes() -> None:
             await until_gone(w.hub, DEPLOYMENTS, NAME, w.hub_namespace)
 
 
-async def test_an_unreachable_cell_does_not_hold_up_deletion_of_the_copy() -> None:
+async def test_an_unreachable_cell_does_not_delay_deletion_of_the_hub_copy() -> None:
     async with controller_planes() as w:
         await given_cell(w, ready="Unknown")
         async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
@@ -471,7 +471,7 @@ async def test_an_unreachable_cell_does_not_hold_up_deletion_of_the_copy() -> No
             await until_gone(w.hub, DEPLOYMENTS, NAME, w.hub_namespace)
 
 
-async def test_a_deployment_no_cell_took_is_deleted_at_once() -> None:
+async def test_a_deployment_without_a_cell_is_deleted_at_once() -> None:
     async with controller_planes() as w:
         async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
             await given_deployment(w)
@@ -483,7 +483,7 @@ async def test_a_deployment_no_cell_took_is_deleted_at_once() -> None:
 
 
 async def test_a_copy_that_arrives_after_its_deployment_is_deleted_is_removed() -> None:
-    """Its create timed out and arrived all the same."""
+    """Its create timed out and arrived later."""
     policies = karmada.PROPAGATION_POLICIES
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         await given_deployment(w)
@@ -515,7 +515,7 @@ async def test_foreign_objects_on_the_hub_are_not_removed() -> None:
         assert await find(w.hub, DEPLOYMENTS, "own-main-dfw", w.hub_namespace) is not None
 
 
-async def test_a_policy_is_shared_and_goes_with_the_last_deployment_of_the_city() -> None:
+async def test_a_policy_is_shared_and_deleted_with_the_last_deployment_of_the_city() -> None:
     policies = karmada.PROPAGATION_POLICIES
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         await given_deployment(w, "a-main-dfw")
@@ -531,7 +531,7 @@ async def test_a_policy_is_shared_and_goes_with_the_last_deployment_of_the_city(
         await until_gone(w.hub, policies, "city-dfw", w.hub_namespace)
 
 
-async def test_a_policy_deleted_by_hand_comes_back() -> None:
+async def test_a_policy_deleted_by_hand_is_recreated() -> None:
     policies = karmada.PROPAGATION_POLICIES
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         await given_deployment(w)
@@ -546,7 +546,7 @@ async def test_a_policy_deleted_by_hand_comes_back() -> None:
         )
 
 
-async def test_a_crash_before_the_release_is_made_good() -> None:
+async def test_a_release_interrupted_by_a_crash_is_repeated() -> None:
     async with controller_planes() as w:
         crashes = iter([True])
 
@@ -564,7 +564,7 @@ async def test_a_crash_before_the_release_is_made_good() -> None:
         assert w.env.fault_counts["federation.before-release"] == 2
 
 
-async def test_with_the_workload_controller_a_workload_leaves_nothing_behind() -> None:
+async def test_a_deleted_workload_leaves_nothing_on_the_hub() -> None:
     async with controller_planes() as w:
         await given_project(w, "DFW")
         projects, hub = w.projects(), w.hub_fleet()
@@ -579,7 +579,7 @@ async def test_with_the_workload_controller_a_workload_leaves_nothing_behind() -
 
 
 async def given_policy(w: ControllerPlanes, name: str = "city-dfw", city: str = "DFW") -> Object:
-    """As the federator makes it, in the hub namespace of a project."""
+    """As the federator creates it, in the hub namespace of a project."""
     selector = {"matchLabels": {compute.LABEL_TOPOLOGY_CITY_CODE: city}}
     spec = {
         "resourceSelectors": [
@@ -604,14 +604,16 @@ async def test_a_policy_that_arrives_after_its_last_deployment_is_removed() -> N
             await settle(55)
             await until_names(
                 w.hub, karmada.PROPAGATION_POLICIES, "city-dfw", "of-another-origin"
-            )  # its deployment may be about to come
+            )  # its deployment may be created soon
             await settle(10)
             await until_names(w.hub, karmada.PROPAGATION_POLICIES, "of-another-origin")
 
 
 @pytest.mark.parametrize("seconds", [-300, 300])
-async def test_a_policy_is_kept_for_its_grace_period_with_any_clock(seconds: int) -> None:
-    """Of the server: the creation time of a policy may be wrong either way."""
+async def test_a_policy_is_kept_for_its_grace_period_whatever_the_servers_clock(
+    seconds: int,
+) -> None:
+    """The creation time of a policy may be wrong in either direction."""
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         w.env.start += timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""What cells write to the hub is shown in the project, as long as it is there."""
+"""Instances that cells write to the hub are projected for as long as they exist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.controllers.projections import (
 )
 
 
-async def test_an_instance_is_shown_with_labels_spec_status_and_owner() -> None:
+async def test_an_instance_is_projected_with_labels_spec_status_and_owner() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         owner = await given_owner(w)
@@ -48,7 +48,7 @@ async def test_an_instance_is_shown_with_labels_spec_status_and_owner() -> None:
         assert found.metadata.finalizers == ()
 
 
-async def test_lesson_13_the_owner_is_found_by_name_and_nothing_is_shown_without_one() -> None:
+async def test_lesson_13_the_owner_is_found_by_name_and_nothing_is_projected_without_one() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         async with w.running(controller(w)):
@@ -63,7 +63,7 @@ async def test_lesson_13_the_owner_is_found_by_name_and_nothing_is_shown_without
             assert [each.uid for each in found.metadata.owner_references] == [owner.metadata.uid]
 
 
-async def test_the_owner_of_an_unlabelled_instance_follows_from_its_name() -> None:
+async def test_the_owner_of_an_unlabelled_instance_is_derived_from_its_name() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)
@@ -74,7 +74,7 @@ async def test_the_owner_of_an_unlabelled_instance_follows_from_its_name() -> No
             await until(w.project, compute.INSTANCES, NAME, NAMESPACE, lambda obj: True)
 
 
-async def test_a_status_change_is_shown_at_once() -> None:
+async def test_a_status_change_is_projected_at_once() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)
@@ -103,7 +103,7 @@ async def test_a_projection_is_deleted_with_the_hub_copy() -> None:
             await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
 
 
-async def test_a_projection_that_outlived_its_hub_copy_is_removed_after_a_restart() -> None:
+async def test_a_projection_without_a_hub_copy_is_deleted_after_a_restart() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)
@@ -115,7 +115,7 @@ async def test_a_projection_that_outlived_its_hub_copy_is_removed_after_a_restar
             await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
 
 
-async def test_a_projection_stays_while_only_a_late_cache_misses_its_hub_copy() -> None:
+async def test_a_projection_stays_while_only_a_stale_cache_lacks_its_hub_copy() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)
@@ -153,7 +153,7 @@ async def test_a_projection_deleted_by_hand_is_restored() -> None:
             )
 
 
-async def test_another_instance_of_the_same_name_gets_a_projection_of_its_own_age() -> None:
+async def test_a_recreated_instance_gets_a_new_projection() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)
@@ -176,7 +176,7 @@ async def test_another_instance_of_the_same_name_gets_a_projection_of_its_own_ag
         assert found.metadata.creation_timestamp != first.metadata.creation_timestamp
 
 
-async def test_an_ownerless_projection_is_healed() -> None:
+async def test_a_projection_without_an_owner_gets_one() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         owner = await given_owner(w)

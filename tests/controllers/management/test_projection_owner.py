@@ -1,8 +1,8 @@
-"""Lesson 13: the owner of a projection was looked for by a UID of another plane, never found, and
+"""Lesson 13: the owner of a projection was searched by a UID of another plane and never found, so
 projections leaked.
 
 So: the owner is found by name in the project, owner references come from the live object there,
-and without an owner nothing is shown.
+and without an owner nothing is projected.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ async def test_lesson_13_the_owner_is_the_live_object_of_that_name_in_the_projec
             assert shown.metadata.labels[label] == owner.metadata.uid
             assert [each.uid for each in shown.metadata.owner_references] == [owner.metadata.uid]
 
-            # What is owned goes with its owner, by collection alone.
+            # A dependent is garbage-collected with its owner.
             await w.project.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
             await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
         assert ownerless == []
 
 
-async def test_lesson_13_nothing_is_shown_without_an_owner_however_long_it_takes() -> None:
+async def test_lesson_13_nothing_is_projected_without_an_owner_however_long_it_takes() -> None:
     async with controller_planes() as w:
         await given_namespace(w.hub, w.hub_namespace)
         async with w.running(controller(w)):

@@ -40,7 +40,7 @@ def logged_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("value", ["", "demo"], ids=repr)
-async def test_an_instance_of_no_project_is_quarantined_until_its_label_is_repaired(
+async def test_an_instance_without_a_project_is_quarantined_until_its_label_is_fixed(
     value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = MetricsRegistry()
@@ -63,13 +63,13 @@ async def test_an_instance_of_no_project_is_quarantined_until_its_label_is_repai
             await until(w.project, compute.INSTANCES, NAME, NAMESPACE, lambda _: True)
             assert counted(registry) == {}
 
-            spoilt = {"metadata": {"labels": {key: value}}}
-            await w.hub.patch(compute.INSTANCES, NAME, merge(spoilt), w.hub_namespace)
+            broken = {"metadata": {"labels": {key: value}}}
+            await w.hub.patch(compute.INSTANCES, NAME, merge(broken), w.hub_namespace)
             await settle()
             assert logged_messages(caplog) == ["no_project", "no_project"]
 
 
-async def test_an_instance_of_no_deployment_is_quarantined_until_it_goes(
+async def test_an_instance_without_a_deployment_is_quarantined_until_it_is_deleted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     registry = MetricsRegistry()
@@ -101,7 +101,7 @@ async def test_an_instance_without_its_owner_is_quarantined_until_the_owner_exis
             assert (counted(registry), logged_messages(caplog)) == (
                 {},
                 [],
-            )  # it may be about to come
+            )  # it may be created soon
 
             await asyncio.sleep(3600)
             assert (counted(registry), logged_messages(caplog)) == (

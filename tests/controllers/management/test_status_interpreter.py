@@ -1,4 +1,4 @@
-"""Without a status interpreter no status returns, and the manager logs it."""
+"""Without a status interpreter the hub returns no status, and the manager logs it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ async def test_a_hub_without_status_aggregation_is_reported_once_and_so_is_its_r
     assert caplog.records[-1].message == "the hub aggregates the status of deployments"
 
 
-async def test_a_hub_that_aggregates_is_not_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hub_with_status_aggregation_logs_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with controller_planes() as w:
         script = {"luaScript": "function AggregateStatus(a, b) return a end"}
         right = customization("WorkloadDeployment", statusAggregation=script)

@@ -48,7 +48,7 @@ async def _shown(w: ControllerPlanes, ready: int, *, within: float) -> None:
 
 
 async def test_lesson_09_every_report_on_the_hub_reaches_the_project_within_a_second() -> None:
-    """Nothing happens on the project plane meanwhile that could wake the federator."""
+    """Nothing happens on the project plane meanwhile that could enqueue the deployment."""
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         await w.project.create(DEPLOYMENTS, deployment(NAME, replicas=3), NAMESPACE)
         await until(w.hub, DEPLOYMENTS, NAME, w.hub_namespace, lambda obj: True)
@@ -58,7 +58,7 @@ async def test_lesson_09_every_report_on_the_hub_reaches_the_project_within_a_se
             await _shown(w, ready, within=1.0)
 
 
-async def test_lesson_09_a_report_made_while_the_hub_was_out_of_reach_is_not_lost() -> None:
+async def test_lesson_09_a_report_made_while_the_hub_was_unreachable_is_not_lost() -> None:
     async with controller_planes() as w:
         hub_client, link = w.linked("hub")
         async with w.running(federator(w.projects(), w.hub_fleet(hub_client), w.env)):

@@ -79,7 +79,7 @@ async def test_deployment_counters_are_summed() -> None:
         assert values(found.status)["deployments"] == 2
 
 
-async def test_a_report_behind_the_spec_counts_no_updated_replicas() -> None:
+async def test_a_report_on_an_older_spec_counts_no_updated_replicas() -> None:
     async with controller_planes() as w:
         await given_project(w, "DFW")
         async with w.running(workload_controller(w.projects(), w.env)):
@@ -113,7 +113,7 @@ async def test_a_report_behind_the_spec_counts_no_updated_replicas() -> None:
             )
 
 
-async def test_a_change_reaches_the_deployment_and_spares_what_others_wrote() -> None:
+async def test_a_change_reaches_the_deployment_and_keeps_fields_of_others() -> None:
     async with controller_planes() as w:
         await given_project(w, "DFW")
         async with w.running(workload_controller(w.projects(), w.env)):
@@ -169,7 +169,7 @@ async def test_a_field_removed_from_the_workload_is_removed_from_the_deployment(
         assert view.spec.scale_settings.max_replicas is None
 
 
-async def test_a_missing_network_is_named_and_its_arrival_wakes_the_workload() -> None:
+async def test_a_missing_network_is_named_and_its_creation_reconciles_the_workload() -> None:
     async with controller_planes() as w:
         await given_location_binding(w, "DFW")
         async with w.running(workload_controller(w.projects(), w.env)):
@@ -189,7 +189,9 @@ async def test_a_missing_network_is_named_and_its_arrival_wakes_the_workload() -
             await until_names(w.project, DEPLOYMENTS, "web-main-dfw")
 
 
-async def test_a_city_without_a_binding_is_reported_and_its_binding_wakes_the_workload() -> None:
+async def test_a_city_without_a_binding_is_reported_and_its_binding_reconciles_the_workload() -> (
+    None
+):
     async with controller_planes() as w:
         await given_project(w)
         async with w.running(workload_controller(w.projects(), w.env)):
@@ -207,7 +209,7 @@ async def test_a_city_without_a_binding_is_reported_and_its_binding_wakes_the_wo
             await until_names(w.project, DEPLOYMENTS, "web-main-dfw")
 
 
-async def test_a_deployment_stays_when_its_binding_goes() -> None:
+async def test_a_deployment_stays_when_its_location_binding_is_deleted() -> None:
     """A deleted binding stops nothing."""
     async with controller_planes() as w:
         await given_project(w, "DFW")
@@ -228,7 +230,7 @@ async def test_a_deployment_stays_when_its_binding_goes() -> None:
         assert not found.metadata.deleting
 
 
-async def test_a_removed_city_is_deleted_and_counted_until_then() -> None:
+async def test_the_deployment_of_a_removed_city_is_counted_until_it_is_deleted() -> None:
     async with controller_planes() as w:
         await given_project(w, "DFW", "LHR")
         async with w.running(workload_controller(w.projects(), w.env)):
@@ -263,7 +265,7 @@ async def test_a_removed_city_is_deleted_and_counted_until_then() -> None:
             )
 
 
-async def test_a_restart_of_one_city_is_not_undone_and_a_later_one_of_all_wins() -> None:
+async def test_a_restart_of_one_city_is_kept_until_a_later_one_of_all() -> None:
     restarted = compute.ANNOTATION_RESTARTED_AT
 
     def restart(at: str) -> dict[str, object]:
@@ -319,7 +321,7 @@ async def test_deletion_waits_for_the_last_deployment() -> None:
         assert (await w.project.list(DEPLOYMENTS)).items == []
 
 
-async def test_a_successor_waits_for_the_deployment_of_its_predecessor() -> None:
+async def test_a_recreated_workload_waits_until_the_old_deployment_is_gone() -> None:
     async with controller_planes() as w:
         await given_project(w, "DFW")
         predecessor = deployment()

@@ -19,7 +19,7 @@ LEFT_OUT = "left out: "
 
 
 def rows() -> list[tuple[str, str]]:
-    """Fact and what keeps it, from every table with that head."""
+    """Each fact and its tests, from every table with that header."""
     found: list[tuple[str, str]] = []
     inside = False
     for line in PAGE.read_text().splitlines():
@@ -54,7 +54,7 @@ def named(kept: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("fact", "kept"), rows(), ids=lambda cell: cell[:60])
-def test_every_fact_is_kept_by_a_test_that_exists_or_left_out_for_a_reason(
+def test_every_fact_names_an_existing_test_or_a_reason_for_having_none(
     fact: str, kept: str
 ) -> None:
     assert fact

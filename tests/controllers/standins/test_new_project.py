@@ -1,5 +1,5 @@
-"""A project created on a running platform: with the stand-ins together it has
-all it needs, and when it goes nothing of it is left."""
+"""A project created on a running platform gets all it needs from the stand-ins, and leaves
+nothing behind when it is deleted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ INSTANCES = "compute.datumapis.com/instances"
 
 @asynccontextmanager
 async def platform() -> AsyncIterator[StandinPlatform]:
-    """The stand-ins together, on planes as a local platform begins with them."""
+    """All stand-ins, on the planes a local platform starts with."""
     async with standin_platform(judged=True) as found:
         await bootstrap.ensure_root(found.root, LocalSettings())
         for name, cell in found.cells.items():
@@ -72,7 +72,7 @@ async def limit(client: ApiClient, project: str, expected: int) -> None:
     )
 
 
-async def test_a_project_made_later_can_claim_and_be_deployed_to() -> None:
+async def test_a_project_created_later_can_claim_quota_and_run_workloads() -> None:
     async with platform() as found:
         await found.embedded.create_project("late")
         late = found.embedded.client("project/late")
@@ -107,7 +107,7 @@ async def test_the_platforms_own_project_gets_no_second_grant() -> None:
         assert (await found.project.list(quota.RESOURCE_GRANTS)).items == []
 
 
-async def test_another_own_project_is_left_out_before_it_is_made() -> None:
+async def test_the_platforms_own_project_is_excluded_before_it_is_created() -> None:
     async with platform() as found:
         await bootstrap.ensure_root(found.root, LocalSettings(project="acme"))
         acme = found.embedded.client("project/acme")
@@ -125,7 +125,7 @@ async def test_another_own_project_is_left_out_before_it_is_made() -> None:
         assert len(values(policy.spec)["trigger"]["constraints"]) == 2
 
 
-async def test_a_project_goes_and_takes_its_networks_from_the_cells() -> None:
+async def test_deleting_a_project_deletes_its_networks_in_the_cells() -> None:
     async with platform() as found:
         await found.embedded.create_project("late")
         late, dfw = found.embedded.client("project/late"), found.cells["dfw"]
@@ -149,7 +149,7 @@ async def test_a_project_goes_and_takes_its_networks_from_the_cells() -> None:
         assert await exists(dfw, NAMESPACES, "ns-late")
 
 
-async def test_a_later_project_runs_something_and_leaves_nothing_behind() -> None:
+async def test_a_project_created_later_runs_a_workload_and_leaves_nothing_behind() -> None:
     """On the whole platform: no controller recreates in the project what the purge deletes."""
     settings = LocalSettings(cities=("DFW", "LHR"))
     whole = LocalPlatform(SimulatedEnvironment(), ":memory:", settings)

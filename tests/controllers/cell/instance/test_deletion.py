@@ -1,6 +1,6 @@
 """The end of an Instance, and what it gives back.
 
-Quota and the provider are played by hand.
+The test acts as quota and as the provider.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ async def test_a_replacement_takes_over_the_claim_of_its_predecessor() -> None:
         assert kept.metadata.uid == first.metadata.uid
 
 
-async def test_a_kept_claim_goes_when_its_ordinal_is_no_longer_wanted() -> None:
+async def test_a_kept_claim_is_deleted_when_its_ordinal_is_no_longer_wanted() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -102,7 +102,7 @@ async def test_a_kept_claim_goes_when_its_ordinal_is_no_longer_wanted() -> None:
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
 
 
-async def test_unreachable_planes_delay_no_deletion_and_are_swept_on_reconnect() -> None:
+async def test_an_instance_is_deleted_while_planes_are_unreachable_and_swept_on_reconnect() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         hub, hub_link = w.linked("hub")
@@ -123,7 +123,7 @@ async def test_unreachable_planes_delay_no_deletion_and_are_swept_on_reconnect()
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
 
 
-async def test_leftovers_of_an_earlier_process_are_swept_after_a_restart() -> None:
+async def test_orphans_of_an_earlier_process_are_swept_after_a_restart() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):

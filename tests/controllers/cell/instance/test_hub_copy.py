@@ -1,6 +1,6 @@
 """The copy of a cell's Instance on the hub.
 
-Quota and the provider are played by hand.
+The test acts as quota and as the provider.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def test_lesson_15_a_gated_instance_is_on_the_hub_with_exactly_its_labels(
         assert values(copy.spec) == values(made.spec)
 
 
-async def test_no_copy_is_made_without_its_owner_and_one_is_when_it_comes() -> None:
+async def test_a_copy_is_created_only_once_its_owner_exists() -> None:
     async with controller_planes() as w:
         for client in (w.hub, w.cell):
             await given_namespace(client, w.hub_namespace)
@@ -79,7 +79,7 @@ async def test_no_copy_is_made_without_its_owner_and_one_is_when_it_comes() -> N
             await until_hub_copy_shows(w, GRANTED)
 
 
-async def test_a_provider_that_answers_at_once_merges_two_reports() -> None:
+async def test_conditions_that_change_together_are_reported_in_one_write() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         reported: list[tuple[str, str]] = []
@@ -102,7 +102,7 @@ async def test_a_provider_that_answers_at_once_merges_two_reports() -> None:
         assert reported[1:] == [("True", "Available")]
 
 
-async def test_a_silent_provider_delays_a_report_only_briefly() -> None:
+async def test_a_report_waits_only_briefly_for_a_provider_that_does_not_respond() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -143,7 +143,7 @@ async def test_a_foreign_finalizer_triggers_no_reconcile_and_ours_is_restored() 
             )
 
 
-async def test_copies_come_back_under_the_deployment_that_replaces_theirs() -> None:
+async def test_copies_are_recreated_under_a_recreated_deployment() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -181,7 +181,7 @@ async def test_a_copy_without_an_owner_is_adopted_by_its_deployment() -> None:
 
 
 async def test_a_cell_does_not_watch_deployments_of_other_cells() -> None:
-    """All of them lie on the hub, and their reports never end."""
+    """All of them are on the hub, and their reports never end."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         hub_fleet = w.hub_fleet()
@@ -194,7 +194,7 @@ async def test_a_cell_does_not_watch_deployments_of_other_cells() -> None:
         assert watched == {compute.INSTANCES, core.NAMESPACES}
 
 
-async def test_a_copy_changed_or_deleted_by_hand_is_put_right_and_foreign_labels_stay() -> None:
+async def test_a_copy_changed_or_deleted_by_hand_is_restored_and_foreign_labels_stay() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):

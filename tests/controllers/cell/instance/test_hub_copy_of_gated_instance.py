@@ -1,7 +1,7 @@
 """Lesson 15: Instances were written back to the hub only when their status changed, so those that
 waited at a gate were invisible.
 
-So: they are written back in every pass, and compared first.
+So: they are compared and written back in every reconcile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tests.support.controllers.planes import (
 GATED = ("Ready", "False", "SchedulingGatesPresent")
 
 
-async def test_lesson_15_a_gated_instance_is_on_the_hub_although_its_status_stands_still() -> None:
+async def test_lesson_15_a_gated_instance_is_copied_to_the_hub_although_its_status_does_not_change() -> (
+    None
+):
     async with controller_planes() as w:
         for client in (w.hub, w.cell):
             await given_namespace(client, w.hub_namespace)
@@ -34,7 +36,7 @@ async def test_lesson_15_a_gated_instance_is_on_the_hub_although_its_status_stan
             await create(w)
             before = await until_instance_shows(w, GATED, gates="Quota")
             await settle(3600)
-            # Nobody owns a copy yet, and the status has long been written.
+            # There is no owner for a copy yet, and the status was written long ago.
             assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is None
 
             body = deployment(DEPLOYMENT)

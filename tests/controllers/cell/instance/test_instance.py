@@ -1,6 +1,6 @@
 """A cell's Instance on its way through quota to Ready.
 
-Quota and the provider are played by hand.
+The test acts as quota and as the provider.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def test_a_claim_is_created_in_the_project_with_its_labels_consumer_and_am
         }
 
 
-async def test_lesson_01_the_gate_goes_in_the_same_reconcile_as_the_grant() -> None:
+async def test_lesson_01_the_gate_is_removed_in_the_reconcile_of_the_grant() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -87,7 +87,7 @@ async def test_lesson_01_a_crash_between_grant_and_gate_strands_no_instance() ->
         assert w.env.fault_counts["instance.before-gate"] == 3
 
 
-async def test_lesson_02_a_verdict_wakes_its_instance_at_once() -> None:
+async def test_lesson_02_an_answered_claim_enqueues_its_instance_at_once() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -98,8 +98,8 @@ async def test_lesson_02_a_verdict_wakes_its_instance_at_once() -> None:
             await until_instance_shows(w, GRANTED, within=1.0)
 
 
-async def test_lesson_04_a_missed_verdict_is_found_by_the_safety_requeue() -> None:
-    """The claims cannot be watched, so that nothing but asking again can find the answer."""
+async def test_lesson_04_a_missed_grant_is_found_by_the_safety_requeue() -> None:
+    """Claims cannot be watched, so only a requeue can find the answer."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
@@ -113,7 +113,7 @@ async def test_lesson_04_a_missed_verdict_is_found_by_the_safety_requeue() -> No
             await until_instance_shows(w, GRANTED, within=5.0)
 
 
-async def test_a_gated_instance_is_reported_while_quota_is_unanswered() -> None:
+async def test_a_gated_instance_is_reported_while_its_claim_is_pending() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -127,7 +127,7 @@ async def test_a_gated_instance_is_reported_while_quota_is_unanswered() -> None:
             await until_hub_copy_shows(w, ("Ready", "False", "SchedulingGatesPresent"))
 
 
-async def test_the_network_gate_is_not_ours_to_lift() -> None:
+async def test_the_instance_controller_does_not_remove_the_network_gate() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -157,9 +157,9 @@ async def test_ready_follows_the_provider_conditions() -> None:
             await until_instance_shows(w, ("Ready", "False", "InstanceCrashing"))
 
 
-async def test_every_condition_of_a_ready_instance_is_of_its_generation() -> None:
-    """Whoever waits for a condition, ``kubectl wait`` for one, does not count one that was
-    reported for an older generation; and lifting the gate made a new one."""
+async def test_every_condition_of_a_ready_instance_has_its_generation() -> None:
+    """``kubectl wait`` ignores a condition of an older generation, and removing the gate makes
+    a new one."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -178,7 +178,7 @@ async def test_every_condition_of_a_ready_instance_is_of_its_generation() -> Non
         assert generations["QuotaGranted"] == generations["Ready"] == found.metadata.generation
 
 
-async def test_a_failed_network_is_reported_before_the_gates() -> None:
+async def test_a_failed_network_takes_priority_over_the_gates() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w, networking=True)):
@@ -224,7 +224,7 @@ async def test_without_quota_everything_is_granted_and_no_claim_is_made() -> Non
         assert (await w.hub.list(compute.INSTANCES)).items == []
 
 
-async def test_quota_waits_for_the_labels_of_the_namespace() -> None:
+async def test_no_claim_is_created_until_the_namespace_has_its_labels() -> None:
     async with controller_planes() as w:
         await w.cell.create(core.NAMESPACES, {"metadata": {"name": w.hub_namespace, "labels": {}}})
         async with w.running(controller(w)):

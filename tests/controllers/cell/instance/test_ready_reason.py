@@ -1,7 +1,7 @@
-"""Lesson 19: ``Ready`` said "not programmed" while another condition knew that the image could not
-be pulled.
+"""Lesson 19: ``Ready`` reported "not programmed" while another condition reported that the image
+could not be pulled.
 
-So: Ready takes over the condition that explains most, Unknown ones included.
+So: Ready takes over the reason of highest priority, from Unknown conditions as well.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ async def test_lesson_19_the_cause_is_reported_instead_of_not_programmed(
             await until_hub_copy_shows(w, ("Ready", status, reason))
 
 
-async def test_lesson_19_a_network_that_failed_explains_more_than_an_image() -> None:
-    """Highest priority wins, in whatever order they stand."""
+async def test_lesson_19_a_failed_network_takes_priority_over_a_failed_image() -> None:
+    """The highest priority wins, whatever the order of the conditions."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):

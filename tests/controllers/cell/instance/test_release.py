@@ -1,8 +1,7 @@
-"""An Instance that is to go, and everything that may come of giving back what it took.
+"""An Instance that is deleted releases its hub copy and its claim, whatever the planes respond.
 
-No answer, of whatever kind, holds nothing up: the finalizer goes, and what stayed behind is
-swept on contact. An answer is never taken for silence: the finalizer stays, and the plane is
-asked again until it has done what was asked.
+A plane that does not answer delays nothing: the finalizer is removed, and what is left there
+is swept on reconnect. While a plane refuses, the finalizer stays and the release is retried.
 """
 
 from __future__ import annotations
@@ -58,19 +57,19 @@ def status(code: int, reason: str, **headers: str) -> Trouble:
     """An answer in the API's own form."""
     body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
 
-    async def say() -> HttpResponse:
+    async def respond() -> HttpResponse:
         return HttpResponse(code, headers, body=json.dumps(body).encode())
 
-    return say
+    return respond
 
 
 def page(code: int, text: str) -> Trouble:
     """An answer of something in between, or of no API server at all."""
 
-    async def say() -> HttpResponse:
+    async def respond() -> HttpResponse:
         return HttpResponse(code, {"content-type": "text/html"}, body=text.encode())
 
-    return say
+    return respond
 
 
 NO_ANSWER = {
@@ -106,7 +105,7 @@ AN_ANSWER = {
 
 @pytest.mark.parametrize("plane", [HUB, PROJECT])
 @pytest.mark.parametrize("trouble", NO_ANSWER.values(), ids=NO_ANSWER)
-async def test_any_kind_of_missing_answer_lets_the_instance_go_and_is_released_later(
+async def test_an_instance_is_deleted_without_an_answer_and_swept_later(
     plane: str, trouble: Trouble
 ) -> None:
     async with controller_planes() as w:
@@ -131,7 +130,9 @@ async def test_any_kind_of_missing_answer_lets_the_instance_go_and_is_released_l
 
 @pytest.mark.parametrize("plane", [HUB, PROJECT])
 @pytest.mark.parametrize("trouble", AN_ANSWER.values(), ids=AN_ANSWER)
-async def test_an_error_response_is_not_taken_for_silence(plane: str, trouble: Trouble) -> None:
+async def test_an_error_response_keeps_the_finalizer_until_the_release_succeeds(
+    plane: str, trouble: Trouble
+) -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked(plane)
@@ -149,7 +150,7 @@ async def test_an_error_response_is_not_taken_for_silence(plane: str, trouble: T
 
 
 @pytest.mark.parametrize("first", [HUB, PROJECT])
-async def test_a_plane_that_returns_is_released_without_waiting_for_the_other(first: str) -> None:
+async def test_a_reconnected_plane_is_swept_without_waiting_for_the_other(first: str) -> None:
     """An unreachable plane does not block the other."""
     async with controller_planes() as w:
         await create_prerequisites(w)
@@ -195,7 +196,7 @@ async def test_a_refused_sweep_is_reported_as_a_failure_and_retried(
             await until_nothing_left(w)
 
 
-async def test_a_claim_is_released_although_its_namespace_has_left_the_cell() -> None:
+async def test_a_claim_is_released_although_its_namespace_is_gone_from_the_cell() -> None:
     """The labels of the claim name its Instance."""
     async with controller_planes() as w:
         await create_prerequisites(w)

@@ -1,6 +1,7 @@
-"""Lesson 18: a condition ``Running`` was False for what sleeps until it is asked for, and misled.
+"""Lesson 18: a condition ``Running`` was False for an Instance that sleeps until traffic arrives,
+and misled users.
 
-So: what counts is ``Available``; asleep is a reason of it, and a ``Running`` of old is ignored.
+So: ``Available`` counts, with a reason for sleeping Instances; a leftover ``Running`` is ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def test_lesson_18_a_stale_running_condition_changes_nothing() -> None:
             await until_hub_copy_shows(w, ("Ready", "True", "Available"))
 
 
-def test_lesson_18_a_sleeping_instance_is_available_and_never_called_running() -> None:
+def test_lesson_18_a_sleeping_instance_is_available_without_a_running_condition() -> None:
     with cli_session("DFW") as at:
         assert at.run("deploy web --image acme/web:1 --city DFW --min 1 --yes").code == 0
         [found] = at.act(at.client().list(compute.WORKLOADS)).items

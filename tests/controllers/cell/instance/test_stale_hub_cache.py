@@ -1,4 +1,4 @@
-"""A cell's reports while what it knows of the hub is out of date."""
+"""A cell's reports while its cache of the hub is stale."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def copies_made(*, deployment_is_gone: bool) -> int:
 
 
 def _note_created(made: list[str], plane: PlaneStore, table: Table, event: StoreEvent) -> None:
-    # Not what is left: the hub collects it within the same moment.
+    # Creations, not what is left: the hub collects the copy at once.
     if (plane.name, table.resource) == ("hub", compute.INSTANCES.group_resource):
         made += [event.after.name] if event.before is None else []
 
@@ -76,8 +76,8 @@ async def test_no_copy_is_created_for_a_deleted_deployment() -> None:
     assert await copies_made(deployment_is_gone=False) == 1
 
 
-async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_yet() -> None:
-    """A copy that points nowhere is shown nowhere, and nothing would ever put it right."""
+async def test_a_copy_names_its_project_although_its_namespace_is_not_in_the_cache() -> None:
+    """A copy without its project is never projected, and nothing would correct it."""
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         hub_client = embedded.client("hub")
@@ -107,9 +107,9 @@ async def test_a_copy_names_its_project_though_its_namespace_has_not_been_seen_y
         assert labels.items() <= made[0].items()
 
 
-async def test_a_name_that_is_taken_on_the_hub_is_tried_again() -> None:
-    """By a copy this cell's watch has not delivered yet, or by that of another cell: in either case
-    there may be no event left that would bring the Instance back."""
+async def test_a_copy_whose_name_is_taken_on_the_hub_is_retried() -> None:
+    """The name is that of a copy this cell's watch has not delivered yet, or of another cell's
+    copy: in either case there may be no further event that enqueues the Instance."""
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         hub_client = embedded.client("hub")

@@ -1,4 +1,4 @@
-"""Lesson 3: claims of different kinds were named alike and took each other's place.
+"""Lesson 3: claims of different kinds had the same name and replaced each other.
 
 So: the claim of an Instance is ``instance-<name>``.
 """
@@ -31,7 +31,7 @@ async def _claimed_by_another_kind(w: ControllerPlanes, name: str) -> str:
     return made.metadata.resource_version
 
 
-async def test_lesson_03_claims_of_other_kinds_are_not_in_the_way_and_stay() -> None:
+async def test_lesson_03_claims_of_other_kinds_do_not_collide_and_stay_unchanged() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         others = (NAME, f"workload-{NAME}", f"{w.hub_namespace}--{NAME}", f"{NAMESPACE}--{NAME}")
@@ -48,7 +48,7 @@ async def test_lesson_03_claims_of_other_kinds_are_not_in_the_way_and_stay() -> 
                 assert claim.metadata.resource_version == before[claim.name]
 
 
-def test_lesson_03_a_claim_is_named_after_its_instance_and_leads_back_to_it() -> None:
+def test_lesson_03_a_claim_is_named_after_its_instance_and_maps_back_to_it() -> None:
     assert names.claim_name(NAME) == f"instance-{NAME}"
     assert names.instance_of_claim(f"instance-{NAME}") == NAME
     assert names.instance_of_claim(f"workload-{NAME}") == ""

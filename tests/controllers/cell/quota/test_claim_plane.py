@@ -1,4 +1,4 @@
-"""Lesson 7: claims were created in the local cluster, which never evaluates them.
+"""Lesson 7: claims were created in the local cluster, where no quota service evaluates them.
 
 So: a claim is in the plane of its project, and names its cell.
 """

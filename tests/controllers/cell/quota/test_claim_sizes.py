@@ -1,7 +1,7 @@
 """Lesson 20: claims counted Instances only, whatever their size.
 
 So: the size comes from the limits of all containers, else from what is requested, else from the
-catalogue; only where none knows it is the Instance merely counted.
+catalogue; an Instance of unknown size is only counted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BOTH = {"cpu": "500m", "memory": "1Gi"}
     ],
     ids=["limits", "requests", "catalogue", "unknown"],
 )
-async def test_lesson_20_a_claim_asks_for_what_the_instance_takes(
+async def test_lesson_20_a_claim_requests_the_size_of_its_instance(
     runtime: dict[str, Any], vcpus: int | None, memory: int | None
 ) -> None:
     async with controller_planes() as w:

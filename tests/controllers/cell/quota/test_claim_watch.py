@@ -27,7 +27,7 @@ from tests.support.controllers.planes import (
 )
 
 
-async def test_lesson_02_an_answer_wakes_its_instance_and_no_other() -> None:
+async def test_lesson_02_an_answered_claim_enqueues_only_its_instance() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w, replicas=2)
         running = controller(w)
@@ -46,7 +46,7 @@ async def test_lesson_02_an_answer_wakes_its_instance_and_no_other() -> None:
             assert (found.dropped_empty, found.dropped_unengaged, found.errors) == (0, 0, 0)
 
 
-async def test_lesson_02_an_answer_finds_its_instance_in_another_namespace() -> None:
+async def test_lesson_02_a_claim_maps_to_its_instance_in_another_namespace() -> None:
     """The claim lies in the project's namespace, the Instance in the cell's."""
     async with controller_planes() as w:
         await create_prerequisites(w)

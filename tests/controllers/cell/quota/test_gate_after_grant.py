@@ -1,5 +1,5 @@
-"""Lesson 1: a pass wrote ``QuotaGranted=True`` and returned; nothing woke the Instance again, and
-its gate stayed.
+"""Lesson 1: a reconcile wrote ``QuotaGranted=True`` and returned; nothing enqueued the Instance
+again, and its gate stayed.
 
 So: the gate is removed in the same reconcile that stores the grant.
 """
@@ -21,11 +21,11 @@ from tests.support.controllers.cell_instances import (
 from tests.support.controllers.planes import controller_planes
 
 
-async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> None:
+async def test_lesson_01_the_reconcile_that_stores_the_grant_removes_the_gate() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         running = controller(w)
-        passes: dict[str, int] = {}
+        runs: dict[str, int] = {}
 
         def changed(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
             if table.resource != compute.INSTANCES.group_resource or plane.name != "cell/dfw":
@@ -33,9 +33,9 @@ async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> No
             obj = json.loads(event.after.raw)
             stored = (obj.get("status") or {}).get("conditions") or []
             if any(each["type"] == "QuotaGranted" and each["status"] == "True" for each in stored):
-                passes.setdefault("granted", running.statistics().runs)
+                runs.setdefault("granted", running.statistics().runs)
             if not obj["spec"]["controller"].get("schedulingGates"):
-                passes.setdefault("gate", running.statistics().runs)
+                runs.setdefault("gate", running.statistics().runs)
 
         w.embedded.store.subscribe(changed)
         async with w.running(running):
@@ -43,7 +43,7 @@ async def test_lesson_01_the_gate_goes_in_the_pass_that_writes_the_grant() -> No
             await answer_claim(w)
             await until_instance_shows(w, GRANTED)
 
-        assert passes["granted"] == passes["gate"]
+        assert runs["granted"] == runs["gate"]
 
 
 async def test_lesson_01_a_crash_between_the_two_writes_strands_no_instance() -> None:

@@ -1,7 +1,7 @@
 """Lesson 4: an Instance that missed the event of its grant waited for ever.
 
-So: while quota is pending an Instance is looked at again, ever more seldom, and the watch is only
-the fast path.
+So: while quota is pending an Instance is requeued at growing intervals, and the watch is only the
+fast path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def test_lesson_04_a_grant_without_an_event_is_found_within_the_tier(
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
-        link.deaf = True  # no watch opens, so nothing but asking again can find the answer
+        link.deaf = True  # no watch opens, so only a requeue can find the answer
         async with w.running(controller(w, project=client)):
             await create(w)
             await until_instance_shows(

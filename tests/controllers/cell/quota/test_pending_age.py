@@ -1,5 +1,5 @@
-"""Lesson 6: the tiers were counted from the condition's transition time, which is 1970 as long as
-nobody wrote it and never moves while the status stays Unknown.
+"""Lesson 6: the tiers were counted from the condition's transition time, which is 1970 until
+it is first written and never moves while the status stays Unknown.
 
 So: they are counted from the creation of the Instance.
 """
@@ -52,8 +52,8 @@ async def test_lesson_06_the_age_of_a_new_instance_ignores_its_condition_times()
             await until_instance_shows(w, GRANTED, within=2.0)
 
 
-async def test_lesson_06_an_old_instance_is_not_asked_about_every_second() -> None:
-    """Its condition changes all the time; its age does not care."""
+async def test_lesson_06_an_old_instance_is_not_requeued_every_second() -> None:
+    """Its condition changes all the time; its age does not depend on it."""
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")

@@ -1,6 +1,6 @@
 """Quota that is denied, lost or unreachable, seen by an Instance of a cell.
 
-Quota and the provider are played by hand.
+The test acts as quota and as the provider.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def test_of_two_denied_instances_the_lower_ordinal_claims_again_first() ->
         assert [claim.name for claim in claims] == [f"instance-{DEPLOYMENT}-0"]
 
 
-async def test_a_grant_is_sticky_and_a_lost_claim_comes_back() -> None:
+async def test_a_grant_is_sticky_and_a_lost_claim_is_recreated() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         async with w.running(controller(w)):
@@ -98,9 +98,7 @@ async def test_a_grant_is_sticky_and_a_lost_claim_comes_back() -> None:
             assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is not None
 
 
-async def test_a_granted_instance_whose_new_claim_was_denied_asks_again_when_there_is_room() -> (
-    None
-):
+async def test_a_granted_instance_with_a_denied_new_claim_claims_again_when_quota_is_free() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         buckets = [await given_bucket(w, name, 0) for name in ("instances", "vcpus", "memory")]

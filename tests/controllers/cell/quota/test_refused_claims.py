@@ -1,6 +1,6 @@
-"""A claim that was found invalid: given back, and asked for again when its budget is another one.
+"""An invalid claim is released, and recreated when its buckets or their grants change.
 
-Quota is played by hand.
+The test acts as quota.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def test_an_invalid_claim_is_recreated_when_another_grant_fills_its_bucket
             await until_instance_shows(w, GRANTED)
 
 
-async def test_an_invalid_claim_is_recreated_when_what_was_missing_appears() -> None:
+async def test_an_invalid_claim_is_recreated_when_its_missing_bucket_appears() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         for name in KINDS[:2]:
@@ -129,7 +129,7 @@ async def test_usage_by_others_does_not_recreate_an_invalid_claim() -> None:
                 assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
 
 
-async def test_a_restarted_manager_claims_once_more() -> None:
+async def test_a_restarted_manager_recreates_an_invalid_claim_once() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         await buckets(w)
@@ -144,7 +144,7 @@ async def test_a_restarted_manager_claims_once_more() -> None:
             assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
 
 
-async def test_an_invalid_claim_keeps_no_quota_from_a_denied_one() -> None:
+async def test_an_invalid_claim_does_not_keep_a_denied_one_from_claiming_again() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w, replicas=2)
         known = await buckets(w, 0)
@@ -161,7 +161,7 @@ async def test_an_invalid_claim_keeps_no_quota_from_a_denied_one() -> None:
             await until_gone(w.project, quota.RESOURCE_CLAIMS, other, NAMESPACE)
             for bucket, room in zip(known, (1, 1000, 2048), strict=True):
                 await set_available(w, bucket, room)
-            # The first is asked about again, as its budget has changed, and is invalid still.
+            # The first is claimed again, as its buckets have changed, and is still invalid.
             await answer_claim(w, "False", "ValidationFailed")
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
             await claim_of(w, other)
@@ -203,7 +203,7 @@ async def deny_everything(w: ControllerPlanes) -> None:
 
 
 @pytest.mark.parametrize("runs", [False, True])
-async def test_buckets_that_promise_too_much_make_no_storm_of_claims(runs: bool) -> None:
+async def test_buckets_with_stale_usage_cause_no_storm_of_claims(runs: bool) -> None:
     """Their usage is stale: each claim is denied as soon as it is created."""
     async with controller_planes() as w:
         await create_prerequisites(w)
@@ -230,7 +230,7 @@ def stale(request: HttpRequest) -> HttpResponse | None:
     return refusal(409, "Conflict") if is_report and "/instances/" in request.path else None
 
 
-async def test_denials_that_cannot_be_written_down_make_no_storm_of_claims() -> None:
+async def test_denials_that_cannot_be_stored_cause_no_storm_of_claims() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         await buckets(w)

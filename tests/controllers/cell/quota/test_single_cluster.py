@@ -39,7 +39,7 @@ async def _claim(w: ControllerPlanes, name: str, labels: dict[str, str], **spec:
     await set_condition(w, w.project, quota.RESOURCE_CLAIMS, claim, "Granted")
 
 
-async def test_lesson_08_a_claim_of_any_project_wakes_the_cells_own_cluster() -> None:
+async def test_lesson_08_a_claim_of_any_project_enqueues_the_cells_own_cluster() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         running = controller(w)
@@ -52,7 +52,7 @@ async def test_lesson_08_a_claim_of_any_project_wakes_the_cells_own_cluster() ->
             assert running.statistics().dropped_unengaged == 0
 
 
-async def test_lesson_08_claims_that_lead_nowhere_are_ignored() -> None:
+async def test_lesson_08_claims_without_an_instance_are_ignored() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         running = controller(w)

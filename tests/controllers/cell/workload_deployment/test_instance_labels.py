@@ -1,7 +1,8 @@
 """Lesson 14: labels were written on create and on a new template only, so an Instance that never
 became Ready never got those a later release added.
 
-So: labels are made right in every pass, outside the order of actions, and touch nothing else.
+So: labels are corrected in every reconcile, outside the order of actions, and nothing else is
+touched.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from tests.support.controllers.planes import (
 )
 
 
-async def test_lesson_14_unready_instances_get_their_labels_too() -> None:
+async def test_lesson_14_unready_instances_get_their_labels() -> None:
     async with controller_planes() as w:
         await given(w, 3)
         async with w.running(controller(w)):
             await until_names(w.cell, compute.INSTANCES, ZERO)
             await report_serving(w, ZERO)
             await until_names(w.cell, compute.INSTANCES, ZERO, ONE)
-            # The one in front is Ready, the next never is: the order of actions waits for it.
+            # The first is Ready, the next never is: the order of actions waits for it.
             before = {each.name: each for each in (await w.cell.list(compute.INSTANCES)).items}
             for name in (ZERO, ONE):
                 labels = {compute.LABEL_CITY_CODE: None, compute.LABEL_WORKLOAD_NAME: "old"}

@@ -1,6 +1,6 @@
 """A cell's deployment keeps its Instances in number and revision, one step at a time.
 
-Provider and Instance controller are played by hand: an Instance is ready when the test
+The test acts as provider and Instance controller: an Instance is ready when the test
 sets it so, and deleted when the test releases it.
 """
 
@@ -82,7 +82,7 @@ async def test_an_instance_carries_its_labels_owner_finalizers_gates_and_hash() 
         assert view.template_hash
 
 
-async def test_instances_come_in_order_each_after_its_predecessor_is_ready() -> None:
+async def test_instances_are_created_in_order_each_after_its_predecessor_is_ready() -> None:
     async with controller_planes() as w:
         await given(w, 3)
         async with w.running(controller(w)):
@@ -97,7 +97,7 @@ async def test_instances_come_in_order_each_after_its_predecessor_is_ready() -> 
             await until_names(w.cell, compute.INSTANCES, ZERO, ONE, TWO)
 
 
-async def test_counters_conditions_and_the_generation_of_the_project_are_reported() -> None:
+async def test_counters_conditions_and_the_projects_generation_are_reported() -> None:
     async with controller_planes() as w:
         await given(w, 2, annotations={compute.ANNOTATION_SOURCE_GENERATION: "41"})
         async with w.running(controller(w)):
@@ -151,7 +151,7 @@ async def test_a_bad_image_is_fixed_by_a_good_one() -> None:
 
 
 async def test_a_template_that_cannot_be_instantiated_is_reported_until_it_changes() -> None:
-    """What admission would have refused, had it been asked."""
+    """Admission would have refused it."""
     async with controller_planes() as w:
         await given(w, 1)
         large = template()
@@ -204,7 +204,7 @@ async def test_scaling_down_removes_the_highest_ordinals_one_by_one() -> None:
             await status(w, (1, 1, 1, 1))
 
 
-async def test_at_zero_all_go_at_once_and_zero_is_reported() -> None:
+async def test_scaling_to_zero_deletes_all_at_once_and_reports_zero() -> None:
     async with controller_planes() as w:
         await given(w, 2)
         async with w.running(controller(w)):
@@ -234,7 +234,7 @@ async def test_deletion_waits_for_the_last_instance() -> None:
             await until_gone(w.cell, DEPLOYMENTS, NAME, w.hub_namespace)
 
 
-async def test_lesson_14_labels_are_put_right_whatever_else_waits() -> None:
+async def test_lesson_14_labels_are_corrected_while_other_actions_wait() -> None:
     async with controller_planes() as w:
         made = await given(w, 2)
         async with w.running(controller(w)):
@@ -254,7 +254,7 @@ async def test_lesson_14_labels_are_put_right_whatever_else_waits() -> None:
         assert found.metadata.labels[compute.LABEL_WORKLOAD_DEPLOYMENT_UID] == made.metadata.uid
 
 
-async def test_an_instance_that_lost_its_linking_label_gets_it_back() -> None:
+async def test_an_instance_without_its_deployment_label_gets_it_back() -> None:
     async with controller_planes() as w:
         made = await given(w, 1)
         async with w.running(controller(w)):
@@ -297,7 +297,7 @@ async def test_a_cell_without_contact_rolls_nothing_and_still_scales_down() -> N
             await deleting(w, ZERO)
 
 
-async def test_a_crash_before_an_action_is_made_good() -> None:
+async def test_an_action_interrupted_by_a_crash_is_repeated() -> None:
     crashes = iter([True, False, True])
 
     def crash() -> None:
@@ -312,7 +312,7 @@ async def test_a_crash_before_an_action_is_made_good() -> None:
             await status(w, (2, 2, 2, 2))
 
 
-async def test_reports_are_written_at_once_and_then_at_a_bounded_rate() -> None:
+async def test_the_first_report_is_immediate_and_later_ones_are_rate_limited() -> None:
     async with controller_planes() as w:
         await given(w, 30)
         before = (await w.cell.list(DEPLOYMENTS)).resource_version
@@ -347,7 +347,7 @@ async def test_provider_conditions_are_reported_together_with_the_ready_they_cau
         assert values(reported.status)["currentReplicas"] == 1
 
 
-async def test_a_report_does_not_wait_long_for_a_ready_that_does_not_come() -> None:
+async def test_a_report_waits_only_briefly_for_ready() -> None:
     async with controller_planes() as w:
         await given(w, 1)
         async with w.running(controller(w)):
@@ -371,7 +371,7 @@ async def reported_now(w: ControllerPlanes) -> Object:
 
 async def _provider_serves(w: ControllerPlanes, name: str) -> None:
     """An Instance that its provider reports as available, a while after its creation; the Instance
-    controller has yet to say so."""
+    controller has not reported it yet."""
     instance = (await until_names(w.cell, compute.INSTANCES, name))[0]
     controlled: dict[str, Any] = {"spec": {"controller": {"schedulingGates": []}}}
     await w.cell.patch(compute.INSTANCES, name, merge(controlled), w.hub_namespace)
@@ -445,7 +445,7 @@ async def give_subnet(w: ControllerPlanes, network: str = "default") -> None:
     )
 
 
-async def test_networks_are_asked_for_and_their_gate_is_lifted_when_they_are_ready() -> None:
+async def test_networks_are_requested_and_their_gate_is_removed_when_they_are_ready() -> None:
     async with controller_planes() as w:
         await given_location(w)
         made = await given(w, 2)
@@ -495,7 +495,7 @@ async def bound_networks(w: ControllerPlanes) -> list[str]:
     return [obj.view(networking.NetworkBinding).spec.network.name for obj in found]
 
 
-async def test_another_network_is_asked_for_before_anything_starts_in_it() -> None:
+async def test_a_new_network_is_bound_before_an_instance_starts_in_it() -> None:
     async with controller_planes() as w:
         await given_location(w)
         await given(w, 1)

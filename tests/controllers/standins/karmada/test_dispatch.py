@@ -42,7 +42,7 @@ WDS = compute.WORKLOAD_DEPLOYMENTS
 
 @asynccontextmanager
 async def federation(*, clusters: bool = True) -> AsyncIterator[StandinPlatform]:
-    """A hub with both cells joined, one synchronized namespace, and propagation at work."""
+    """A hub with both cells joined, one synchronized namespace, and propagation running."""
     async with standin_platform() as found:
         if clusters:
             await create_cluster(found.hub, "dfw", "DFW")
@@ -66,7 +66,7 @@ def scheduled(binding: Object) -> bool:
 
 
 @pytest.mark.parametrize("policy_first", [True, False])
-async def test_a_claimed_template_reaches_its_member_whichever_came_first(
+async def test_a_claimed_template_reaches_its_member_in_any_order_of_creation(
     policy_first: bool,
 ) -> None:
     async with federation() as found:
@@ -84,7 +84,7 @@ async def test_a_claimed_template_reaches_its_member_whichever_came_first(
         assert not await exists(found.cells["lhr"], WDS, "app-web-dfw", NS)
 
 
-async def test_everything_on_the_way_carries_karmadas_marks() -> None:
+async def test_binding_work_and_object_carry_karmadas_labels_and_annotations() -> None:
     async with federation() as found:
         await create_policy(found.hub, NS, "DFW")
         await found.hub.create(WDS, deployment("app-web-dfw", NS, "DFW"), NS)
@@ -120,7 +120,7 @@ async def test_everything_on_the_way_carries_karmadas_marks() -> None:
         assert member.metadata.annotations[compute.ANNOTATION_SOURCE_GENERATION] == "1"
 
 
-async def test_owners_and_finalizers_of_the_template_stay_at_home() -> None:
+async def test_owners_and_finalizers_of_the_template_are_not_propagated() -> None:
     async with federation() as found:
         await create_policy(found.hub, NS, "DFW")
         template = deployment("app-web-dfw", NS, "DFW")
@@ -132,8 +132,8 @@ async def test_owners_and_finalizers_of_the_template_stay_at_home() -> None:
         assert member.metadata.owner_references == ()
 
 
-async def test_a_binding_left_behind_is_taken_over_by_the_template_made_again() -> None:
-    """Deleted with ``--cascade=orphan``, a template leaves a binding without an owner, which
+async def test_an_orphaned_binding_is_adopted_by_the_recreated_template() -> None:
+    """A template deleted with ``--cascade=orphan`` leaves a binding without an owner, which
     would never be collected."""
     async with federation() as found:
         await create_policy(found.hub, NS, "DFW")
@@ -197,7 +197,7 @@ async def test_a_binding_has_no_cluster_fit_until_a_cell_joins() -> None:
         await until(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, scheduled)
 
 
-async def test_namespaces_go_to_every_member_with_their_labels() -> None:
+async def test_namespaces_are_propagated_to_every_member_with_their_labels() -> None:
     async with federation() as found:
         for cell in found.cells.values():
             namespace = await until(cell, NAMESPACES, NS, "", is_there)
@@ -215,7 +215,7 @@ async def test_namespaces_go_to_every_member_with_their_labels() -> None:
         )
 
 
-async def test_reserved_and_opted_out_namespaces_stay_at_home() -> None:
+async def test_reserved_and_opted_out_namespaces_are_not_propagated() -> None:
     async with federation() as found:
         await create_namespace(found.hub, "karmada-system")
         await create_namespace(found.hub, "home", {karmada.LABEL_SKIP_NAMESPACE: "true"})
@@ -230,7 +230,7 @@ async def test_reserved_and_opted_out_namespaces_stay_at_home() -> None:
         assert carried == {NS, "ns-2"}
 
 
-async def test_a_deleted_hub_namespace_goes_from_the_members() -> None:
+async def test_a_deleted_hub_namespace_is_deleted_in_the_members() -> None:
     async with federation() as found:
         await until(found.cells["dfw"], NAMESPACES, NS, "", is_there)
         await found.hub.delete(NAMESPACES, NS)
@@ -239,7 +239,7 @@ async def test_a_deleted_hub_namespace_goes_from_the_members() -> None:
         await until_gone(found.cells["lhr"], NAMESPACES, NS)
 
 
-async def test_drift_of_the_spec_is_reverted_and_what_is_the_members_own_is_kept() -> None:
+async def test_drift_of_the_spec_is_reverted_and_fields_of_the_member_are_kept() -> None:
     async with federation() as found:
         dfw = found.cells["dfw"]
         await create_policy(found.hub, NS, "DFW")
@@ -262,7 +262,7 @@ async def test_drift_of_the_spec_is_reverted_and_what_is_the_members_own_is_kept
         assert member.metadata.finalizers == ("example.com/cell",)
 
 
-async def test_a_change_of_the_template_arrives_and_a_removed_label_is_removed() -> None:
+async def test_a_change_of_the_template_is_propagated_and_a_removed_label_is_removed() -> None:
     async with federation() as found:
         await create_policy(found.hub, NS, "DFW")
         template = deployment("app-web-dfw", NS, "DFW", labels={"old": "1"})
@@ -282,7 +282,7 @@ async def test_a_change_of_the_template_arrives_and_a_removed_label_is_removed()
         assert values(member.spec)["scaleSettings"]["minReplicas"] == 5
 
 
-async def test_an_object_the_member_has_of_its_own_is_not_touched() -> None:
+async def test_an_object_of_the_members_own_is_not_touched() -> None:
     async with federation() as found:
         dfw = found.cells["dfw"]
         await until(dfw, NAMESPACES, NS, "", is_there)

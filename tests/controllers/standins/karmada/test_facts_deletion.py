@@ -1,6 +1,6 @@
 """Deletion, and the loss of a member.
 
-What is known of Karmada and the stand-in keeps, one fact a test. The table in
+Facts about Karmada that the stand-in reproduces, one per test. The table in
 ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
@@ -66,7 +66,7 @@ async def test_preserved_resources_stay_in_the_member_without_karmadas_marks() -
         assert list(kept.metadata.annotations) == [compute.ANNOTATION_SOURCE_GENERATION]
 
 
-async def test_what_is_no_longer_to_be_preserved_goes_with_its_template() -> None:
+async def test_resources_that_are_no_longer_preserved_are_deleted_with_their_template() -> None:
     async with propagated() as found:
         work = await work_of(found)
         for preserve in (True, None):
@@ -81,7 +81,7 @@ async def test_what_is_no_longer_to_be_preserved_goes_with_its_template() -> Non
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_a_template_that_lived_for_an_instant_leaves_nothing_behind() -> None:
+async def test_a_template_deleted_right_after_its_creation_leaves_nothing_behind() -> None:
     async with propagation() as found:
         await create_cluster(found.hub, "dfw", "DFW")
         await create_policy(found.hub, NS, "DFW")
@@ -131,7 +131,7 @@ async def test_a_new_cluster_is_tainted_until_its_first_good_probe() -> None:
         assert taints(ready) == []
 
 
-async def test_a_cluster_that_is_not_ready_carries_the_taint_until_it_is_back() -> None:
+async def test_a_cluster_carries_the_taint_while_it_is_not_ready() -> None:
     async with propagated() as found:
         cordon = {"key": "maintenance", "effect": "NoSchedule"}
         await change(found, CLUSTERS, "dfw", spec={"taints": [cordon]})
@@ -145,7 +145,7 @@ async def test_a_cluster_that_is_not_ready_carries_the_taint_until_it_is_back() 
         assert taints(back) == [("maintenance", "NoSchedule")]
 
 
-async def test_a_member_that_is_not_ready_gets_nothing_new() -> None:
+async def test_nothing_new_is_scheduled_to_a_member_that_is_not_ready() -> None:
     async with propagated() as found:
         found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
@@ -160,7 +160,7 @@ async def test_a_member_that_is_not_ready_gets_nothing_new() -> None:
         )
 
 
-async def test_a_ready_cluster_that_leaves_has_its_objects_removed() -> None:
+async def test_objects_are_removed_from_a_ready_cluster_that_is_unjoined() -> None:
     async with propagated() as found:
         await found.hub.delete(CLUSTERS, "dfw")
 
@@ -168,7 +168,7 @@ async def test_a_ready_cluster_that_leaves_has_its_objects_removed() -> None:
         await until_gone(found.hub, CLUSTERS, "dfw")
 
 
-async def test_a_cluster_leaves_only_when_no_binding_targets_it() -> None:
+async def test_a_cluster_is_removed_only_when_no_binding_targets_it() -> None:
     async with standin_platform() as found:
         await create_cluster(found.hub, "dfw", "DFW")
         await create_namespace(found.hub, NS)

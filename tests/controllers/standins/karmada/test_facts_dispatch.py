@@ -1,6 +1,6 @@
-"""The way down: from a template to the member.
+"""Dispatch: from a template to the member.
 
-What is known of Karmada and the stand-in keeps, one fact a test. The table in
+Facts about Karmada that the stand-in reproduces, one per test. The table in
 ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
@@ -62,7 +62,7 @@ async def test_a_claimed_template_stays_with_its_policy() -> None:
         assert template.metadata.annotations[karmada.ANNOTATION_POLICY_NAME] == "city-dfw"
 
 
-async def test_a_change_of_the_templates_status_alone_sets_nothing_off() -> None:
+async def test_a_change_of_the_templates_status_causes_no_other_write() -> None:
     async with propagated() as found:
         await settle()
         before = await revisions([found.hub], HUB_KINDS)
@@ -81,7 +81,7 @@ async def test_a_change_of_the_templates_status_alone_sets_nothing_off() -> None
         assert written.metadata.resource_version in {after[key] for key in changed}
 
 
-async def test_the_binding_of_a_deleted_template_of_the_same_name_is_waited_for() -> None:
+async def test_a_recreated_template_waits_until_its_old_binding_is_gone() -> None:
     async with propagated() as found:
         first = await found.hub.get(BINDINGS, BINDING, NS)
         hold = {"metadata": {"finalizers": [*first.metadata.finalizers, "example.com/hold"]}}
@@ -143,7 +143,7 @@ async def test_a_member_that_has_the_template_keeps_it_when_it_no_longer_serves_
         assert values(binding.spec)["clusters"] == [{"name": "dfw"}]
 
 
-async def test_a_tainted_member_gets_nothing_new_and_keeps_what_it_has() -> None:
+async def test_a_tainted_member_keeps_its_objects_and_gets_no_new_ones() -> None:
     async with propagated() as found:
         drained = {"key": "maintenance", "effect": "NoSchedule"}
         await change(found, CLUSTERS, "dfw", spec={"taints": [drained]})
@@ -175,7 +175,7 @@ async def test_without_a_spread_constraint_all_matching_members_get_it() -> None
             await until(cell, WDS, NAME, NS, lambda _: True)
 
 
-async def test_a_spread_constraint_of_one_takes_one_member_and_stays_with_it() -> None:
+async def test_a_spread_constraint_of_one_selects_one_member_and_keeps_it() -> None:
     async with propagation() as found:
         await create_cluster(found.hub, "lhr", "DFW")
         await create_policy(found.hub, NS, "DFW")
@@ -212,7 +212,7 @@ async def test_a_member_that_is_no_longer_targeted_loses_its_work() -> None:
         assert await exists(found.hub, WDS, NAME, NS)
 
 
-async def test_a_manifest_has_nothing_of_the_hubs_own_copy() -> None:
+async def test_a_manifest_has_no_owners_finalizers_or_server_fields() -> None:
     async with propagation() as found:
         await create_cluster(found.hub, "dfw", "DFW")
         await create_policy(found.hub, NS, "DFW")
@@ -230,7 +230,7 @@ async def test_a_manifest_has_nothing_of_the_hubs_own_copy() -> None:
         assert set(manifest["metadata"]) == {"name", "namespace", "labels", "annotations"}
 
 
-async def test_conflict_resolution_overwrite_takes_the_members_object_over() -> None:
+async def test_conflict_resolution_overwrite_takes_over_the_members_object() -> None:
     async with propagation() as found:
         dfw = found.cells["dfw"]
         await create_cluster(found.hub, "dfw", "DFW")
@@ -247,7 +247,7 @@ async def test_conflict_resolution_overwrite_takes_the_members_object_over() -> 
         assert values(taken.spec)["scaleSettings"]["minReplicas"] == 1
 
 
-async def test_a_work_that_a_member_rejects_is_applied_failed() -> None:
+async def test_a_work_that_a_member_rejects_reports_applied_false() -> None:
     async with propagation() as found:
         dfw = found.cells["dfw"]
         await create_cluster(found.hub, "dfw", "DFW")

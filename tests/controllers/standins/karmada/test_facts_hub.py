@@ -1,6 +1,6 @@
-"""What the hub is before anything is propagated.
+"""The hub's API before anything is propagated.
 
-What is known of Karmada and the stand-in keeps, one fact a test. The table in
+Facts about Karmada that the stand-in reproduces, one per test. The table in
 ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
@@ -52,7 +52,7 @@ async def test_the_hub_is_an_api_with_locking_generations_selectors_and_watches(
             await hub.patch(WDS, NAME, merge({**stale, "spec": {"cityCode": "LHR"}}), NS)
 
 
-async def test_the_hub_collects_what_an_owner_leaves_behind_and_waits_for_finalizers() -> None:
+async def test_the_hub_garbage_collects_dependents_and_waits_for_finalizers() -> None:
     async with standin_platform() as found:
         await create_namespace(found.hub, NS)
         owner = await found.hub.create(WDS, deployment("owner", NS, "DFW"), NS)

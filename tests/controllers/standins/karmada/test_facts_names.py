@@ -1,6 +1,6 @@
 """Names, labels, annotations and finalizers.
 
-What is known of Karmada and the stand-in keeps, one fact a test. The table in
+Facts about Karmada that the stand-in reproduces, one per test. The table in
 ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
@@ -40,7 +40,7 @@ from tests.support.standins.platform import (
 )
 
 
-async def test_works_lie_in_a_namespace_named_after_the_cluster() -> None:
+async def test_works_are_in_a_namespace_named_after_the_cluster() -> None:
     async with propagation() as found:
         await create_cluster(found.hub, "dfw", "DFW")
 
@@ -164,7 +164,7 @@ async def test_a_cluster_holds_its_finalizer() -> None:
         assert cluster.metadata.finalizers == ("karmada.io/cluster-controller",)
 
 
-async def test_the_members_object_carries_where_it_came_from() -> None:
+async def test_the_members_object_carries_its_origin() -> None:
     async with propagated() as found:
         template = await found.hub.get(WDS, NAME, NS)
         work = await work_of(found)

@@ -1,6 +1,6 @@
-"""The way up: from the member to the template, and when.
+"""Status: from the member to the template, and when.
 
-What is known of Karmada and the stand-in keeps, one fact a test. The table in
+Facts about Karmada that the stand-in reproduces, one per test. The table in
 ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
 
@@ -46,7 +46,7 @@ from tests.support.standins.platform import (
 )
 
 
-async def test_status_goes_up_in_less_than_a_second_without_polling() -> None:
+async def test_status_reaches_the_template_in_less_than_a_second_without_polling() -> None:
     async with propagated() as found:
         await settle()
         await report(found, replicas=3)
@@ -61,7 +61,7 @@ async def test_status_goes_up_in_less_than_a_second_without_polling() -> None:
         )
 
 
-async def test_the_members_status_is_in_the_work_with_its_identity() -> None:
+async def test_the_work_holds_the_members_status_with_its_identity() -> None:
     async with propagated() as found:
         await report(found, replicas=3)
         await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 3)
@@ -122,7 +122,7 @@ async def test_nothing_is_written_again_while_nothing_changes() -> None:
 
 
 class OnlyHealthz:
-    """A member as old API servers are: it has ``/healthz`` and no ``/readyz``."""
+    """A member with an old API server: it has ``/healthz`` and no ``/readyz``."""
 
     def __init__(self, inner: InProcessTransport) -> None:
         self._inner = inner
@@ -139,7 +139,7 @@ class OnlyHealthz:
         await self._inner.close()
 
 
-async def test_a_member_is_asked_for_readyz_and_where_that_is_missing_for_healthz() -> None:
+async def test_a_member_is_probed_at_readyz_and_where_that_is_missing_at_healthz() -> None:
     async with standin_platform() as found:
         transport = OnlyHealthz(InProcessTransport(found.embedded.server.handle))
         old = ApiClient(
@@ -156,8 +156,8 @@ async def test_a_member_is_asked_for_readyz_and_where_that_is_missing_for_health
         assert transport.probed[:2] == ["readyz", "healthz"]
 
 
-class Moody:
-    """A member that sometimes cannot list what it serves."""
+class FailingDiscovery:
+    """A member whose discovery sometimes fails."""
 
     def __init__(self, inner: InProcessTransport) -> None:
         self._inner = inner
@@ -172,16 +172,16 @@ class Moody:
         await self._inner.close()
 
 
-async def test_kinds_that_could_not_be_listed_stay_as_they_were_known() -> None:
+async def test_known_kinds_are_kept_when_discovery_fails() -> None:
     async with standin_platform() as found:
-        transport = Moody(InProcessTransport(found.embedded.server.handle))
-        moody = ApiClient(
+        transport = FailingDiscovery(InProcessTransport(found.embedded.server.handle))
+        failing = ApiClient(
             transport,
             cluster="dfw",
             prefix=planes.plane_prefix("cell/dfw"),
             token=found.embedded.token(),
         )
-        members = StaticFleet("members", {"dfw": moody}, found.env)
+        members = StaticFleet("members", {"dfw": failing}, found.env)
         async with running(found.env, karmada_controllers(found.hub_fleet(), members, found.env)):
             await create_cluster(found.hub, "dfw", "DFW")
             known = await until_ready(found, "True")

@@ -1,4 +1,4 @@
-"""What arrives in a member after its Work is gone is deleted, and nothing else is."""
+"""Objects that arrive in a member after their Work is gone are deleted, and no others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def destroy(found: StandinPlatform) -> None:
     await settle()
 
 
-async def test_a_create_that_arrives_when_its_work_is_gone_is_taken_back() -> None:
+async def test_an_object_created_after_its_work_is_gone_is_deleted() -> None:
     async with propagated() as found:
         late = await sent(found)
         await destroy(found)
@@ -78,7 +78,7 @@ def again(work: Object) -> dict[str, Any]:
     return {"metadata": metadata, "spec": values(work.spec)}
 
 
-async def test_a_work_that_arrives_when_its_binding_is_gone_is_taken_back() -> None:
+async def test_a_work_created_after_its_binding_is_gone_is_deleted() -> None:
     async with propagated() as found:
         late = await work_of_deployment(found)
         await destroy(found)
@@ -88,7 +88,7 @@ async def test_a_work_that_arrives_when_its_binding_is_gone_is_taken_back() -> N
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_a_work_of_an_earlier_binding_does_not_stand_in_the_way_of_the_next() -> None:
+async def test_a_work_of_an_earlier_binding_does_not_block_the_next() -> None:
     async with propagated() as found:
         late = await work_of_deployment(found)
         await destroy(found)
@@ -141,7 +141,7 @@ async def test_an_orphan_behind_a_partition_is_removed_on_reconnect() -> None:
         await until_gone(found.cells["dfw"], WDS, NAME, NS, within=120)
 
 
-async def test_a_lost_cluster_that_left_and_comes_back_keeps_what_runs_there() -> None:
+async def test_a_lost_cluster_that_is_removed_and_joins_again_keeps_its_objects() -> None:
     async with propagated() as found:
         before = await found.cells["dfw"].get(WDS, NAME, NS)
         found.links["dfw"].broken = True
@@ -157,7 +157,7 @@ async def test_a_lost_cluster_that_left_and_comes_back_keeps_what_runs_there() -
         assert (await found.cells["dfw"].get(WDS, NAME, NS)).metadata.uid == before.metadata.uid
 
 
-async def test_what_the_member_has_of_its_own_under_that_name_stays() -> None:
+async def test_an_object_of_the_members_own_with_that_name_stays() -> None:
     async with propagated() as found:
         own = await sent(found)
         await destroy(found)
@@ -168,14 +168,14 @@ async def test_what_the_member_has_of_its_own_under_that_name_stays() -> None:
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_no_binding_is_made_for_a_template_that_only_a_late_cache_has() -> None:
-    """It would be collected at once, and made again, for as long as the cache is late."""
+async def test_no_binding_is_created_for_a_template_that_only_a_stale_cache_has() -> None:
+    """It would be collected and recreated for as long as the cache is stale."""
     assert await bindings_made(template_is_gone=False) == 1
     assert await bindings_made(template_is_gone=True) == 0
 
 
 async def bindings_made(*, template_is_gone: bool) -> int:
-    """By a detector that has once seen template and policy, and nothing since."""
+    """By a detector whose cache still has template and policy, and gets no events."""
     async with standin_platform() as found:
         await create_namespace(found.hub, NS, upstream_labels())
         await create_policy(found.hub, NS, "DFW")

@@ -48,29 +48,29 @@ def test_only_ready_members_with_the_label_fit() -> None:
     assert decide(ALL_IN_DFW, members, ()) == ("dfw",)
 
 
-def test_without_a_constraint_all_that_fit_are_taken() -> None:
+def test_without_a_constraint_all_fitting_members_are_selected() -> None:
     assert decide(ALL_IN_DFW, [member("b"), member("a")], ()) == ("a", "b")
 
 
-def test_a_constraint_of_one_takes_one_and_sticks_to_it() -> None:
+def test_a_constraint_of_one_selects_one_member_and_keeps_it() -> None:
     members = [member("a"), member("b")]
 
     assert decide(ONE_IN_DFW, members, ()) == ("a",)
     assert decide(ONE_IN_DFW, members, ("b",)) == ("b",)
 
 
-def test_a_member_that_has_it_keeps_it_while_it_is_not_ready() -> None:
+def test_a_member_keeps_an_object_while_it_is_not_ready() -> None:
     members = [member("a"), member("b", ready=False)]
 
     assert decide(ONE_IN_DFW, members, ("b",)) == ("b",)
 
 
-def test_a_member_on_its_way_out_or_relabelled_loses_it() -> None:
+def test_a_member_that_is_deleted_or_relabelled_loses_an_object() -> None:
     assert decide(ONE_IN_DFW, [member("a", deleting=True)], ("a",)) == ()
     assert decide(ONE_IN_DFW, [member("a", "LHR")], ("a",)) == ()
 
 
-def test_fewer_members_than_asked_for_is_no_fit() -> None:
+def test_fewer_members_than_the_constraint_requires_is_no_fit() -> None:
     two = schedule.parse_placement(
         {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]}
     )
@@ -78,7 +78,7 @@ def test_fewer_members_than_asked_for_is_no_fit() -> None:
     assert decide(two, [member("a")], ()) == ()
 
 
-def test_a_member_must_serve_the_kind_unless_it_has_it_already() -> None:
+def test_a_member_must_serve_the_kind_unless_it_has_the_object_already() -> None:
     bare = member("a", serves=("v1", "ConfigMap"))
 
     assert decide(ONE_IN_DFW, [bare, member("b")], ()) == ("b",)
@@ -86,7 +86,7 @@ def test_a_member_must_serve_the_kind_unless_it_has_it_already() -> None:
     assert decide(ONE_IN_DFW, [bare], ("a",)) == ("a",)
 
 
-def test_a_taint_keeps_new_objects_off_unless_it_is_tolerated() -> None:
+def test_a_taint_keeps_new_objects_away_unless_it_is_tolerated() -> None:
     drained = karmada.Taint(key="maintenance", value="yes", effect="NoSchedule")
     tainted = member("a", taints=(drained,))
     mild = member("b", taints=(karmada.Taint(key="slow", effect="PreferNoSchedule"),))
@@ -125,7 +125,7 @@ def test_a_new_member_is_ready_at_its_first_good_probe() -> None:
     assert probes((0, False), (1, True)).ready
 
 
-def test_a_ready_member_must_fail_for_thirty_seconds() -> None:
+def test_a_ready_member_becomes_unready_after_failing_for_thirty_seconds() -> None:
     assert probes((0, True), (10, False), (20, False), (30, False)).ready
     assert not probes((0, True), (10, False), (20, False), (30, False), (40, False)).ready
 
@@ -134,7 +134,7 @@ def test_a_good_probe_in_between_restarts_the_count() -> None:
     assert probes((0, True), (10, False), (20, True), (30, False), (50, False)).ready
 
 
-def test_a_lost_member_must_succeed_for_thirty_seconds() -> None:
+def test_a_lost_member_becomes_ready_after_succeeding_for_thirty_seconds() -> None:
     lost = ((0, True), (10, False), (40, False))
 
     assert not probes(*lost).ready
@@ -142,7 +142,7 @@ def test_a_lost_member_must_succeed_for_thirty_seconds() -> None:
     assert probes(*lost, (50, True), (70, True), (80, True)).ready
 
 
-def test_a_work_name_is_readable_and_depends_on_the_whole_identity() -> None:
+def test_a_work_name_is_readable_and_unique_to_the_identity() -> None:
     plain = names.work_name("WorkloadDeployment", "app-web-dfw", "ns-1")
 
     assert plain.startswith("app-web-dfw-")

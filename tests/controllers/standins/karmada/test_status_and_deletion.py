@@ -30,7 +30,7 @@ from tests.support.standins.platform import (
 )
 
 
-async def test_the_members_status_becomes_the_templates_status_whole() -> None:
+async def test_the_members_whole_status_becomes_the_templates_status() -> None:
     async with propagated() as found:
         await report(found, replicas=1, readyReplicas=1, location={"name": "dfw", "namespace": ""})
         hub = await until(
@@ -50,7 +50,7 @@ async def test_the_members_status_becomes_the_templates_status_whole() -> None:
         assert condition(binding, "FullyApplied") == ("True", "FullyAppliedSuccess")
 
 
-async def test_without_an_interpreter_no_status_comes_back() -> None:
+async def test_without_an_interpreter_no_status_is_returned() -> None:
     async with propagated(interpreter=False) as found:
         await report(found, replicas=1)
         await until(
@@ -99,7 +99,7 @@ async def test_deleting_the_template_removes_binding_work_and_the_members_object
         assert [work.name for work in works if work.name.startswith(NAME)] == []
 
 
-async def test_an_object_that_is_no_longer_karmadas_outlives_its_template() -> None:
+async def test_an_object_without_karmadas_label_outlives_its_template() -> None:
     async with propagated() as found:
         disowned = {"metadata": {"labels": {karmada.LABEL_MANAGED: None}}}
         found.links["dfw"].broken = True
@@ -123,7 +123,7 @@ async def test_the_hub_does_not_wait_until_the_members_object_is_gone() -> None:
         assert member.metadata.deleting
 
 
-async def test_a_template_made_again_under_the_same_name_arrives_again() -> None:
+async def test_a_recreated_template_is_propagated_again() -> None:
     async with propagated() as found:
         old = await found.cells["dfw"].get(WDS, NAME, NS)
         await found.hub.delete(WDS, NAME, NS)
@@ -158,7 +158,7 @@ async def test_deleting_the_policy_does_not_unpropagate() -> None:
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_a_member_removed_by_hand_in_the_cell_comes_back() -> None:
+async def test_an_object_deleted_by_hand_in_the_cell_is_recreated() -> None:
     async with propagated() as found:
         first = await found.cells["dfw"].get(WDS, NAME, NS)
         await found.cells["dfw"].delete(WDS, NAME, NS)
@@ -172,7 +172,9 @@ async def test_a_member_removed_by_hand_in_the_cell_comes_back() -> None:
         )
 
 
-async def test_a_cell_cut_off_is_not_ready_after_thirty_seconds_and_back_after_thirty() -> None:
+async def test_a_disconnected_cell_is_unready_after_thirty_seconds_and_ready_thirty_after_reconnect() -> (
+    None
+):
     async with propagated() as found:
         await until_ready(found, "True")
         found.links["dfw"].broken = True
@@ -189,7 +191,7 @@ async def test_a_cell_cut_off_is_not_ready_after_thirty_seconds_and_back_after_t
         await until_ready(found, "True", within=30)
 
 
-async def test_while_the_member_is_lost_deletion_waits_and_nothing_is_moved() -> None:
+async def test_deletion_waits_and_nothing_is_rescheduled_while_the_member_is_lost() -> None:
     async with propagated() as found:
         await report(found, replicas=1)
         await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 1)
@@ -211,7 +213,7 @@ async def test_while_the_member_is_lost_deletion_waits_and_nothing_is_moved() ->
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_what_changed_while_the_member_was_lost_arrives_when_it_is_back() -> None:
+async def test_changes_made_while_the_member_was_lost_arrive_on_reconnect() -> None:
     async with propagated() as found:
         found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
@@ -232,7 +234,7 @@ async def test_what_changed_while_the_member_was_lost_arrives_when_it_is_back() 
         )
 
 
-async def test_a_cluster_that_leaves_gives_up_its_works() -> None:
+async def test_the_works_of_a_removed_cluster_are_deleted() -> None:
     async with propagated() as found:
         await found.hub.delete(karmada.CLUSTERS, "dfw")
 
@@ -248,7 +250,7 @@ async def test_a_cluster_that_leaves_gives_up_its_works() -> None:
         assert values(binding.spec).get("clusters", []) == []
 
 
-async def test_a_lost_cluster_that_leaves_keeps_what_runs_in_the_member() -> None:
+async def test_objects_in_a_lost_cluster_stay_when_it_is_removed() -> None:
     async with propagated() as found:
         found.links["dfw"].broken = True
         await until_ready(found, "False", within=90)
@@ -258,7 +260,7 @@ async def test_a_lost_cluster_that_leaves_keeps_what_runs_in_the_member() -> Non
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
 
 
-async def test_a_stream_of_changes_goes_up_in_few_writes_and_the_last_one_arrives() -> None:
+async def test_many_status_changes_are_merged_into_few_writes_and_the_last_one_arrives() -> None:
     async with propagated() as found:
         await report(found, replicas=0)
         await settle()

@@ -1,4 +1,4 @@
-"""A project requests a service and is answered: at once, after a while, or by a person."""
+"""An entitlement is approved at once, after a delay, or manually."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_a_request_is_approved_at_once() -> None:
             assert await ready(found) == ("True", "EntitlementActive")
 
 
-async def test_an_approval_takes_its_time_also_over_a_restart() -> None:
+async def test_an_approval_takes_its_delay_also_over_a_restart() -> None:
     async with standin_platform() as found:
         await found.set_project_ready()
         await publish(found)
@@ -88,7 +88,7 @@ async def test_an_approval_takes_its_time_also_over_a_restart() -> None:
             assert await ready(found) == ("True", "EntitlementActive")
 
 
-async def test_a_person_answers_and_what_was_answered_stands() -> None:
+async def test_a_manual_approval_and_rejection_are_kept() -> None:
     async with standin_platform() as found:
         await found.set_project_ready()
         await publish(found)
@@ -106,7 +106,7 @@ async def test_a_person_answers_and_what_was_answered_stands() -> None:
                 assert await ready(found) == wanted
 
 
-async def test_a_service_that_is_not_published_is_no_answer_until_it_is() -> None:
+async def test_a_request_for_an_unpublished_service_waits_until_it_is_published() -> None:
     async with standin_platform() as found:
         await found.set_project_ready()
         async with running(found.env, controllers(found)):
@@ -141,7 +141,7 @@ async def test_an_answered_request_is_not_written_again() -> None:
             assert (await entitlement(found)).metadata.resource_version == before
 
 
-async def test_a_request_belongs_to_no_namespace_and_its_message_is_short() -> None:
+async def test_a_request_is_cluster_scoped_and_its_message_is_limited() -> None:
     assert not ENTITLEMENTS.namespaced
     async with standin_platform() as found:
         for length in (1024, 1025):

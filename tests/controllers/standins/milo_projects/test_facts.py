@@ -1,4 +1,4 @@
-"""What is known of Milo's projects and the stand-in keeps, one fact a test.
+"""Facts about Milo's projects that the stand-in reproduces, one per test.
 
 The table in ``docs/develop/stand-in-facts.md`` lists which test keeps which fact.
 """
@@ -67,7 +67,7 @@ async def test_project_planes_are_isolated_from_each_other() -> None:
         assert one.metadata.uid != other.metadata.uid
 
 
-async def test_reviews_say_in_which_project_a_user_acts() -> None:
+async def test_reviews_name_the_project_in_which_a_user_acts() -> None:
     reviewed: list[dict[str, Any]] = []
 
     async def review(review: dict[str, Any]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ async def test_the_cleanup_of_a_project_is_reported_from_start_to_end() -> None:
         assert order == ["CleanupStarted", "CleanupAwaitingCompletion", "CleanupComplete"]
 
 
-async def test_with_the_project_its_plane_goes() -> None:
+async def test_the_plane_is_deleted_with_its_project() -> None:
     async with projects() as found:
         await ready(found)
         await found.root.delete(PROJECTS, "demo")
@@ -217,7 +217,7 @@ async def test_with_the_project_its_plane_goes() -> None:
             await found.project.list(NAMESPACES)
 
 
-async def test_a_project_made_again_is_another_plane_with_later_revisions() -> None:
+async def test_a_recreated_project_is_a_new_plane_with_later_revisions() -> None:
     async with projects() as found:
         await ready(found)
         note = build(CONFIG_MAPS, "note", "default")

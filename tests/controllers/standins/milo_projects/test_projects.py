@@ -1,4 +1,4 @@
-"""A Project becomes a plane, and is emptied before it goes."""
+"""A Project becomes a plane, and is emptied before it is removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_a_project_becomes_ready_with_its_namespaces() -> None:
         assert resourcemanager.FINALIZER_PROJECT in project.metadata.finalizers
 
 
-async def test_a_deleted_project_is_emptied_before_it_goes() -> None:
+async def test_a_deleted_project_is_emptied_before_it_is_removed() -> None:
     async with projects() as found:
         await until(
             found.root, PROJECTS, "demo", "", lambda one: condition(one, "Ready")[0] == "True"

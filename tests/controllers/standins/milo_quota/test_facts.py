@@ -1,4 +1,4 @@
-"""What is known of Milo's quota and the stand-in keeps, one fact a test.
+"""Facts about Milo's quota that the stand-in reproduces, one per test.
 
 The table in ``docs/develop/stand-in-facts.md`` lists which test keeps which fact; many are kept by
 the tests next to this file.
@@ -55,7 +55,7 @@ REGISTRATIONS, POLICIES = quota.RESOURCE_REGISTRATIONS, quota.GRANT_CREATION_POL
 
 @asynccontextmanager
 async def judged(**granted: int) -> AsyncIterator[StandinPlatform]:
-    """A project whose new claims are judged by the registrations of the root plane."""
+    """A project whose new claims are checked against the registrations of the root plane."""
     async with standin_platform(judged=True) as found:
         await found.set_project_ready()
         await register(found.root)
@@ -93,7 +93,7 @@ async def test_a_registration_becomes_active() -> None:
         {"consumerType": {"kind": "Organization"}},
     ],
 )
-async def test_what_a_registration_counts_does_not_change(change: Values) -> None:
+async def test_resource_and_consumer_types_of_a_registration_are_immutable(change: Values) -> None:
     async with standin_platform() as found:
         await register(found.root, "instances")
 
@@ -122,7 +122,7 @@ async def test_a_registration_keeps_its_bounds(spec: Values) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 21])
-async def test_a_grant_has_one_to_twenty_allowances_of_nothing_or_more(count: int) -> None:
+async def test_a_grant_has_one_to_twenty_allowances_of_zero_or_more(count: int) -> None:
     async with standin_platform() as found:
         for amounts in ({f"a/{i}": 1 for i in range(count)}, {INSTANCES: -1}):
             with pytest.raises(errors.Invalid):
@@ -214,7 +214,7 @@ async def test_a_claim_has_one_to_twenty_requests(count: int) -> None:
             await found.project.create(CLAIMS, body, "default")
 
 
-async def test_a_claim_asks_for_a_resource_type_once() -> None:
+async def test_a_claim_requests_a_resource_type_only_once() -> None:
     async with standin_platform() as found:
         body = claim("a", {INSTANCES: 1})
         body["spec"]["requests"] *= 2
@@ -223,10 +223,10 @@ async def test_a_claim_asks_for_a_resource_type_once() -> None:
             await found.project.create(CLAIMS, body, "default")
 
 
-# Budgets and verdicts
+# Buckets and decisions
 
 
-async def test_a_bucket_is_named_by_a_hash_and_lies_in_milo_system() -> None:
+async def test_a_bucket_is_named_by_a_hash_in_namespace_milo_system() -> None:
     async with project(instances=1) as found:
         digest = sha256(f"{INSTANCES}Projectdemo".encode()).hexdigest()
 
@@ -247,7 +247,7 @@ async def test_grants_are_matched_by_kind_and_name_of_the_consumer_only() -> Non
         await bucket(found, INSTANCES, limit=5)
 
 
-async def test_a_claim_without_a_consumer_is_its_projects() -> None:
+async def test_a_claim_without_a_consumer_belongs_to_its_project() -> None:
     async with judged(instances=1) as found:
         body = claim("a", {INSTANCES: 1})
         del body["spec"]["consumerRef"]
@@ -257,7 +257,7 @@ async def test_a_claim_without_a_consumer_is_its_projects() -> None:
         await bucket(found, INSTANCES, allocated=1)
 
 
-async def test_two_claims_that_race_for_the_last_slot_never_both_get_it() -> None:
+async def test_only_one_of_two_claims_gets_the_last_slot() -> None:
     async with project(instances=3) as found:
         await create_claim(found, "holder", instances=2)
         await answer(found, "holder")
@@ -283,7 +283,7 @@ async def test_a_decision_is_never_made_again_even_when_the_claim_changes() -> N
         await bucket(found, INSTANCES, allocated=1)
 
 
-async def test_a_request_added_to_a_claim_is_judged_alone() -> None:
+async def test_a_request_added_to_a_claim_is_decided_alone() -> None:
     async with project(instances=5, memory=10) as found:
         await create_claim(found, "a", instances=1)
         await answer(found, "a")
@@ -301,7 +301,7 @@ async def test_a_request_added_to_a_claim_is_judged_alone() -> None:
         assert found_by_type[MEMORY]["status"] == "Denied"
 
 
-async def test_deleting_a_claim_gives_its_amounts_back() -> None:
+async def test_deleting_a_claim_releases_its_amounts() -> None:
     async with project(instances=1, memory=8) as found:
         await create_claim(found, "a", instances=1, memory=8)
         await answer(found, "a")
@@ -314,7 +314,7 @@ async def test_deleting_a_claim_gives_its_amounts_back() -> None:
 
 
 @pytest.mark.parametrize("by_policy", [True, False])
-async def test_a_denied_claim_goes_by_itself_only_when_a_policy_made_it(by_policy: bool) -> None:
+async def test_a_denied_claim_is_deleted_only_when_a_policy_created_it(by_policy: bool) -> None:
     async with project(instances=0) as found:
         body = claim("a", {INSTANCES: 1})
         body["metadata"]["labels"] = {"quota.miloapis.com/auto-created": "true"}
@@ -327,7 +327,7 @@ async def test_a_denied_claim_goes_by_itself_only_when_a_policy_made_it(by_polic
         assert await exists(found.project, CLAIMS, "a", "default") != by_policy
 
 
-async def test_a_project_counts_for_itself_beside_another() -> None:
+async def test_projects_have_separate_limits() -> None:
     async with project(instances=1) as found:
         await found.embedded.create_project("second")
         ready = {"conditions": [_ready(found)]}
@@ -399,7 +399,7 @@ async def test_a_consumer_of_another_kind_than_registered_is_forbidden() -> None
         assert "spec.consumerRef" in await refusal(found, body)
 
 
-async def test_an_amount_of_nothing_passes_the_schema_and_is_forbidden() -> None:
+async def test_an_amount_of_zero_passes_the_schema_and_is_forbidden() -> None:
     async with standin_platform() as found:
         await found.project.create(CLAIMS, claim("a", {INSTANCES: 0}), "default", dry_run=True)
     async with judged() as found:
@@ -407,7 +407,7 @@ async def test_an_amount_of_nothing_passes_the_schema_and_is_forbidden() -> None
 
 
 @pytest.mark.parametrize("field", ["kind", "name"])
-async def test_a_claim_must_say_by_kind_and_name_what_it_is_for(field: str) -> None:
+async def test_a_claim_must_name_kind_and_name_of_its_claimant(field: str) -> None:
     async with judged() as found:
         body = claim("a", {INSTANCES: 1})
         body["spec"]["resourceRef"] = {**body["spec"]["resourceRef"], field: ""}
@@ -415,7 +415,7 @@ async def test_a_claim_must_say_by_kind_and_name_what_it_is_for(field: str) -> N
         assert f"spec.resourceRef.{field}" in await refusal(found, body)
 
 
-async def test_only_new_claims_are_judged() -> None:
+async def test_only_new_claims_are_checked_against_registrations() -> None:
     async with judged(instances=1) as found:
         await create_claim(found, "a", instances=1)
         await answer(found, "a")
@@ -489,7 +489,7 @@ async def test_a_policy_gives_every_project_its_first_grant() -> None:
         assert condition(ready, "ParentContextReady") == ("True", "ParentContextReady")
 
 
-async def test_a_project_made_later_gets_its_grant_too() -> None:
+async def test_a_project_created_later_gets_its_grant() -> None:
     async with project() as found:
         await found.root.create(POLICIES, policy())
         await found.embedded.create_project("late")
@@ -529,7 +529,7 @@ async def test_a_project_that_does_not_meet_the_constraints_has_no_grant() -> No
         await until_gone(found.project, GRANTS, "of-demo", "milo-system")
 
 
-async def test_a_disabled_policy_makes_nothing_and_takes_nothing() -> None:
+async def test_a_disabled_policy_creates_no_grants_and_removes_none() -> None:
     async with project() as found:
         await found.root.create(POLICIES, policy())
         await given(found)
@@ -547,7 +547,7 @@ async def test_a_disabled_policy_makes_nothing_and_takes_nothing() -> None:
         assert not await exists(found.project, GRANTS, "of-demo", "milo-system")
 
 
-async def test_a_policy_that_cannot_be_carried_out_says_why() -> None:
+async def test_a_policy_that_cannot_be_applied_reports_why() -> None:
     async with project() as found:
         odd = policy(trigger={"constraints": [{"expression": "trigger.metadata.name.size() > 3"}]})
         await found.root.create(POLICIES, odd)
@@ -576,7 +576,9 @@ TRIGGER = {"metadata": {"name": "demo", "labels": {"a.b/tier": "paid"}}, "spec":
         ("'text'", "text"),
     ],
 )
-def test_an_expression_is_a_field_of_the_trigger_or_a_text(expression: str, expected: str) -> None:
+def test_an_expression_is_a_field_of_the_trigger_or_a_literal(
+    expression: str, expected: str
+) -> None:
     assert evaluate(expression, TRIGGER) == expected
     assert render(f"<{{{{ {expression} }}}}>", TRIGGER) == f"<{expected}>"
 
@@ -590,7 +592,7 @@ def test_an_expression_is_a_field_of_the_trigger_or_a_text(expression: str, expe
         ("trigger.metadata.name == 'demo' && trigger.spec.n != '3'", False),
     ],
 )
-def test_a_constraint_compares(expression: str, expected: bool) -> None:
+def test_a_constraint_compares_a_field_with_a_literal(expression: str, expected: bool) -> None:
     assert holds(expression, TRIGGER) == expected
 
 

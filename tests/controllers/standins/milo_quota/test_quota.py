@@ -39,7 +39,7 @@ from tests.support.standins.quota import (
 VCPUS = "compute.datumapis.com/vcpus"
 
 
-async def test_an_active_grant_makes_its_buckets() -> None:
+async def test_an_active_grant_creates_its_buckets() -> None:
     async with project(instances=10, vcpus=4000) as found:
         await bucket(found, INSTANCES, limit=10, allocated=0, available=10, grantCount=1)
         await bucket(found, VCPUS, limit=4000)
@@ -54,7 +54,7 @@ async def test_the_limit_is_the_sum_of_all_active_grants() -> None:
         await bucket(found, INSTANCES, limit=5, grantCount=1)
 
 
-async def test_a_grant_that_makes_no_sense_is_not_active_and_counts_for_nothing() -> None:
+async def test_an_invalid_grant_is_not_active_and_adds_nothing_to_the_limit() -> None:
     async with project(instances=1) as found:
         body = grant("twice", {INSTANCES: 5})
         body["spec"]["allowances"] *= 2
@@ -85,7 +85,7 @@ async def test_a_claim_that_fits_is_granted_with_its_allocations() -> None:
         await bucket(found, VCPUS, allocated=1000, available=3000, claimCount=1)
 
 
-async def test_a_claim_costs_one_write_beside_its_buckets() -> None:
+async def test_a_claim_costs_one_write_besides_its_buckets() -> None:
     async with project(instances=10, vcpus=4000, memory=8192) as found:
         await create_claim(found, "instance-a", instances=1, vcpus=1000, memory=2048)
         created = await found.project.get(quota.RESOURCE_CLAIMS, "instance-a", "default")
@@ -104,7 +104,7 @@ async def test_a_claim_costs_one_write_beside_its_buckets() -> None:
         assert latest - int(created.metadata.resource_version) == 4
 
 
-async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
+async def test_pending_claims_are_decided_with_one_write_of_the_bucket() -> None:
     async with standin_platform() as found:
         await found.set_project_ready()
         await register(found.root)
@@ -125,7 +125,7 @@ async def test_claims_that_wait_together_are_judged_in_one_pass() -> None:
         assert latest - int(before.metadata.resource_version) == 20 + 1
 
 
-async def test_a_bucket_reports_many_grants_in_one_write_and_the_last_in_time() -> None:
+async def test_a_bucket_merges_many_grants_into_few_writes_and_reports_the_last() -> None:
     async with project(instances=50) as found:
         await bucket(found, INSTANCES, limit=50)
         before = await revision_of_bucket(found)
@@ -147,7 +147,7 @@ async def revision_of_bucket(found: StandinPlatform) -> int:
     return int(obj.metadata.resource_version)
 
 
-async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
+async def test_a_bucket_never_shows_room_for_a_claim_that_was_denied() -> None:
     """A denied claimant tries again when a bucket has room."""
     async with project(instances=2) as found:
         await bucket(found, INSTANCES, limit=2)
@@ -172,7 +172,7 @@ async def test_a_bucket_shows_no_room_that_a_refusal_contradicts() -> None:
         assert shown[:1] == [0]
 
 
-async def test_denied_is_final_even_when_there_is_room_again() -> None:
+async def test_a_denial_is_final_even_when_quota_becomes_free() -> None:
     async with project(instances=1) as found:
         await create_claim(found, "instance-a", instances=1)
         await answer(found, "instance-a")
@@ -226,7 +226,7 @@ async def test_a_claim_held_by_a_finalizer_keeps_its_amount_until_it_is_gone() -
         await bucket(found, INSTANCES, allocated=0)
 
 
-async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once() -> None:
+async def test_a_claim_is_counted_once_after_a_crash_between_bucket_and_claim() -> None:
     async with standin_platform() as found:
         await found.set_project_ready()
         await register(found.root)
@@ -235,14 +235,14 @@ async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once()
         )
         deaths: list[int] = []
 
-        def die() -> None:
+        def crash() -> None:
             if len(deaths) < 3:
                 deaths.append(1)
                 raise RuntimeError("killed here")
 
         async with running(found.env, controllers(found)):
             await bucket(found, INSTANCES, limit=1)
-            found.env.on_fault("quota.after-reservation", die)
+            found.env.on_fault("quota.after-reservation", crash)
             await create_claim(found, "instance-a", instances=1)
             granted = await answer(found, "instance-a")
 
@@ -251,7 +251,7 @@ async def test_after_a_death_between_bucket_and_claim_the_claim_is_judged_once()
         await bucket(found, INSTANCES, allocated=1, available=0)
 
 
-async def test_a_restart_writes_nothing_and_counts_what_was_there() -> None:
+async def test_a_restart_writes_nothing_and_counts_existing_claims() -> None:
     async with standin_platform() as found:
         await found.set_project_ready()
         await register(found.root)

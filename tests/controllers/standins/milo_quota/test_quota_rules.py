@@ -1,4 +1,4 @@
-"""Verdicts on claims, and the ledger they are based on."""
+"""Decisions on claims, and the ledger they are based on."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_resource_without_a_grant_has_a_limit_of_zero() -> None:
     assert granted(decide_allocations([pending("a")], {}, {})) == []
 
 
-def test_what_is_granted_never_exceeds_the_limit_whatever_is_asked() -> None:
+def test_grants_never_exceed_the_limit_whatever_is_claimed() -> None:
     chance = random.Random(7)
     for _ in range(200):
         limit, used = chance.randint(0, 20), chance.randint(0, 20)
@@ -96,7 +96,7 @@ def test_the_sums_of_a_ledger_equal_a_recount_after_any_changes() -> None:
             assert ledger.claims.get(kind, 0) == len(held)
 
 
-def test_a_claim_noted_again_during_a_pass_is_read_again() -> None:
+def test_a_claim_noted_during_a_reconcile_stays_noted() -> None:
     ledger = Ledger()
     ledger.note(("default", "a"))
     ledger.note(("default", "b"))
@@ -107,7 +107,7 @@ def test_a_claim_noted_again_during_a_pass_is_read_again() -> None:
     assert list(ledger.noted()) == [("default", "a")]
 
 
-def test_only_requests_without_a_verdict_are_judged() -> None:
+def test_only_requests_without_a_decision_are_decided() -> None:
     decided = quota.ResourceClaim(
         spec=quota.ResourceClaimSpec(
             requests=tuple(

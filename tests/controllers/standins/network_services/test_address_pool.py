@@ -13,7 +13,7 @@ from datum_compute.standins.network_services import pool
     ("city", "expected"),
     [("DFW", "10.128.0.0/20"), ("dls", "10.130.0.0/20"), ("LHR", "10.132.0.0/20")],
 )
-def test_three_cities_have_the_ranges_the_real_system_fixes(city: str, expected: str) -> None:
+def test_three_cities_have_the_fixed_ranges_of_the_real_system(city: str, expected: str) -> None:
     assert pool.decide_range(city, []) == IPv4Network(expected)
 
 
@@ -29,7 +29,7 @@ def test_a_second_subnet_in_a_fixed_city_gets_another_range() -> None:
     assert pool.decide_range("DFW", [pool.FIXED["DFW"]]) == IPv4Network("10.128.16.0/20")
 
 
-def test_ranges_handed_out_one_after_the_other_never_overlap_until_the_pool_is_empty() -> None:
+def test_allocated_ranges_never_overlap_until_the_pool_is_exhausted() -> None:
     taken: list[IPv4Network] = [pool.decide_range(city, []) or pool.POOL for city in pool.FIXED]
     taken.append(IPv4Network("10.192.0.0/10"))
     taken.append(IPv4Network("10.160.0.0/11"))

@@ -1,4 +1,4 @@
-"""What is known of network services and the stand-in keeps, one fact a test.
+"""Facts about network services that the stand-in reproduces, one per test.
 
 The table in ``docs/develop/stand-in-facts.md`` lists which test keeps which fact; many are kept by
 the tests next to this file.
@@ -73,7 +73,7 @@ async def test_a_new_network_is_pending_and_has_its_defaults() -> None:
 @pytest.mark.parametrize(
     "spec", [{}, {"ipam": {"mode": "Odd"}}, {"ipam": {"mode": "Auto"}, "mtu": 9}]
 )
-async def test_a_network_needs_a_mode_and_a_sensible_mtu(spec: Values) -> None:
+async def test_a_network_needs_a_mode_and_a_valid_mtu(spec: Values) -> None:
     async with standin_platform() as found:
         body = build(NETWORKS, "odd", "default", spec=spec)
 
@@ -109,7 +109,7 @@ async def test_a_network_with_an_invalid_range_is_range_unsupported() -> None:
         )
 
 
-def test_locations_and_their_bindings_belong_to_no_namespace() -> None:
+def test_locations_and_their_bindings_are_cluster_scoped() -> None:
     assert not LOCATIONS.namespaced
     assert not LOCATION_BINDINGS.namespaced
 
@@ -123,7 +123,7 @@ async def test_a_reference_to_a_location_keeps_its_empty_namespace() -> None:
 
 
 @pytest.mark.parametrize("change", [{"network": {"name": "other"}}, {"location": {"name": "lhr"}}])
-async def test_network_and_location_of_a_binding_do_not_change(change: Values) -> None:
+async def test_network_and_location_of_a_binding_are_immutable(change: Values) -> None:
     async with standin_platform() as found:
         await create_namespace(found.cells["dfw"], NS)
         await bind(found.cells["dfw"], "dfw")
@@ -134,7 +134,7 @@ async def test_network_and_location_of_a_binding_do_not_change(change: Values) -
             )
 
 
-async def test_a_new_claim_and_its_subnet_say_pending() -> None:
+async def test_a_new_claim_and_its_subnet_are_pending() -> None:
     async with standin_platform() as found:
         await create_namespace(found.cells["dfw"], NS)
         await ask_subnet(found.cells["dfw"], "default-dfw", "dfw")
@@ -147,9 +147,7 @@ async def test_a_new_claim_and_its_subnet_say_pending() -> None:
 # The flow of a subnet
 
 
-async def test_a_context_is_called_after_network_and_location_and_controlled_by_the_network() -> (
-    None
-):
+async def test_a_context_is_named_after_network_and_location_and_owned_by_the_network() -> None:
     async with networked() as found:
         await present(found.cells["dfw"], "dfw")
         context = await found.cells["dfw"].get(CONTEXTS, "default-dfw", NS)
@@ -280,7 +278,7 @@ async def test_an_exhausted_pool_is_reported_on_the_claim() -> None:
         assert not await exists(found.cells["lhr"], SUBNETS, "default-lhr-0", NS)
 
 
-async def test_a_claim_that_found_no_room_is_served_when_a_subnet_goes() -> None:
+async def test_a_claim_denied_by_an_exhausted_pool_is_served_when_a_subnet_is_deleted() -> None:
     async with networked() as found:
         await exhausted(found)
         lhr, dfw = found.cells["lhr"], found.cells["dfw"]
@@ -382,7 +380,7 @@ async def test_a_new_project_gets_its_bindings() -> None:
             await offered(found.embedded.client("project/late"), name)
 
 
-async def test_a_location_that_comes_later_is_bound_everywhere() -> None:
+async def test_a_location_created_later_is_bound_in_every_project() -> None:
     async with located() as found:
         await offered(found.project)
         await found.cells["lhr"].create(LOCATIONS, location("AMS"))
@@ -407,7 +405,7 @@ async def test_a_location_that_is_not_ready_is_not_available_until_it_is() -> No
         await offered(found.project)
 
 
-async def test_a_location_no_cell_has_any_more_is_not_available() -> None:
+async def test_a_location_that_is_gone_from_its_cell_is_not_available() -> None:
     async with located() as found:
         await offered(found.project)
         await found.cells["dfw"].delete(LOCATIONS, "dfw")
@@ -423,7 +421,7 @@ async def test_a_location_no_cell_has_any_more_is_not_available() -> None:
         await offered(found.project)
 
 
-async def test_a_cell_that_does_not_answer_takes_no_location_away() -> None:
+async def test_an_unreachable_cell_keeps_its_locations_available() -> None:
     async with standin_platform() as found:
         for name, cell in found.cells.items():
             await cell.create(LOCATIONS, location(name.upper()))
@@ -433,7 +431,7 @@ async def test_a_cell_that_does_not_answer_takes_no_location_away() -> None:
             controllers = network_mirror_controllers(
                 found.project_fleet(), found.member_fleet(), found.root_fleet(), found.env
             )
-            # The mirror itself waits for its cells, as it should.
+            # The mirror controller itself waits for its cells.
             bindings = [one for one in controllers if one.name == "network-location-binding"]
             async with running(found.env, bindings):
                 await offered(found.project)
@@ -442,7 +440,7 @@ async def test_a_cell_that_does_not_answer_takes_no_location_away() -> None:
         await offered(found.project)
 
 
-async def test_a_change_of_the_location_is_repeated_by_its_binding() -> None:
+async def test_a_change_of_the_location_is_copied_to_its_binding() -> None:
     async with located() as found:
         await offered(found.project)
         moved = merge({"spec": {"topology": {"topology.datum.net/region": "us"}}})
@@ -489,7 +487,7 @@ async def test_a_location_binding_set_unavailable_by_hand_stays_unavailable() ->
         assert condition(kept, "Available") == ("False", "Maintenance")
 
 
-async def test_network_services_at_rest_write_nothing() -> None:
+async def test_settled_network_services_write_nothing() -> None:
     async with located() as found:
         await offered(found.project, "lhr")
         await found.project.create(NETWORKS, network(namespace="default"), "default")
@@ -510,7 +508,7 @@ async def test_network_services_at_rest_write_nothing() -> None:
         assert await revisions(planes, kinds) == before
 
 
-async def test_a_network_that_is_deleted_everywhere_takes_its_claims_ranges_with_it() -> None:
+async def test_deleting_a_network_releases_the_ranges_of_its_claims() -> None:
     async with networked() as found:
         dfw = found.cells["dfw"]
         await present(dfw, "dfw")

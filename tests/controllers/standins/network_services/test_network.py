@@ -121,7 +121,7 @@ async def test_two_networks_may_use_the_same_range() -> None:
         assert await range_of(dfw, "default-dfw-0") == await range_of(dfw, "other-dfw-0")
 
 
-async def test_a_range_that_is_asked_for_is_given_or_refused() -> None:
+async def test_a_requested_range_is_allocated_or_refused() -> None:
     async with networked() as found:
         dfw, lhr = found.cells["dfw"], found.cells["lhr"]
         await present(dfw, "dfw")
@@ -140,7 +140,7 @@ async def test_a_range_that_is_asked_for_is_given_or_refused() -> None:
         assert not await exists(lhr, SUBNETS, "default-lhr-0", NS)
 
 
-async def test_an_exhausted_pool_is_reported_and_serves_again_when_there_is_room() -> None:
+async def test_an_exhausted_pool_is_reported_until_a_range_is_free() -> None:
     async with networked() as found:
         dfw, lhr = found.cells["dfw"], found.cells["lhr"]
         await present(dfw, "dfw")
@@ -161,7 +161,7 @@ async def test_an_exhausted_pool_is_reported_and_serves_again_when_there_is_room
         await until(lhr, CLAIMS, "default-lhr-0", NS, is_ready, within=120)
 
 
-async def test_with_the_network_its_contexts_and_subnets_go() -> None:
+async def test_contexts_and_subnets_are_deleted_with_their_network() -> None:
     async with networked() as found:
         dfw = found.cells["dfw"]
         await present(dfw, "dfw")
@@ -175,7 +175,7 @@ async def test_with_the_network_its_contexts_and_subnets_go() -> None:
 
 @asynccontextmanager
 async def mirrored() -> AsyncIterator[StandinPlatform]:
-    """A project with a network, namespaces in both cells, and the mirror at work."""
+    """A project with a network, namespaces in both cells, and the mirror controller running."""
     async with standin_platform() as found:
         await found.set_project_ready()
         await found.project.create(NETWORKS, network(namespace="default"), "default")
@@ -193,7 +193,7 @@ async def deploy(cell: ApiClient, name: str = "app-web-dfw", namespace: str = NS
     await cell.create(compute.WORKLOAD_DEPLOYMENTS, deployment(name, namespace, "DFW"), namespace)
 
 
-async def test_a_projects_network_is_in_the_cells_that_hold_its_deployments() -> None:
+async def test_a_projects_network_is_mirrored_to_the_cells_with_its_deployments() -> None:
     async with mirrored() as found:
         await deploy(found.cells["dfw"])
         mirror = await until(found.cells["dfw"], NETWORKS, "default", NS, lambda _: True)
@@ -205,7 +205,7 @@ async def test_a_projects_network_is_in_the_cells_that_hold_its_deployments() ->
         assert not await exists(found.cells["dfw"], NETWORKS, "default", "ns-2")
 
 
-async def test_a_network_made_or_changed_later_follows() -> None:
+async def test_a_network_created_or_changed_later_is_mirrored() -> None:
     async with mirrored() as found:
         dfw = found.cells["dfw"]
         await deploy(dfw)
@@ -217,7 +217,7 @@ async def test_a_network_made_or_changed_later_follows() -> None:
         await until(dfw, NETWORKS, "late", NS, lambda one: values(one.spec).get("mtu") == 1400)
 
 
-async def test_the_mirror_goes_with_the_last_deployment_and_not_before() -> None:
+async def test_the_mirrored_network_is_deleted_with_the_last_deployment() -> None:
     async with mirrored() as found:
         dfw = found.cells["dfw"]
         await deploy(dfw, "one")
@@ -231,7 +231,7 @@ async def test_the_mirror_goes_with_the_last_deployment_and_not_before() -> None
         await until_gone(dfw, NETWORKS, "default", NS)
 
 
-async def test_a_network_the_project_deleted_goes_from_the_cells() -> None:
+async def test_a_network_deleted_in_the_project_is_deleted_in_the_cells() -> None:
     async with mirrored() as found:
         dfw = found.cells["dfw"]
         await deploy(dfw)
@@ -241,7 +241,7 @@ async def test_a_network_the_project_deleted_goes_from_the_cells() -> None:
         await until_gone(dfw, NETWORKS, "default", NS)
 
 
-async def test_a_network_of_the_cell_itself_is_left_alone() -> None:
+async def test_a_network_of_the_cells_own_is_not_touched() -> None:
     async with mirrored() as found:
         dfw = found.cells["dfw"]
         own = build(NETWORKS, "default", NS, spec={"ipam": {"mode": "Policy"}})

@@ -1,4 +1,4 @@
-"""The network stand-in where its messages are late, lost or out of date."""
+"""The network stand-in with messages that are late, lost or stale."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ME = "network"
 
 @asynccontextmanager
 async def networked() -> AsyncIterator[tuple[StandinPlatform, SimulatedNetwork]]:
-    """As in the tests without faults, with a network in between."""
+    """As in the tests without faults, over a simulated network."""
     async with standin_platform() as found, SimulatedNetwork(found.env) as between:
         for name, cell in found.cells.items():
             await cell.create(networking.LOCATIONS, location(name.upper()))
@@ -77,7 +77,7 @@ async def range_in(cell: ApiClient, context: str) -> object:
 
 
 @pytest.mark.parametrize("behind", [CONTEXTS, NETWORKS], ids=["a context", "a network"])
-async def test_nothing_is_made_again_and_again_for_an_owner_that_is_gone(behind: Resource) -> None:
+async def test_nothing_is_recreated_in_a_loop_for_an_owner_that_is_gone(behind: Resource) -> None:
     async with networked() as (found, between):
         cell = found.cells["dfw"]
         await cell.create(NETWORKS, network(), NS)
@@ -94,7 +94,7 @@ async def test_nothing_is_made_again_and_again_for_an_owner_that_is_gone(behind:
         assert between.trace.counts["request"] - requests < 100
 
 
-async def test_a_range_whose_subnet_was_asked_for_in_vain_is_given_to_no_other() -> None:
+async def test_a_range_whose_create_got_no_answer_is_not_allocated_again() -> None:
     async with networked() as (found, between):
         dfw, lhr = found.cells["dfw"], found.cells["lhr"]
         for cell in (dfw, lhr):
@@ -106,7 +106,7 @@ async def test_a_range_whose_subnet_was_asked_for_in_vain_is_given_to_no_other()
         await ask_subnet(dfw, "default-abc", "abc")
         await eventually("requested", lambda: _not_requested(between))
         between.faults = NO_FAULTS
-        # What is under way arrives, and its sender never learns of it.
+        # The request in flight arrives, and its sender gets no reply.
         between.partition(ME, "cell/dfw", direction=Direction.BACK, silent=False)
 
         await ask_subnet(lhr, "default-abc", "abc")

@@ -1,4 +1,4 @@
-"""Workloads are judged where people write them: on the local platform, and by a manager."""
+"""Admission of Workloads on the local platform, and by a manager."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_bad_workload_is_refused_before_anything_is_written() -> None:
         assert (await client.list(compute.WORKLOADS)).items == []
 
 
-async def test_every_sample_is_taken_with_its_warnings() -> None:
+async def test_every_sample_is_admitted_with_its_warnings() -> None:
     async with local_platform() as platform:
         for path in FILES:
             answer = await post(platform, yaml.safe_load(path.read_text()))
@@ -93,7 +93,7 @@ async def test_every_sample_is_taken_with_its_warnings() -> None:
             assert all(text.replace('"', '\\"') in warning for text in expected)
 
 
-async def test_a_city_that_goes_away_later_is_reported_and_blocks_nothing() -> None:
+async def test_a_city_removed_after_admission_is_reported_and_blocks_nothing() -> None:
     async with local_platform() as platform:
         client = platform.client("project/demo", "local-admin")
         await client.create(compute.WORKLOADS, CONTAINER, "default")
@@ -122,7 +122,7 @@ async def _replicas(platform: LocalPlatform, count: int) -> str:
 
 
 async def test_controllers_may_write_what_is_no_longer_allowed() -> None:
-    """Somebody deletes a workload whose city has gone: its finalizer must come off."""
+    """The finalizer of a deleted workload must come off although its city is gone."""
     async with local_platform() as platform:
         client = platform.client("project/demo", "local-admin")
         await client.create(compute.WORKLOADS, CONTAINER, "default")
@@ -208,7 +208,7 @@ async def _port(log: Path) -> int:
         text = _read(log)
         lines = [json.loads(line) for line in text.splitlines()]
         found[:] = [line["port"] for line in lines if line.get("server") == "webhooks"]
-        return "" if found else f"it said {text[-1000:]!r}"
+        return "" if found else f"the log ends with {text[-1000:]!r}"
 
     await eventually("webhooks are served", look, within=30)
     return found[0]

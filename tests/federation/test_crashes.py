@@ -1,6 +1,6 @@
-"""However often, and after whichever write, somebody dies: the end is the same.
+"""However often, and after whichever write, a process crashes: the outcome is the same.
 
-To see one crash again, of whoever makes the 17th write::
+To repeat one crash, of the process that makes the 17th write::
 
     .venv/bin/python -m tests.federation.test_crashes change_the_image 17
 """
@@ -19,24 +19,12 @@ from datum_compute.assembly.local.standins import STAND_INS
 from tests.support.federation.crash_scenarios import SCENARIOS, difference
 from tests.support.federation.crashes import Crash, Scenario, ScenarioRunner
 
-# Whoever does not know whether a deed was done does it once more: each may be repeated.
-
-
-# Cities that are offered, and offered no more.
-
-
-# Another project.
-
-
-# All of it on one cluster.
-
-
 QUICK = {
     "deploy": (5, 30, 70),
     "create_project": (3,),
     "deploy_alone": (20,),
 }
-"""Crashes that are seen with the ordinary tests."""
+"""Crashes that run with the ordinary tests."""
 
 LONG = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -51,7 +39,7 @@ def judge(
 ) -> None:
     for crash in crashes:
         killer, found = runner.run(crash)
-        assert killer.victims, f"{scenario.name} {crash}: nobody died"
+        assert killer.victims, f"{scenario.name} {crash}: no process crashed"
         problem = difference(wanted, found)
         assert not problem, f"{scenario.name} {crash}: {killer.victims}\n{problem}"
 
@@ -59,7 +47,7 @@ def judge(
 @pytest.mark.parametrize(
     "scenario", [pytest.param(each, id=each.name, marks=LONG) for each in SCENARIOS]
 )
-def test_a_crash_after_any_write_changes_nothing_in_the_end(
+def test_a_crash_after_any_write_does_not_change_the_outcome(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     """Of any process: ours, the provider's and the stand-ins'."""
@@ -71,7 +59,7 @@ def test_a_crash_after_any_write_changes_nothing_in_the_end(
 
 
 @pytest.mark.parametrize("name", sorted(QUICK))
-def test_a_crash_after_some_writes_changes_nothing_in_the_end(name: str, tmp_path: Path) -> None:
+def test_a_crash_after_some_writes_does_not_change_the_outcome(name: str, tmp_path: Path) -> None:
     runner = ScenarioRunner(of(name), tmp_path)
     _, wanted = runner.run()
     judge(of(name), runner, wanted, *(Crash(write) for write in QUICK[name]))
@@ -82,8 +70,8 @@ SAMPLED = 4
 
 
 def sample(scenario: Scenario, writes: int) -> list[Crash]:
-    """Some where the write is never sent, and some where another process, or the same, dies
-    while the first is still away or has just come back."""
+    """Some where the write is never sent, and some where another process, or the same, crashes
+    while the first is still down or has just restarted."""
     chance = Random(scenario.name)
     found = []
     for number in range(SAMPLED):
@@ -97,7 +85,7 @@ def sample(scenario: Scenario, writes: int) -> list[Crash]:
 @pytest.mark.parametrize(
     "scenario", [pytest.param(each, id=each.name, marks=LONG) for each in SCENARIOS]
 )
-def test_crashes_before_a_write_and_in_twos_change_nothing_in_the_end(
+def test_crashes_before_a_write_and_pairs_of_crashes_do_not_change_the_outcome(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     runner = ScenarioRunner(scenario, tmp_path)
@@ -106,13 +94,13 @@ def test_crashes_before_a_write_and_in_twos_change_nothing_in_the_end(
 
 
 CUTS = 4
-"""Commits at which all die, in each scenario; in the first at every other one."""
+"""Commits at which all processes crash, in each scenario; in the first at every other one."""
 
 
 @pytest.mark.parametrize(
     "scenario", [pytest.param(each, id=each.name, marks=LONG) for each in SCENARIOS]
 )
-def test_a_crash_of_all_between_two_commits_changes_nothing_in_the_end(
+def test_a_crash_of_all_processes_between_two_commits_does_not_change_the_outcome(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     runner = ScenarioRunner(scenario, tmp_path)
@@ -128,7 +116,7 @@ def test_a_crash_of_all_between_two_commits_changes_nothing_in_the_end(
 
 
 def spread(total: int, count: int) -> list[int]:
-    """So many numbers from 1 to the total, evenly, with both ends."""
+    """This many numbers from 1 to the total, evenly spread, with both ends."""
     return sorted({1 + round(step * (total - 1) / (count - 1)) for step in range(count)})
 
 
@@ -144,7 +132,7 @@ EVERY_PROCESS = {
 
 
 @pytest.mark.long
-def test_every_process_writes_in_some_scenario_and_so_is_killed(tmp_path: Path) -> None:
+def test_every_process_writes_in_some_scenario(tmp_path: Path) -> None:
     writers: set[str] = set()
     for name in ("deploy", "add_a_city", "open_a_project", "deploy_alone"):
         directory = tmp_path / name
@@ -158,9 +146,9 @@ def test_every_process_writes_in_some_scenario_and_so_is_killed(tmp_path: Path) 
 def main() -> None:
     parser = argparse.ArgumentParser(description="See a scenario with a crash again.")
     parser.add_argument("scenario", choices=[each.name for each in SCENARIOS])
-    parser.add_argument("write", type=int, help="the write whose author dies")
+    parser.add_argument("write", type=int, help="the write whose process crashes")
     parser.add_argument("--unsent", action="store_true", help="the write is never carried out")
-    parser.add_argument("--again", type=int, default=0, help="another dies so many writes later")
+    parser.add_argument("--again", type=int, default=0, help="another crash this many writes later")
     parser.add_argument("--down", type=float, default=1.0, help="seconds until they come back")
     arguments = parser.parse_args()
     with TemporaryDirectory() as name:

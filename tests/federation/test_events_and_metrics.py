@@ -1,4 +1,4 @@
-"""Events and numbers that a person finds, on the plane where they look."""
+"""Events and metrics, on the plane where users read them."""
 
 from __future__ import annotations
 

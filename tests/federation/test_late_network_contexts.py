@@ -1,4 +1,4 @@
-"""A city that is left and come back to while nobody is told of its network contexts in time."""
+"""A city that is removed and added again while events of its network contexts are late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.federation.stage import stage
 from tests.support.simulation.platform import apply, list_on_planes, missing_for_image, workload
 
 
-async def test_nothing_is_claimed_again_and_again_for_a_context_that_is_gone() -> None:
+async def test_subnets_are_not_claimed_in_a_loop_for_a_context_that_is_gone() -> None:
     async with stage() as on:
         await apply(on, workload("acme/web:1", 1))
         await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 2))

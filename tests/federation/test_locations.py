@@ -39,7 +39,7 @@ async def test_a_city_that_is_not_bound_is_refused_and_the_bound_ones_are_listed
         assert (await on.project.list(compute.WORKLOADS)).items == []
 
 
-async def test_a_city_that_becomes_unavailable_later_is_reported_and_keeps_what_runs() -> None:
+async def test_a_city_that_becomes_unavailable_is_reported_and_keeps_its_instances() -> None:
     async with stage() as on:
         await apply(on, workload("acme/web:1", 1))
         await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 2))

@@ -1,4 +1,4 @@
-"""What people do by hand on planes that are not theirs, and what becomes of it."""
+"""Manual changes on planes that users do not own, and their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def orphan_on_hub(on: Stage) -> None:
         )
 
 
-async def test_hub_copies_deleted_without_their_dependents_are_recreated() -> None:
+async def test_hub_copies_deleted_with_orphaned_dependents_are_recreated() -> None:
     async with stage() as on:
         await deployed(on)
         before = {
@@ -49,7 +49,7 @@ async def test_hub_copies_deleted_without_their_dependents_are_recreated() -> No
         await eventually("gone", lambda: leftovers(on), within=60)
 
 
-async def test_a_workload_is_deleted_though_its_hub_copies_went_without_their_dependents() -> None:
+async def test_a_workload_is_deleted_although_its_hub_copies_were_orphaned() -> None:
     async with stage() as on:
         await deployed(on)
         on.stop(MANAGEMENT)
@@ -64,7 +64,7 @@ async def test_a_workload_is_deleted_though_its_hub_copies_went_without_their_de
 
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_workload_moved_to_another_network_uses_it(cut: bool) -> None:
-    """Also when its cells were restarted on the way."""
+    """Also when its cells restart meanwhile."""
     async with stage() as on:
         await deployed(on)
         blue = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
@@ -92,7 +92,7 @@ async def test_a_workload_moved_to_another_network_uses_it(cut: bool) -> None:
         await eventually("on blue", on_blue, within=120)
 
 
-async def test_a_city_whose_cell_leaves_the_hub_shows_nothing_of_it() -> None:
+async def test_instances_of_a_cell_removed_from_the_hub_are_not_counted() -> None:
     async with stage() as on:
         await deployed(on)
         await on.hub.delete(karmada.CLUSTERS, "dfw")
@@ -103,4 +103,4 @@ async def test_a_city_whose_cell_leaves_the_hub_shows_nothing_of_it() -> None:
             counted = (status.replicas, status.ready_replicas, status.desired_replicas)
             return "" if counted == (2, 2, 4) else f"it counts {counted}"
 
-        await eventually("half of it is there", reported, within=60)
+        await eventually("half of the replicas are counted", reported, within=60)

@@ -1,4 +1,4 @@
-"""The numbers of a local platform, and the page that explains every one of them."""
+"""The metrics of a local platform, and the page that describes each of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def documented() -> set[str]:
     return {name.replace("<kind>", kind) for name in names for kind in kinds}
 
 
-async def test_the_root_plane_serves_the_numbers_of_the_whole_platform() -> None:
+async def test_the_root_plane_serves_the_metrics_of_the_whole_platform() -> None:
     settings = LocalSettings(cities=("DFW", "LHR"))
     platform = LocalPlatform(SimulatedEnvironment(), ":memory:", settings)
     async with platform.run(admin_token="admin"):

@@ -1,4 +1,4 @@
-"""After settling nobody writes anything but leases, however things stand."""
+"""A settled platform writes nothing but leases, in any state."""
 
 from __future__ import annotations
 
@@ -42,71 +42,71 @@ def annotated(**annotations: str) -> dict[str, Any]:
     return body
 
 
-async def nothing(life: PlatformRun) -> None:
-    """A platform that was only started."""
+async def nothing(platform: PlatformRun) -> None:
+    """A platform without workloads."""
 
 
-async def serving(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 2))
+async def serving(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 2))
 
 
-async def denied(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 3))
+async def denied(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 3))
 
 
-async def failing_image(life: PlatformRun) -> None:
-    await apply(life, annotated(**{FAIL: "ImageUnavailable"}))
+async def failing_image(platform: PlatformRun) -> None:
+    await apply(platform, annotated(**{FAIL: "ImageUnavailable"}))
 
 
-async def crashing(life: PlatformRun) -> None:
-    await apply(life, annotated(**{CRASH_AFTER_SECONDS: "30"}))
+async def crashing(platform: PlatformRun) -> None:
+    await apply(platform, annotated(**{CRASH_AFTER_SECONDS: "30"}))
 
 
-async def asleep(life: PlatformRun) -> None:
-    await apply(life, annotated(**{SLEEP_AFTER_SECONDS: "30"}))
+async def asleep(platform: PlatformRun) -> None:
+    await apply(platform, annotated(**{SLEEP_AFTER_SECONDS: "30"}))
 
 
-async def rolled(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 2))
+async def rolled(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 2))
     await asyncio.sleep(30)
-    await apply(life, desired("acme/web:2", 2))
+    await apply(platform, desired("acme/web:2", 2))
 
 
-async def destroyed(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 2))
+async def destroyed(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 2))
     await asyncio.sleep(30)
-    await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+    await platform.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
 
-async def cut_off(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 2))
+async def cut_off(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 2))
     await asyncio.sleep(30)
-    life.partitions.disconnect("dfw")
-    await apply(life, desired("acme/web:2", 3))
+    platform.partitions.disconnect("dfw")
+    await apply(platform, desired("acme/web:2", 3))
 
 
-async def destroyed_while_cut_off(life: PlatformRun) -> None:
-    await cut_off(life)
+async def destroyed_while_cut_off(platform: PlatformRun) -> None:
+    await cut_off(platform)
     await asyncio.sleep(300)
-    await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+    await platform.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
 
-async def without_network(life: PlatformRun) -> None:
+async def without_network(platform: PlatformRun) -> None:
     body = desired("acme/web:1", 2)
     interface = {"network": {"name": "nowhere"}}
     body["spec"]["template"]["spec"]["networkInterfaces"] = [interface]
-    await apply(life, body)
+    await apply(platform, body)
 
 
-async def network_gone(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 1))
+async def network_gone(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 1))
     await asyncio.sleep(30)
-    await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
-    await apply(life, desired("acme/web:1", 2))
+    await platform.project.delete(networking.NETWORKS, "default", NAMESPACE)
+    await apply(platform, desired("acme/web:1", 2))
 
 
-async def city_unavailable(life: PlatformRun) -> None:
-    await apply(life, desired("acme/web:1", 2))
+async def city_unavailable(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 2))
     await asyncio.sleep(30)
     status = {
         "conditions": [
@@ -119,7 +119,7 @@ async def city_unavailable(life: PlatformRun) -> None:
             }
         ]
     }
-    await life.project.patch(
+    await platform.project.patch(
         networking.LOCATION_BINDINGS, "dfw", merge({"status": status}), subresource="status"
     )
 
@@ -166,7 +166,7 @@ QUICK = (serving, denied)
         ),
     ],
 )
-def test_nothing_is_written_once_it_is_settled(
+def test_a_settled_platform_writes_nothing(
     seconds: float, scenario: Scenario, tmp_path: Path
 ) -> None:
     commit_checker = CommitChecker()
@@ -175,8 +175,8 @@ def test_nothing_is_written_once_it_is_settled(
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {kind: count for kind, count in commit_checker.changes.items() if kind not in quiet}
 
-    async def story(life: PlatformRun) -> None:
-        await scenario.act(life)
+    async def settle(platform: PlatformRun) -> None:
+        await scenario.act(platform)
         await asyncio.sleep(SETTLED_AFTER_SECONDS)
         before = writes()
         await asyncio.sleep(seconds)
@@ -187,7 +187,7 @@ def test_nothing_is_written_once_it_is_settled(
     )
     assert PlatformRun(
         5, tmp_path / "state.db", settings=settings, commit_checker=commit_checker
-    ).run(story)
+    ).run(settle)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.support.simulation.platform import PlatformRun, apply, missing_for_im
 
 
 class InstanceWatcher:
-    """Watches the Instances of one cell and writes down what happens to them."""
+    """Watches the Instances of one cell and records their changes."""
 
     def __init__(self) -> None:
         self.present: set[str] = set()
@@ -20,9 +20,9 @@ class InstanceWatcher:
         self.replaced: list[str] = []
         self.created: list[str] = []
 
-    async def watch(self, life: PlatformRun, plane: str) -> None:
+    async def watch(self, platform: PlatformRun, plane: str) -> None:
         while True:
-            async with life.client(plane).watch(compute.INSTANCES) as events:
+            async with platform.client(plane).watch(compute.INSTANCES) as events:
                 async for event in events:
                     self._note(event.type, event.object.name)
 
@@ -36,17 +36,17 @@ class InstanceWatcher:
             self.fewest = min(self.fewest, len(self.present))
 
 
-async def roll(life: PlatformRun) -> None:
+async def roll(platform: PlatformRun) -> None:
     watcher = InstanceWatcher()
     async with TaskGroup("instance watcher") as tasks:
-        watching = tasks.start(watcher.watch(life, "cell/dfw"), name="instance watcher")
-        await apply(life, workload("acme/web:1", 3))
-        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 6))
+        watching = tasks.start(watcher.watch(platform, "cell/dfw"), name="instance watcher")
+        await apply(platform, workload("acme/web:1", 3))
+        await eventually("deployed", lambda: missing_for_image(platform, "acme/web:1", 6))
         assert watcher.created == [f"web-default-dfw-{i}" for i in (0, 1, 2)]
         watcher.created.clear()
 
-        await apply(life, workload("acme/web:2", 3))
-        await eventually("updated", lambda: missing_for_image(life, "acme/web:2", 6))
+        await apply(platform, workload("acme/web:2", 3))
+        await eventually("updated", lambda: missing_for_image(platform, "acme/web:2", 6))
         await tasks.stop(watching)
 
     assert watcher.replaced == [f"web-default-dfw-{i}" for i in (2, 1, 0)]
@@ -54,5 +54,5 @@ async def roll(life: PlatformRun) -> None:
     assert watcher.fewest == 2
 
 
-def test_a_roll_goes_one_by_one_from_the_top(tmp_path: Path) -> None:
+def test_a_roll_replaces_instances_one_by_one_from_the_highest_ordinal(tmp_path: Path) -> None:
     assert PlatformRun(3, tmp_path / "state.db").run(roll)

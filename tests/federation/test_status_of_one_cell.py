@@ -5,6 +5,7 @@ So: the status of the single member is passed through unchanged.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -31,16 +32,19 @@ FEDERATORS = ("CellReachable", "Scheduled")
 FEDERATION = ROOT / "deploy" / "federation"
 
 
-async def _story(life: PlatformRun) -> None:
+async def _scenario(platform: PlatformRun) -> None:
     for minimum in (1, 3, 2):
-        await apply(life, workload("acme/web:1", minimum))
-        await eventually("deployed", lambda m=minimum: missing_for_image(life, "acme/web:1", 2 * m))  # type: ignore[misc]
-        for cell in life.settings.cells:
-            [in_cell] = await list_on_planes(life, compute.WORKLOAD_DEPLOYMENTS, f"cell/{cell}")
-            on_hub = await life.client("hub").get(
+        await apply(platform, workload("acme/web:1", minimum))
+        missing = partial(missing_for_image, platform, "acme/web:1", 2 * minimum)
+        await eventually("deployed", missing)
+        for cell in platform.settings.cells:
+            [in_cell] = await list_on_planes(platform, compute.WORKLOAD_DEPLOYMENTS, f"cell/{cell}")
+            on_hub = await platform.client("hub").get(
                 compute.WORKLOAD_DEPLOYMENTS, in_cell.name, in_cell.namespace
             )
-            shown = await life.project.get(compute.WORKLOAD_DEPLOYMENTS, in_cell.name, NAMESPACE)
+            shown = await platform.project.get(
+                compute.WORKLOAD_DEPLOYMENTS, in_cell.name, NAMESPACE
+            )
             assert patch.values(on_hub.status) == patch.values(in_cell.status)
             assert counters(shown) == counters(in_cell) == (minimum,) * 4
             own = [
@@ -51,11 +55,11 @@ async def _story(life: PlatformRun) -> None:
             assert own == patch.values(in_cell.status)["conditions"]
 
 
-def test_lesson_24_the_cells_report_arrives_as_it_was_written(tmp_path: Path) -> None:
-    assert PlatformRun(24, tmp_path / "state.db").run(_story)
+def test_lesson_24_the_cells_status_arrives_unchanged(tmp_path: Path) -> None:
+    assert PlatformRun(24, tmp_path / "state.db").run(_scenario)
 
 
-async def test_lesson_24_what_is_shipped_for_karmada_is_what_the_local_hub_has() -> None:
+async def test_lesson_24_the_shipped_interpreter_equals_that_of_the_local_hub() -> None:
     [shipped] = yaml.safe_load_all((FEDERATION / "status-interpreter.yaml").read_text())
     overlay = yaml.safe_load((FEDERATION / "kustomization.yaml").read_text())
     async with embedded_server() as embedded:

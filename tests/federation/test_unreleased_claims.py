@@ -1,9 +1,8 @@
-"""What a cell could not give back, and its manager does not remember.
+"""Claims that a cell could not release are released by its next manager.
 
-Instances that go while a project is away leave their claims behind in it. When the last
-deployment of that project has gone from the cell as well, nothing there speaks of the project
-any more but the namespace it came with: that is enough to give back what is owed, whoever
-runs the cell by then.
+Instances deleted while a project is unreachable leave their claims in it. When the last
+deployment of that project is gone from the cell as well, only its namespace is left there:
+that is enough to release the claims, also after a change of the leader.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ async def test_unreleased_claims_of_an_unreachable_project_are_released_by_the_n
         await eventually("gone from the cell", lambda: emptied(on))
         await on.restart(MANAGER)
         await asyncio.sleep(10 * MINUTE)
-        assert len(await claims(on)) == 2, "nobody could tell the project"
+        assert len(await claims(on)) == 2, "the project was unreachable"
 
         on.network.heal()
 
-        await eventually("given up", lambda: leftovers(on), within=BACK_WITHIN)
+        await eventually("released", lambda: leftovers(on), within=BACK_WITHIN)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ async def test_unreleased_claims_of_an_unreachable_project_are_released_by_the_n
 async def test_quota_of_instances_removed_during_a_partition_is_released_by_the_next_manager(
     silent: bool,
 ) -> None:
-    """Its operator cleared the cell, the centre destroyed the workload, neither knew."""
+    """An operator cleared the cell and a user destroyed the workload, independently."""
     async with stage(cities=("DFW",)) as on:
         await deployed(on)
         within = {MANAGER, "provider-dfw", "cell/dfw", "standin-network"}
@@ -87,8 +86,8 @@ async def test_quota_of_instances_removed_during_a_partition_is_released_by_the_
         await on.restart(MANAGER)
         await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
         await asyncio.sleep(10 * MINUTE)
-        assert len(await claims(on)) == 2, "nobody could tell the project"
+        assert len(await claims(on)) == 2, "the project was unreachable"
 
         on.network.heal()
 
-        await eventually("given back", lambda: leftovers(on), within=BACK_WITHIN)
+        await eventually("released", lambda: leftovers(on), within=BACK_WITHIN)

@@ -176,7 +176,7 @@ async def test_full_federation() -> None:
 
 
 async def test_federation_ownership() -> None:
-    """The place on the hub is recorded before anything is there, and copies are owned there."""
+    """The hub location is recorded before anything is created there, and copies have owners."""
     async with stage() as on:
         order: list[str] = []
 
@@ -211,7 +211,7 @@ async def test_federation_ownership() -> None:
 
 
 async def test_federation_hub_reclaim() -> None:
-    """With its owner a copy goes by collection alone, and without one none is made."""
+    """A copy is garbage-collected with its owner, and none is created without one."""
     async with stage() as on:
         await apply(on, workload("acme/web:1", 2, cities=("DFW",)))
         await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 2))
@@ -229,11 +229,11 @@ async def test_federation_hub_reclaim() -> None:
         assert len(await list_on_planes(on, compute.INSTANCES, "cell/dfw")) == 2
         await on.restart(CELL_OPERATOR)
         await asyncio.sleep(600)
-        assert await copies_left() == "", "the cell made a copy that nobody owns"
+        assert await copies_left() == "", "the cell created a copy without an owner"
 
 
 async def test_federation_reclaim_without_cell() -> None:
-    """A cell whose operator stands still holds up nothing of the hub or the project for good."""
+    """A cell whose operator does not run never blocks the hub or the project for good."""
     async with stage() as on:
         await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
         await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 1))
@@ -248,7 +248,7 @@ async def test_federation_reclaim_without_cell() -> None:
 
         await eventually("reclaimed on the hub", left, within=15 * 60)
         [unreached] = await list_on_planes(on, compute.INSTANCES, "cell/dfw")
-        assert condition(unreached, "Available")[0] == "True", "what nobody stopped runs"
+        assert condition(unreached, "Available")[0] == "True", "it runs until it is stopped"
 
         await on.start(CELL_OPERATOR)
         await eventually("reclaimed everywhere", lambda: leftovers(on))

@@ -1,6 +1,6 @@
 """How many stored writes an Instance costs from its creation until it is Available.
 
-Everything counts: every revision on every plane, whoever made it. A plane numbers its
+Everything counts: every revision on every plane, of every writer. A plane numbers its
 revisions one by one, so the count is the distance between two of them.
 """
 

@@ -1,7 +1,7 @@
-"""Every rule on what is committed can be broken, and says so; what is allowed breaks none.
+"""Every rule on commits can be broken and is then reported; allowed commits break none.
 
-Each test begins with a world in which one Instance runs, is shown on the hub and in its
-project, and has its claim; an hour later something happens to it.
+Each test begins with a world in which one Instance runs, is copied to the hub, projected, and
+has its claim; the commits under test follow an hour later.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class World:
         return len(self.broken) == 1 and words in self.broken[0]
 
 
-def test_no_more_is_granted_than_there_is() -> None:
+def test_granting_more_than_the_limit_breaks_a_rule() -> None:
     world = World()
     world.commit(PROJECT, "resourceclaims", claim("instance-web-1", "c1"))
     assert world.broken == []
@@ -136,7 +136,7 @@ def test_no_more_is_granted_than_there_is() -> None:
     assert world.breaks("3 compute.datumapis.com/instances are granted on project/demo")
 
 
-def test_a_limit_that_was_lowered_a_moment_ago_still_counts() -> None:
+def test_a_limit_counts_for_a_grace_period_after_it_was_lowered() -> None:
     world = World()
     bucket = made("b", "b", "m", spec={"resourceType": INSTANCES}, status={"limit": 1})
     world.commit(PROJECT, "allowancebuckets", bucket)
@@ -150,7 +150,7 @@ def test_a_limit_that_was_lowered_a_moment_ago_still_counts() -> None:
     assert world.breaks("the limit is 1")
 
 
-def test_a_claim_stays_while_its_number_is_wanted() -> None:
+def test_releasing_a_claim_whose_ordinal_is_wanted_breaks_a_rule() -> None:
     world = World()
 
     world.remove(PROJECT, "resourceclaims", claim())
@@ -158,7 +158,7 @@ def test_a_claim_stays_while_its_number_is_wanted() -> None:
     assert world.breaks("was released while [1] Instances were wanted")
 
 
-def test_a_claim_goes_with_its_number_or_by_hand() -> None:
+def test_releasing_a_claim_after_scale_down_or_by_hand_breaks_no_rule() -> None:
     world = World()
     world.commit(CELL, "workloaddeployments", deployment("cell-d", count=0))
     world.remove(PROJECT, "resourceclaims", claim())
@@ -171,14 +171,14 @@ def test_a_claim_goes_with_its_number_or_by_hand() -> None:
     assert world.broken == []
 
 
-def test_a_grant_is_sticky() -> None:
+def test_losing_a_grant_breaks_a_rule() -> None:
     world = World()
     world.commit(CELL, "instances", {**instance(), "status": true("Ready")})
 
     assert world.breaks("lost its grant")
 
 
-def test_nothing_passes_the_quota_gate_without_a_claim() -> None:
+def test_removing_the_quota_gate_without_a_claim_breaks_a_rule() -> None:
     world = World()
     one, two = instance(), instance("web-1", "i1", "10.128.0.3")
     for obj in (one, two):
@@ -201,14 +201,16 @@ def test_nothing_passes_the_quota_gate_without_a_claim() -> None:
     ],
     ids=["a hub copy", "a projection", "by one of another plane", "of nothing"],
 )
-def test_a_copy_is_of_something_and_has_an_owner(plane: str, copy: Values, words: str) -> None:
+def test_a_copy_without_an_owner_or_an_instance_breaks_a_rule(
+    plane: str, copy: Values, words: str
+) -> None:
     world = World()
     world.commit(plane, "instances", {**copy, "metadata": {**copy["metadata"], "name": "web-9"}})
 
     assert world.breaks(words)
 
 
-def test_a_copy_of_another_instance_is_another_copy() -> None:
+def test_a_copy_that_changes_its_instance_breaks_a_rule() -> None:
     world = World()
     world.commit(CELL, "instances", instance(uid="i1"))
     world.commit(HUB, "instances", shown("another", SHARED, "hub-d", "i1"))
@@ -237,7 +239,9 @@ def test_a_copy_with_another_source_cluster_breaks_a_rule() -> None:
         (PROJECT, shown("project-i", "default", "project-d"), "hub"),
     ],
 )
-def test_a_copy_goes_only_when_what_it_shows_has_gone(plane: str, copy: Values, where: str) -> None:
+def test_deleting_a_copy_of_an_existing_instance_breaks_a_rule(
+    plane: str, copy: Values, where: str
+) -> None:
     world = World()
     world.remove(plane, "instances", copy)
     assert world.breaks(f"was deleted while what it shows is on {where}")
@@ -254,21 +258,21 @@ def test_a_copy_goes_only_when_what_it_shows_has_gone(plane: str, copy: Values, 
     assert world.broken == []
 
 
-def test_a_workload_outlives_its_deployments() -> None:
+def test_deleting_a_workload_before_its_deployments_breaks_a_rule() -> None:
     world = World()
     world.remove(PROJECT, "workloads", made("web", "w", "default"))
 
     assert world.breaks("was let go while there were ['web']")
 
 
-def test_a_cells_deployment_outlives_its_instances() -> None:
+def test_deleting_a_cells_deployment_before_its_instances_breaks_a_rule() -> None:
     world = World()
     world.remove(CELL, "workloaddeployments", deployment("cell-d"))
 
     assert world.breaks("was let go while there were ['web-0']")
 
 
-def test_a_projects_deployment_outlives_all_there_is_of_it_on_the_hub() -> None:
+def test_deleting_a_projects_deployment_before_its_hub_objects_breaks_a_rule() -> None:
     world = World()
     binding = "web-workloaddeployment"
     notes = {
@@ -285,7 +289,7 @@ def test_a_projects_deployment_outlives_all_there_is_of_it_on_the_hub() -> None:
 
 
 def drained(world: World, *, ready: str = "True", left: int = 0, asked: int = 0) -> None:
-    """Delete the hub's copy when its cell has reported this much."""
+    """Delete the hub copy after its cell has reported these counters."""
     deleted_at = datetime.fromtimestamp(world.time / 1000, UTC).isoformat()
     cluster = made("dfw", "k", "", status={"conditions": [{"type": "Ready", "status": ready}]})
     binding = made("web-workloaddeployment", "r", spec={"clusters": [{"name": "dfw"}]})
@@ -300,7 +304,7 @@ def drained(world: World, *, ready: str = "True", left: int = 0, asked: int = 0)
     world.remove(HUB, "workloaddeployments", copy)
 
 
-def test_a_copy_on_the_hub_goes_when_its_cell_has_stopped_all() -> None:
+def test_a_hub_copy_may_be_deleted_only_once_its_cell_reports_zero() -> None:
     world = World()
     drained(world)
     assert world.broken == []
@@ -315,14 +319,14 @@ def test_a_copy_on_the_hub_goes_when_its_cell_has_stopped_all() -> None:
     assert world.breaks("was deleted while 1 were asked for, and 0 reported")
 
 
-def test_a_copy_on_the_hub_stays_while_its_project_has_it() -> None:
+def test_deleting_a_hub_copy_that_its_project_wants_breaks_a_rule() -> None:
     world = World()
     world.remove(HUB, "workloaddeployments", deployment("hub-d"))
 
     assert world.breaks("was deleted while its project has it")
 
 
-def test_what_has_come_a_moment_ago_need_not_be_known() -> None:
+def test_an_object_created_within_the_grace_breaks_no_deletion_rule() -> None:
     world = World()
     world.remove(CELL, "instances", instance())
     world.commit(CELL, "instances", instance(uid="i1"))
@@ -331,7 +335,7 @@ def test_what_has_come_a_moment_ago_need_not_be_known() -> None:
     assert world.broken == []
 
 
-def test_a_policy_outlives_what_it_routes() -> None:
+def test_deleting_a_policy_before_its_deployments_breaks_a_rule() -> None:
     world = World()
     world.commit(
         HUB, "propagationpolicies", made("city-dfw", "p", deletionTimestamp="2026-01-01T00:00:00Z")
@@ -348,14 +352,14 @@ def test_a_policy_outlives_what_it_routes() -> None:
         (counts(1, 1, observed=2), "was observed at 2"),
     ],
 )
-def test_a_report_is_possible(status: Values, words: str) -> None:
+def test_an_impossible_report_breaks_a_rule(status: Values, words: str) -> None:
     world = World()
     world.commit(PROJECT, "workloads", made("web", "w", "default", status=status))
 
     assert world.breaks(words)
 
 
-def test_a_cell_counts_what_it_has() -> None:
+def test_counters_that_differ_from_the_cells_instances_break_a_rule() -> None:
     world = World()
     world.commit(CELL, "workloaddeployments", deployment("cell-d", status=counts(1, 1)))
     assert world.broken == []
@@ -365,7 +369,7 @@ def test_a_cell_counts_what_it_has() -> None:
     assert world.breaks("there were 1, and 1 of them Ready")
 
 
-def test_a_report_travels_as_it_was_made_and_never_back() -> None:
+def test_a_report_that_is_altered_or_older_breaks_a_rule() -> None:
     world = World()
     places = ((CELL, "cell-d", SHARED), (HUB, "hub-d", SHARED), (PROJECT, "project-d", "default"))
 
@@ -395,7 +399,7 @@ def subnet(name: str, start: str) -> Values:
     return made(name, f"subnet {name}", spec=spec)
 
 
-def test_ranges_of_a_network_do_not_overlap() -> None:
+def test_overlapping_ranges_of_a_network_break_a_rule() -> None:
     world = World()
     world.commit(CELL, "subnets", subnet("dfw", "10.128.0.0"))
     world.commit("cell/iad", "subnets", subnet("iad", "10.128.16.0"))
@@ -406,7 +410,7 @@ def test_ranges_of_a_network_do_not_overlap() -> None:
     assert world.breaks("as iad on cell/iad has")
 
 
-def test_an_address_is_given_to_one() -> None:
+def test_an_address_shared_beyond_the_grace_breaks_a_rule() -> None:
     world = World()
     world.commit(CELL, "instances", instance("web-1", "i1"))
     assert world.broken == []
@@ -427,7 +431,7 @@ def test_an_address_shared_within_the_grace_breaks_no_rule() -> None:
     assert world.broken == []
 
 
-def test_a_timeline_knows_what_was_in_force() -> None:
+def test_a_timeline_lists_the_values_of_a_period() -> None:
     line: Timeline[int] = Timeline()
     assert line.within(50, 10) == []
     for time, value in ((0, 1), (10, 2), (20, 2), (30, 3)):

@@ -1,14 +1,13 @@
 """Management, hub, four cells and three projects under swarm faults, seed by seed.
 
-Users deploy, scale, roll, restart and destroy while processes crash, lines are cut, messages
-are lost, late, doubled and out of order, watches lag and clocks are wrong. In some seeds the
-power goes for all of it at once, in some people delete and edit what is not theirs. At no
-time may a rule of :mod:`tests.support.simulation.commit_checker` or
-:mod:`tests.support.simulation.rules` be broken; within five
-minutes of the last fault every plane is as the last wishes say, with nothing left over, and
-then nobody writes any more.
+Users deploy, scale, roll, restart and destroy while processes crash, connections are lost,
+messages are lost, late, doubled and out of order, watches lag and clocks are wrong. In some
+seeds the power fails for all processes at once, in some users delete and edit objects that are
+not theirs. At no time may a rule of :mod:`tests.support.simulation.commit_checker` or
+:mod:`tests.support.simulation.rules` be broken; within five minutes of the last fault every
+plane matches the last specs, with no orphans, and then there are no more writes.
 
-To see one seed again::
+To repeat one seed::
 
     .venv/bin/python -m tests.simulation.test_federation_swarm 17
 """
@@ -38,7 +37,7 @@ BATCH = 9
 """Few enough that workers share the seeds evenly."""
 
 
-def tell(
+def run_seed(
     seed: int,
     directory: Path,
     template: StoreTemplate,
@@ -60,8 +59,8 @@ def _note(federation: SwarmFederation) -> str:
     seed = federation.seed
     steps = "\n".join(
         f"  {project} {'done' if number < federation.performed[project] else '    '} {step}"
-        for project, story in federation.sequences.items()
-        for number, step in enumerate(story.steps)
+        for project, sequence in federation.sequences.items()
+        for number, step in enumerate(sequence.steps)
     )
     faults = [line for line in federation.trace.lines if " commit " not in line]
     recent = "\n".join(f"  {line}" for line in federation.commit_checker.recent[-30:])
@@ -88,18 +87,18 @@ def template(directory: Path) -> StoreTemplate:
 def test_a_federation_keeps_every_rule_and_reaches_the_desired_state(
     seed: int, directory: Path, template: StoreTemplate
 ) -> None:
-    tell(seed, directory, template)
+    run_seed(seed, directory, template)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(QUICK + 1, SEEDS + 1, BATCH))
-def test_many_more_federations_reach_the_desired_state(
+def test_federations_of_many_seeds_reach_the_desired_state(
     first: int, directory: Path, template: StoreTemplate
 ) -> None:
     counts: Counter[str] = Counter()
     for seed in range(first, min(first + BATCH, SEEDS + 1)):
-        counts += tell(seed, directory, template).trace.counts
+        counts += run_seed(seed, directory, template).trace.counts
     assert min(counts["lost"], counts["late"] + counts["double"], counts["cut-off"]) > 0
 
 
@@ -113,7 +112,7 @@ def test_a_failing_seed_reports_what_broke_and_how_to_reproduce_it(
     directory: Path, template: StoreTemplate
 ) -> None:
     with pytest.raises(AssertionError, match="planted") as caught:
-        tell(7, directory, template, Broken)
+        run_seed(7, directory, template, Broken)
 
     [note] = caught.value.__notes__
     assert "a planted rule" in note
@@ -128,8 +127,8 @@ PLANTED = {
 }
 """What each of them breaks."""
 BUDGET = range(141, 147)
-"""Seeds within which a planted mistake is to be found; users wait in them, so that what they
-destroy was there."""
+"""Seeds within which a planted bug must be found; users wait in them, so that what they destroy
+has been deployed."""
 
 
 @pytest.mark.long
@@ -141,7 +140,7 @@ def test_a_planted_bug_is_found(
     mistake: planted_bugs.Bug, words: tuple[str, ...], directory: Path, template: StoreTemplate
 ) -> None:
     found = planted_bugs.caught_by(
-        mistake, BUDGET, lambda seed, make: tell(seed, directory, template, make)
+        mistake, BUDGET, lambda seed, make: run_seed(seed, directory, template, make)
     )
 
     assert found is not None
@@ -150,8 +149,8 @@ def test_a_planted_bug_is_found(
 
 @pytest.mark.long
 def test_a_seed_is_deterministic_in_any_process() -> None:
-    """Every request, reply, fault and commit; sets and dicts are laid out differently. In the
-    first of the two seeds people are careless, in the second the power goes."""
+    """Every request, reply, fault and commit, although the order in sets differs. In the first
+    of the two seeds users edit objects of others, in the second the power fails."""
     first, second = (_seen_elsewhere(hash_seed) for hash_seed in ("1", "2"))
 
     assert first == second
@@ -172,7 +171,7 @@ def _seen_elsewhere(hash_seed: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="See federations again, each by its seed.")
+    parser = argparse.ArgumentParser(description="Repeat federations by their seeds.")
     parser.add_argument("seed", type=int)
     parser.add_argument("last", type=int, nargs="?", help="see all seeds up to this one")
     arguments = parser.parse_args()
@@ -180,7 +179,7 @@ def main() -> None:
         directory = Path(name)
         template = StoreTemplate(directory / "booted.db", boot)
         for seed in range(arguments.seed, (arguments.last or arguments.seed) + 1):
-            seen = tell(seed, directory, template)
+            seen = run_seed(seed, directory, template)
             print(seed, seen.trace.digest, dict(sorted(seen.trace.counts.items())), flush=True)
 
 

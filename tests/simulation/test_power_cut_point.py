@@ -1,4 +1,4 @@
-"""Power goes at the commit it was drawn for, for every task at once."""
+"""Power fails at the chosen commit, for every task at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.simulation.power_cut import (
 )
 
 
-def lived(power: PowerSupply) -> tuple[bool, list[str]]:
-    """Whether a life of three commits came to its end, and what it did."""
+def run_commits(power: PowerSupply) -> tuple[bool, list[str]]:
+    """Whether a run of three commits ended, and what it did."""
     env, done = SimulatedEnvironment(), list[str]()
     power.supply(env)
 
@@ -25,29 +25,29 @@ def lived(power: PowerSupply) -> tuple[bool, list[str]]:
             done.append(f"commit {number}")
             env.fault("store.after-commit")
 
-    async def life() -> None:
+    async def run() -> None:
         other = asyncio.create_task(asyncio.sleep(2.5))
         other.add_done_callback(lambda _: done.append("another task"))
         await work()
 
-    whole = run_until_power_cut(life(), power, 1)
+    whole = run_until_power_cut(run(), power, 1)
     discard_dead_tasks(env.fault_counts.clear)
     return whole, done
 
 
 def test_power_is_cut_before_or_after_the_commit() -> None:
-    assert lived(PowerSupply(2)) == (False, ["commit 0"])
-    assert lived(PowerSupply(2, stored=True)) == (False, ["commit 0", "commit 1"])
+    assert run_commits(PowerSupply(2)) == (False, ["commit 0"])
+    assert run_commits(PowerSupply(2, stored=True)) == (False, ["commit 0", "commit 1"])
 
 
 def test_without_a_cut_a_run_ends_normally() -> None:
     every = ["commit 0", "commit 1", "another task", "commit 2"]
-    assert lived(PowerSupply()) == lived(PowerSupply(9)) == (True, every)
+    assert run_commits(PowerSupply()) == run_commits(PowerSupply(9)) == (True, every)
 
 
-def test_a_share_of_all_seeds_has_two_runs() -> None:
-    lives = [random_power_supplies(seed, 0.3) for seed in range(200)]
+def test_a_share_of_all_seeds_has_a_power_cut() -> None:
+    supplies = [random_power_supplies(seed, 0.3) for seed in range(200)]
 
-    assert 40 < sum(len(each) == 2 for each in lives) < 80
-    assert all(each[-1].cut_at == 0 for each in lives)
+    assert 40 < sum(len(each) == 2 for each in supplies) < 80
+    assert all(each[-1].cut_at == 0 for each in supplies)
     assert random_power_supplies(17, 1.0) == random_power_supplies(17, 1.0)

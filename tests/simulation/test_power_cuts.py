@@ -23,32 +23,32 @@ QUICK = 8
 """Seeds that run with the ordinary tests; the rest run with the long ones."""
 
 
-async def roll_and_destroy(life: PlatformRun, done: list[str]) -> None:
-    """A person who starts over wherever the last life ended."""
+async def roll_and_destroy(platform: PlatformRun, done: list[str]) -> None:
+    """Operations of a user, who goes on where the last run ended."""
     if "deployed" not in done:
-        await apply(life, workload("acme/web:1", 2))
-        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 4))
+        await apply(platform, workload("acme/web:1", 2))
+        await eventually("deployed", lambda: missing_for_image(platform, "acme/web:1", 4))
         done.append("deployed")
     if "updated" not in done:
-        await apply(life, workload("acme/web:2", 2))
-        await eventually("updated", lambda: missing_for_image(life, "acme/web:2", 4))
+        await apply(platform, workload("acme/web:2", 2))
+        await eventually("updated", lambda: missing_for_image(platform, "acme/web:2", 4))
         done.append("updated")
     if "scaled" not in done:
-        await apply(life, workload("acme/web:2", 1))
-        await eventually("scaled", lambda: missing_for_image(life, "acme/web:2", 2))
+        await apply(platform, workload("acme/web:2", 1))
+        await eventually("scaled", lambda: missing_for_image(platform, "acme/web:2", 2))
         done.append("scaled")
     try:
-        await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await platform.project.delete(compute.WORKLOADS, "web", NAMESPACE)
     except errors.NotFound:
-        pass  # it was gone before the power went
-    await eventually("destroyed", lambda: leftovers(life))
+        pass  # it was deleted before the power cut
+    await eventually("destroyed", lambda: leftovers(platform))
 
 
-def commits_of_an_undisturbed_life(seed: int, directory: Path) -> int:
+def commits_of_an_undisturbed_run(seed: int, directory: Path) -> int:
     """The order of events differs by seed, and with it how many writes share a commit."""
-    life = PlatformRun(seed, directory / "undisturbed.db")
-    assert life.run(lambda life: roll_and_destroy(life, []))
-    return life.commits
+    platform = PlatformRun(seed, directory / "undisturbed.db")
+    assert platform.run(lambda platform: roll_and_destroy(platform, []))
+    return platform.commits
 
 
 def seeds() -> list[object]:
@@ -60,13 +60,13 @@ def seeds() -> list[object]:
 
 @pytest.mark.parametrize("seed", seeds())
 def test_a_platform_finishes_its_work_after_a_power_cut(seed: int, tmp_path: Path) -> None:
-    total = commits_of_an_undisturbed_life(seed, tmp_path)
+    total = commits_of_an_undisturbed_run(seed, tmp_path)
     cut_at = 1 + seed * (total - 1) // (SEEDS - 1)  # from the first commit to the last
     database = tmp_path / "state.db"
     done: list[str] = []
 
     first = PlatformRun(seed, database, cut_at=cut_at, cut_after_commit=seed % 2 == 1)
-    assert not first.run(lambda life: roll_and_destroy(life, done)), "the power never went"
+    assert not first.run(lambda platform: roll_and_destroy(platform, done)), "the power was not cut"
     second = PlatformRun(seed + 1, database, number=1)
 
-    assert second.run(lambda life: roll_and_destroy(life, done))
+    assert second.run(lambda platform: roll_and_destroy(platform, done))

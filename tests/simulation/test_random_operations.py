@@ -41,25 +41,25 @@ QUIET_FOR = 3600.0
 
 @dataclass
 class SequenceRun:
-    """One story, told over as many lives as the power allows."""
+    """One sequence of operations, over as many runs of the platform as there are power cuts."""
 
-    story: OperationSequence
+    sequence: OperationSequence
     losses: float = 0.0
     commit_checker: CommitChecker = field(default_factory=CommitChecker)
     performed: int = 0
     """Steps that are done."""
-    lives: int = 0
+    runs: int = 0
 
     def run(self, database: Path) -> None:
-        seed = self.story.seed
+        seed = self.sequence.seed
         chance = Random(f"cuts {seed}")
         cuts = [_cut(chance) for _ in range(chance.randint(0, 3))]
-        grant = DEFAULT_GRANT | {"instances": self.story.grant}
-        self.commit_checker.quota_is_kept = not self.story.loses_claims
+        grant = DEFAULT_GRANT | {"instances": self.sequence.grant}
+        self.commit_checker.quota_is_kept = not self.sequence.loses_claims
         start = START
         for cut_at in (*cuts, 0):
-            life = PlatformRun(
-                seed * 10 + self.lives + 1,
+            platform = PlatformRun(
+                seed * 10 + self.runs + 1,
                 database,
                 start=start,
                 cut_at=cut_at,
@@ -68,65 +68,65 @@ class SequenceRun:
                 losses=self.losses,
                 commit_checker=self.commit_checker,
             )
-            self.lives += 1
-            if life.run(self._live):
+            self.runs += 1
+            if platform.run(self._live):
                 break
             start = self.commit_checker.now + timedelta(seconds=chance.choice((1, 30, 900)))
         assert not self.commit_checker.broken, "\n".join(self.commit_checker.broken)
 
-    async def _live(self, life: PlatformRun) -> None:
-        for step in self.story.steps[self.performed :]:
+    async def _live(self, platform: PlatformRun) -> None:
+        for step in self.sequence.steps[self.performed :]:
             await asyncio.sleep(step.pause)
-            await perform(life, step)
+            await perform(platform, step)
             self.performed += 1
         ended = asyncio.get_running_loop().time()
-        wanted = self.story.wanted
-        await eventually("settled", lambda: unsettled(life, wanted), within=SETTLED_WITHIN)
-        life.cut_at = 0  # all that could be interrupted was done
+        wanted = self.sequence.wanted
+        await eventually("settled", lambda: unsettled(platform, wanted), within=SETTLED_WITHIN)
+        platform.cut_at = 0  # all operations are done
         await asyncio.sleep(max(0.0, ended + SETTLED_WITHIN - asyncio.get_running_loop().time()))
-        assert await unsettled(life, wanted) == "", "it was settled, and is not any more"
+        assert await unsettled(platform, wanted) == "", "it was settled, and is no longer"
         before = _writes(self.commit_checker)
         await asyncio.sleep(QUIET_FOR)
-        assert _writes(self.commit_checker) == before, "somebody wrote without a reason"
+        assert _writes(self.commit_checker) == before, "there were writes without a cause"
 
 
 def _cut(chance: Random) -> int:
-    """Early ones hit the start, which after the first life is the recovery."""
+    """Early cuts hit the start, which is a recovery after the first run."""
     return chance.randint(1, chance.choice((30, 150, 600)))
 
 
 def _writes(commit_checker: CommitChecker) -> dict[str, int]:
-    """Without Leases, which are renewed, and what the server itself lets expire."""
-    return {k: n for k, n in commit_checker.changes.items() if k not in UNASKED}
+    """Without renewed Leases and expired Events."""
+    return {k: n for k, n in commit_checker.changes.items() if k not in BACKGROUND}
 
 
-def tell(seed: int, directory: Path, *, losses: float = 0.0) -> SequenceRun:
-    telling = SequenceRun(generate_sequence(seed), losses)
+def run_seed(seed: int, directory: Path, *, losses: float = 0.0) -> SequenceRun:
+    done = SequenceRun(generate_sequence(seed), losses)
     try:
-        telling.run(directory / "state.db")
+        done.run(directory / "state.db")
     except BaseException as error:
-        error.add_note(_note(telling))
+        error.add_note(_note(done))
         raise
-    return telling
+    return done
 
 
-def _note(telling: SequenceRun) -> str:
-    seed, losses = telling.story.seed, telling.losses
+def _note(done: SequenceRun) -> str:
+    seed, losses = done.sequence.seed, done.losses
     steps = "\n".join(
-        f"  {'done' if number < telling.performed else '    '} {step}"
-        for number, step in enumerate(telling.story.steps)
+        f"  {'done' if number < done.performed else '    '} {step}"
+        for number, step in enumerate(done.sequence.steps)
     )
-    recent = "\n".join(f"  {line}" for line in telling.commit_checker.recent)
-    broken = "\n".join(f"  {line}" for line in telling.commit_checker.broken)
+    recent = "\n".join(f"  {line}" for line in done.commit_checker.recent)
+    broken = "\n".join(f"  {line}" for line in done.commit_checker.broken)
     return (
-        f"seed {seed}, life {telling.lives}, steps:\n{steps}\nlast changes:\n{recent}\n"
+        f"seed {seed}, run {done.runs}, steps:\n{steps}\nlast changes:\n{recent}\n"
         f"rules broken:\n{broken}\n"
         "to repeat it: .venv/bin/python -m tests.simulation.test_random_operations "
         f"{seed} --losses {losses}"
     )
 
 
-UNASKED = (core.LEASES.group_resource, EXPIRED_EVENTS)
+BACKGROUND = (core.LEASES.group_resource, EXPIRED_EVENTS)
 SEEDS = 110
 QUICK = 10
 """Seeds that run with the ordinary tests; the rest run with the long ones."""
@@ -143,23 +143,23 @@ def seeds(count: int, quick: int) -> list[object]:
 def test_random_operations_with_power_cuts_reach_the_desired_state(
     seed: int, tmp_path: Path
 ) -> None:
-    # Every third story runs over a network that loses writes and replies.
-    tell(seed, tmp_path, losses=LOSSES if seed % 3 == 2 else 0.0)
+    # Every third seed runs over a network that loses writes and replies.
+    run_seed(seed, tmp_path, losses=LOSSES if seed % 3 == 2 else 0.0)
 
 
 @pytest.mark.parametrize(
     ("seed", "losses"),
-    [pytest.param(304, 0.15, id="a lost claim is denied, and asked for again with more budget")],
+    [pytest.param(304, 0.15, id="a lost claim is denied, and claimed again under a higher limit")],
 )
 def test_seeds_that_once_failed_reach_the_desired_state(
     seed: int, losses: float, tmp_path: Path
 ) -> None:
-    tell(seed, tmp_path, losses=losses)
+    run_seed(seed, tmp_path, losses=losses)
 
 
 @pytest.mark.parametrize("seed", [4, 5, 23])
 def test_the_same_seed_gives_the_same_commits_in_any_process(seed: int) -> None:
-    """Sets and dicts of text are laid out differently in each of the two."""
+    """The order in sets of text differs between the two processes."""
     traces = [_run_elsewhere(seed, hash_seed) for hash_seed in ("1", "2")]
 
     assert traces[0] == traces[1]
@@ -185,19 +185,19 @@ def _run_elsewhere(seed: int, hash_seed: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Tell stories again, each by its seed.")
+    parser = argparse.ArgumentParser(description="Repeat sequences of operations by their seeds.")
     parser.add_argument("seed", type=int)
-    parser.add_argument("last", type=int, nargs="?", help="tell all seeds up to this one")
+    parser.add_argument("last", type=int, nargs="?", help="run all seeds up to this one")
     parser.add_argument("--losses", type=float, default=0.0)
     arguments = parser.parse_args()
     for seed in range(arguments.seed, (arguments.last or arguments.seed) + 1):
         with TemporaryDirectory() as directory:
-            telling = tell(seed, Path(directory), losses=arguments.losses)
+            done = run_seed(seed, Path(directory), losses=arguments.losses)
         print(
             seed,
-            telling.lives,
-            sum(telling.commit_checker.changes.values()),
-            telling.commit_checker.trace,
+            done.runs,
+            sum(done.commit_checker.changes.values()),
+            done.commit_checker.trace,
         )
 
 

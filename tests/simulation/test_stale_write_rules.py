@@ -65,7 +65,7 @@ async def test_each_wrong_patch_is_found() -> None:
                 assert [each for each in found if fault in each], (cluster, resource, found)
 
 
-async def test_a_wrong_gate_create_and_delete_are_found() -> None:
+async def test_a_wrong_gate_removal_create_and_delete_are_found() -> None:
     async with stage(cities=("DFW",), grant={"instances": 0}) as on:
         views = StaleViews(on, lags=1, share=1, seed=0)
         async with views.recording():

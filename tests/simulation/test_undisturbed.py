@@ -1,4 +1,4 @@
-"""A workload's whole life on the assembled platform, undisturbed."""
+"""The lifecycle of a workload on the assembled platform, without faults."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tests.support.simulation.platform import (
 )
 
 
-async def deploy_change_scale_destroy(life: PlatformRun) -> None:
-    await apply(life, workload("acme/web:1", 2))
-    await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 4))
-    await apply(life, workload("acme/web:2", 2))
-    await eventually("updated", lambda: missing_for_image(life, "acme/web:2", 4))
-    await apply(life, workload("acme/web:2", 3))
-    await eventually("scaled up", lambda: missing_for_image(life, "acme/web:2", 6))
-    await apply(life, workload("acme/web:2", 1))
-    await eventually("scaled down", lambda: missing_for_image(life, "acme/web:2", 2))
-    await apply(life, workload("acme/web:2", 1, cities=("LHR",)))
-    await eventually("left a city", lambda: missing_for_image(life, "acme/web:2", 1))
+async def deploy_change_scale_destroy(platform: PlatformRun) -> None:
+    await apply(platform, workload("acme/web:1", 2))
+    await eventually("deployed", lambda: missing_for_image(platform, "acme/web:1", 4))
+    await apply(platform, workload("acme/web:2", 2))
+    await eventually("updated", lambda: missing_for_image(platform, "acme/web:2", 4))
+    await apply(platform, workload("acme/web:2", 3))
+    await eventually("scaled up", lambda: missing_for_image(platform, "acme/web:2", 6))
+    await apply(platform, workload("acme/web:2", 1))
+    await eventually("scaled down", lambda: missing_for_image(platform, "acme/web:2", 2))
+    await apply(platform, workload("acme/web:2", 1, cities=("LHR",)))
+    await eventually("removed from a city", lambda: missing_for_image(platform, "acme/web:2", 1))
     try:
-        await life.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await platform.project.delete(compute.WORKLOADS, "web", NAMESPACE)
     except errors.NotFound:
-        pass  # the story was told before
-    await eventually("destroyed", lambda: leftovers(life))
+        pass  # it was deleted in an earlier run
+    await eventually("destroyed", lambda: leftovers(platform))
 
 
 def test_deploy_change_scale_and_destroy_leave_nothing_behind(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rule of who writes what can be broken, and then says by whom."""
+"""The rule of who writes what can be broken, and the report names the writer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def client_of(embedded: EmbeddedServer, process: str) -> ApiClient:
 
 
 async def judged(by: str, condition: str, *, gated: bool = False) -> list[str]:
-    """What is said of a process that writes a condition of an Instance in a cell."""
+    """The reported faults of a process that writes a condition of an Instance in a cell."""
     async with embedded_server() as embedded:
         writers = WriterChecker()
         embedded.store.subscribe(writers.changed)

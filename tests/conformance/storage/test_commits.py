@@ -144,7 +144,7 @@ def test_a_crash_at_the_commit_keeps_all_or_nothing_and_acknowledges_nothing(
     env = SimulatedEnvironment()
     acknowledged = []
 
-    async def life() -> None:
+    async def commits() -> None:
         store = open_store(env, path)
         plane = store.open_plane("p")
         put(plane, "kept")
@@ -161,7 +161,7 @@ def test_a_crash_at_the_commit_keeps_all_or_nothing_and_acknowledges_nothing(
             store.close()
 
     with pytest.raises(Unhandled) as caught:
-        run(life())
+        run(commits())
     assert isinstance(caught.value.__cause__, Crash)
 
     found = list(contents(open_store(SimulatedEnvironment(), path).planes["p"]))
@@ -174,7 +174,7 @@ def test_after_a_failed_commit_nothing_is_accepted(open_store: OpenStore, path: 
     env = SimulatedEnvironment()
     failures: list[str] = []
 
-    async def life() -> None:
+    async def commits() -> None:
         store = open_store(env, path)
         plane = store.open_plane("p")
         await store.wait_durable()
@@ -193,7 +193,7 @@ def test_after_a_failed_commit_nothing_is_accepted(open_store: OpenStore, path: 
         store.close()
 
     with pytest.raises(Unhandled) as caught:
-        run(life())
+        run(commits())
     assert isinstance(caught.value.__cause__, Crash)
     assert failures == ["failed"]
 

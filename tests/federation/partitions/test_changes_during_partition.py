@@ -1,4 +1,4 @@
-"""What happens on either side while a cell is cut off, and how it stands once it is back."""
+"""Changes on either side while a cell is disconnected, and the state after its reconnect."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Act = Callable[[Stage], Awaitable[None]]
     ids=",".join,
 )
 async def test_restarts_during_a_partition_change_nothing(started_anew: list[str]) -> None:
-    """Twice, as what the first start leaves behind is what the second finds."""
+    """Twice, as the second start finds what the first one left."""
     async with stage() as on:
         uids = await disconnect_after_deploy(on, lambda: cut_off(on))
         cut_at = asyncio.get_running_loop().time()
@@ -67,11 +67,11 @@ async def test_restarts_during_a_partition_change_nothing(started_anew: list[str
         await check_still_runs(on, uids)
         await check_held_back(on, uids)
         await check_reported_unreachable(on, cut_at)
-        assert set((await errors_of(on)).values()) == {0.0}, "a pass failed"
+        assert set((await errors_of(on)).values()) == {0.0}, "a reconcile failed"
         await reconnect(on, on.network.heal)
 
 
-# What a person wants meanwhile, and what there is to be seen of it afterwards.
+# Changes during the partition, and their results after it.
 
 
 async def scaled_up(on: Stage) -> None:
@@ -123,14 +123,14 @@ async def claims_deleted(on: Stage) -> None:
 async def test_changes_made_during_a_partition_hold_after_reconnect(
     act: Act, count: int, kept: int
 ) -> None:
-    """``kept`` are those of the cell that live on as they were."""
+    """``kept`` are the Instances of the cell that keep running unchanged."""
     async with stage() as on:
         uids = await deployed(on)
         cut_off(on)
         await asyncio.sleep(5 * MINUTE)
         await act(on)
         await asyncio.sleep(10 * MINUTE)
-        assert await uids_in_cell(on) == uids, "nobody reached it"
+        assert await uids_in_cell(on) == uids, "nothing reached the cell"
 
         on.network.heal()
 
@@ -145,7 +145,7 @@ async def test_changes_made_during_a_partition_hold_after_reconnect(
 
 
 @pytest.mark.long
-async def test_a_city_removed_during_a_partition_is_emptied_on_reconnect() -> None:
+async def test_instances_of_a_city_removed_during_a_partition_are_deleted_on_reconnect() -> None:
     async with stage() as on:
         uids = await deployed(on)
         cut_off(on)
@@ -165,7 +165,7 @@ async def test_a_city_removed_during_a_partition_is_emptied_on_reconnect() -> No
 
 
 async def test_a_workload_deleted_during_a_partition_can_be_recreated_after_reconnect() -> None:
-    """It waits for the end of the first, which waits for the cell; nobody mixes them up."""
+    """It waits until the first is deleted, which waits for the cell; the two are never confused."""
     async with stage() as on:
         uids = await deployed(on)
         cut_off(on)
@@ -200,7 +200,7 @@ async def test_a_project_deleted_during_a_partition_leaves_the_cell_on_reconnect
         await asyncio.sleep(5 * MINUTE)
         await on.client("root").delete(resourcemanager.PROJECTS, on.settings.project)
         await asyncio.sleep(10 * MINUTE)
-        assert await uids_in_cell(on) == uids, "nobody reached it"
+        assert await uids_in_cell(on) == uids, "nothing reached the cell"
 
         on.network.heal()
 
@@ -216,8 +216,8 @@ async def test_a_project_deleted_during_a_partition_leaves_the_cell_on_reconnect
         await eventually("gone", emptied, within=2 * RECONNECTED_WITHIN)
 
 
-async def test_quota_taken_by_others_during_a_partition_stops_nothing_that_runs() -> None:
-    """Somebody clears the claims of a cell he believes dead, and uses what they held."""
+async def test_quota_taken_by_others_during_a_partition_stops_no_running_instance() -> None:
+    """An operator deletes the claims of the cell, and another workload takes the quota."""
     async with stage(grant={"instances": 4}) as on:
         uids = await deployed(on)
         cut_off(on)
@@ -225,24 +225,24 @@ async def test_quota_taken_by_others_during_a_partition_stops_nothing_that_runs(
         for claim in (await on.project.list(quota.RESOURCE_CLAIMS)).items:
             if claim.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "dfw":
                 await on.project.delete(quota.RESOURCE_CLAIMS, claim.name, claim.namespace)
-        rival = workload("acme/api:1", 2, ("LHR",))
-        rival["metadata"]["name"] = "api"
-        await on.project.create(compute.WORKLOADS, rival, NAMESPACE)
+        competitor = workload("acme/api:1", 2, ("LHR",))
+        competitor["metadata"]["name"] = "api"
+        await on.project.create(compute.WORKLOADS, competitor, NAMESPACE)
 
-        async def rivals() -> list[str]:
+        async def competitors() -> list[str]:
             found = await list_on_planes(on, compute.INSTANCES, "cell/lhr")
             ready = [obj for obj in found if condition(obj, "Ready")[0] == "True"]
             return sorted(obj.name for obj in ready if obj.name.startswith("api"))
 
         async def taken() -> str:
-            found = await rivals()
+            found = await competitors()
             return "" if len(found) == 2 else f"only {found} serve"
 
-        await eventually("the rival has taken the room", taken)
+        await eventually("the competitor has taken the quota", taken)
         on.network.heal()
         await asyncio.sleep(10 * MINUTE)
 
-        # More run than the budget allows, and that is what is asked for here.
+        # More run than the limit allows, which this test is about.
         assert on.commit_checker is not None
         on.commit_checker.broken[:] = [
             each for each in on.commit_checker.broken if "limit is" not in each
@@ -254,5 +254,5 @@ async def test_quota_taken_by_others_during_a_partition_stops_nothing_that_runs(
         await check_reachable(on)
 
         await on.project.delete(compute.WORKLOADS, "api", NAMESPACE)
-        await eventually("booked again", lambda: missing_for_image(on, "acme/web:1", 4))
+        await eventually("claimed again", lambda: missing_for_image(on, "acme/web:1", 4))
         assert await uids_in_cell(on) == uids

@@ -1,8 +1,8 @@
-"""A cell that is cut off, for a second or for a month, and what becomes of it on return.
+"""A cell that is disconnected, for a second or for a month, and its reconnect.
 
-While it is alone a cell keeps running what runs, removes what is no longer wanted there,
-replaces nothing and starts nothing new; the project shows since when it is silent. When it is
-back, everything is as the last wish says within a minute.
+A disconnected cell keeps its Instances running, removes what is no longer wanted there,
+replaces nothing and starts nothing new; the project shows since when it is unreachable. Within
+a minute of its reconnect everything matches the last spec.
 """
 
 from __future__ import annotations
@@ -84,22 +84,28 @@ from tests.support.simulation.platform import (
         pytest.param(DAY, marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     ],
 )
-def test_a_cell_cut_off_lives_on_and_catches_up_in_seconds(seconds: float, tmp_path: Path) -> None:
-    async def story(life: PlatformRun) -> None:
-        uids = await disconnect_after_deploy(life, lambda: life.partitions.disconnect("dfw"))
+def test_a_disconnected_cell_keeps_running_and_catches_up_in_seconds(
+    seconds: float, tmp_path: Path
+) -> None:
+    async def scenario(platform: PlatformRun) -> None:
+        uids = await disconnect_after_deploy(
+            platform, lambda: platform.partitions.disconnect("dfw")
+        )
         cut_at = asyncio.get_running_loop().time()
-        before = await errors_of(life)
+        before = await errors_of(platform)
         await asyncio.sleep(seconds)
-        await check_still_runs(life, uids)
+        await check_still_runs(platform, uids)
         if seconds >= MINUTE:
-            await check_held_back(life, uids)
+            await check_held_back(platform, uids)
         if seconds >= NOTICED_AFTER:
-            await check_reported_unreachable(life, cut_at)
-            assert await errors_of(life) == before, "a pass failed because the centre is away"
+            await check_reported_unreachable(platform, cut_at)
+            assert await errors_of(platform) == before, (
+                "a reconcile failed because the centre is unreachable"
+            )
         within = SHORT_PARTITION_RECOVERY if seconds <= 1 else RECONNECTED_WITHIN
-        await reconnect(life, lambda: life.partitions.connect("dfw"), within=within)
+        await reconnect(platform, lambda: platform.partitions.connect("dfw"), within=within)
 
-    assert PlatformRun(1, tmp_path / "state.db", commit_checker=CommitChecker()).run(story)
+    assert PlatformRun(1, tmp_path / "state.db", commit_checker=CommitChecker()).run(scenario)
 
 
 @pytest.mark.parametrize("seconds", [1.0, 10 * MINUTE, pytest.param(HOUR, marks=pytest.mark.long)])
@@ -118,25 +124,27 @@ async def test_a_connection_that_drops_everything_silently_is_a_partition(second
 
 
 @pytest.mark.parametrize("days", [pytest.param(1, marks=pytest.mark.long), 30])
-def test_a_cell_is_cut_off_for_days_and_its_manager_starts_anew_meanwhile(
+def test_a_cell_disconnected_for_days_survives_restarts_of_its_manager(
     days: int, tmp_path: Path
 ) -> None:
-    """It wakes into the same silence, knowing nothing but what its own plane holds."""
+    """The restarted manager is disconnected too, and has only the state of its own plane."""
     uids: dict[str, str] = {}
     cut_at: list[float] = []
 
-    async def first(life: PlatformRun) -> None:
-        uids.update(await disconnect_after_deploy(life, lambda: life.partitions.disconnect("dfw")))
+    async def first(platform: PlatformRun) -> None:
+        uids.update(
+            await disconnect_after_deploy(platform, lambda: platform.partitions.disconnect("dfw"))
+        )
         cut_at.append(asyncio.get_running_loop().time())
         await asyncio.sleep(10 * MINUTE)
-        await check_reported_unreachable(life, cut_at[0])
+        await check_reported_unreachable(platform, cut_at[0])
 
-    async def second(life: PlatformRun) -> None:
+    async def second(platform: PlatformRun) -> None:
         await asyncio.sleep(10 * MINUTE)
-        await check_still_runs(life, uids)
-        await check_held_back(life, uids)
-        await check_reported_unreachable(life, cut_at[0])
-        await reconnect(life, lambda: life.partitions.connect("dfw"))
+        await check_still_runs(platform, uids)
+        await check_held_back(platform, uids)
+        await check_reported_unreachable(platform, cut_at[0])
+        await reconnect(platform, lambda: platform.partitions.connect("dfw"))
 
     commit_checker = CommitChecker()
     assert PlatformRun(1, tmp_path / "state.db", commit_checker=commit_checker).run(first)
@@ -155,61 +163,61 @@ def test_a_cell_is_cut_off_for_days_and_its_manager_starts_anew_meanwhile(
 def test_a_disconnected_cell_scales_down_and_is_swept_on_reconnect(
     seconds: float, tmp_path: Path
 ) -> None:
-    async def story(life: PlatformRun) -> None:
-        await apply(life, workload("acme/web:1", 3))
-        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 6))
-        life.partitions.disconnect("dfw")
+    async def scenario(platform: PlatformRun) -> None:
+        await apply(platform, workload("acme/web:1", 3))
+        await eventually("deployed", lambda: missing_for_image(platform, "acme/web:1", 6))
+        platform.partitions.disconnect("dfw")
         await asyncio.sleep(MINUTE)
-        await order(life, 1, "acme/web:1")
+        await order(platform, 1, "acme/web:1")
         await asyncio.sleep(seconds)
-        assert list(await in_cell(life)) == [f"{DEPLOYMENT}-0"], "the finalizers let go"
-        copies = {obj.name for obj in await list_on_planes(life, compute.INSTANCES, "hub")}
-        held = {obj.name for obj in (await life.project.list(quota.RESOURCE_CLAIMS)).items}
+        assert list(await in_cell(platform)) == [f"{DEPLOYMENT}-0"], "the finalizers let go"
+        copies = {obj.name for obj in await list_on_planes(platform, compute.INSTANCES, "hub")}
+        held = {obj.name for obj in (await platform.project.list(quota.RESOURCE_CLAIMS)).items}
         for gone in (f"{DEPLOYMENT}-1", f"{DEPLOYMENT}-2"):
-            assert gone in copies, "nobody could tell the hub"
-            assert f"instance-{gone}" in held, "nobody could tell the project"
-        await apply(life, workload("acme/web:1", 1))
-        life.partitions.connect("dfw")
+            assert gone in copies, "the hub was unreachable"
+            assert f"instance-{gone}" in held, "the project was unreachable"
+        await apply(platform, workload("acme/web:1", 1))
+        platform.partitions.connect("dfw")
         await eventually(
-            "swept", lambda: missing_for_image(life, "acme/web:1", 2), within=RECONNECTED_WITHIN
+            "swept", lambda: missing_for_image(platform, "acme/web:1", 2), within=RECONNECTED_WITHIN
         )
-        assert life.commit_checker is not None
-        assert life.commit_checker.broken == []
+        assert platform.commit_checker is not None
+        assert platform.commit_checker.broken == []
 
-    assert PlatformRun(3, tmp_path / "state.db", commit_checker=CommitChecker()).run(story)
+    assert PlatformRun(3, tmp_path / "state.db", commit_checker=CommitChecker()).run(scenario)
 
 
 def test_objects_of_others_on_hub_and_project_are_not_swept(tmp_path: Path) -> None:
-    """A cell clears up what carries its own name, and no other's."""
+    """A cell sweeps objects with its own name, and no others."""
 
-    async def story(life: PlatformRun) -> None:
-        await apply(life, workload("acme/web:1", 1))
-        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 2))
-        life.partitions.disconnect("dfw")
+    async def scenario(platform: PlatformRun) -> None:
+        await apply(platform, workload("acme/web:1", 1))
+        await eventually("deployed", lambda: missing_for_image(platform, "acme/web:1", 2))
+        platform.partitions.disconnect("dfw")
         await asyncio.sleep(MINUTE)
         [claim] = [
             obj
-            for obj in (await life.project.list(quota.RESOURCE_CLAIMS)).items
+            for obj in (await platform.project.list(quota.RESOURCE_CLAIMS)).items
             if obj.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "lhr"
         ]
         [copy] = [
             obj
-            for obj in await list_on_planes(life, compute.INSTANCES, "hub")
+            for obj in await list_on_planes(platform, compute.INSTANCES, "hub")
             if obj.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "lhr"
         ]
-        life.partitions.connect("dfw")
+        platform.partitions.connect("dfw")
         await asyncio.sleep(5 * MINUTE)
-        assert await missing_for_image(life, "acme/web:1", 2) == ""
-        same = await life.project.get(quota.RESOURCE_CLAIMS, claim.name, claim.namespace)
+        assert await missing_for_image(platform, "acme/web:1", 2) == ""
+        same = await platform.project.get(quota.RESOURCE_CLAIMS, claim.name, claim.namespace)
         assert same.metadata.uid == claim.metadata.uid
-        kept = await life.client("hub").get(compute.INSTANCES, copy.name, copy.namespace)
+        kept = await platform.client("hub").get(compute.INSTANCES, copy.name, copy.namespace)
         assert kept.metadata.uid == copy.metadata.uid
 
-    assert PlatformRun(4, tmp_path / "state.db").run(story)
+    assert PlatformRun(4, tmp_path / "state.db").run(scenario)
 
 
 class Restarting:
-    """A provider whose processes end when told to, and are started again ten seconds later."""
+    """A provider whose processes the test ends, and which restarts them ten seconds later."""
 
     name = "restarting"
 
@@ -234,8 +242,8 @@ class Restarting:
         self.ended_at.pop(subject.uid, None)
 
 
-async def test_what_crashes_in_a_cell_cut_off_is_restarted_by_its_provider() -> None:
-    """In place, and told within the cell: neither hub nor quota is needed for it."""
+async def test_a_provider_restarts_a_crashed_instance_in_a_disconnected_cell() -> None:
+    """In place, and reported within the cell: neither hub nor quota is needed for it."""
     provider = Restarting()
     async with controller_planes() as w:
         for client in (w.hub, w.cell):
@@ -272,8 +280,8 @@ async def test_what_crashes_in_a_cell_cut_off_is_restarted_by_its_provider() -> 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_cell_runs_on_for_thirty_days_without_a_break() -> None:
-    """Its own controllers and provider, every second of it; quota is played by hand."""
+def test_a_disconnected_cell_keeps_its_instances_ready_for_thirty_days() -> None:
+    """With its own controllers and provider; the test acts as quota."""
     loop.run(_thirty_days(), limit=40 * DAY)
 
 
@@ -322,7 +330,7 @@ async def _granted(w: ControllerPlanes, ordinal: int) -> None:
 
 
 async def _served(w: ControllerPlanes, count: int) -> set[str]:
-    """Name, uid and conditions of each Instance that serves, once there are so many."""
+    """Name, uid and conditions of each ready Instance, once there are this many."""
     found: list[Object] = []
 
     async def look() -> str:

@@ -1,4 +1,4 @@
-"""A line that breaks again and again is no reason to write, and none to replace anything."""
+"""A connection that breaks again and again causes no writes and no replacements."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_flapping_connection_writes_nothing_and_replaces_nothing(
 
 @pytest.mark.long
 async def test_a_connection_that_breaks_twice_a_second_causes_at_most_one_write_a_minute() -> None:
-    """Whoever looks may meet it broken often enough to believe it; that is told, and no more."""
+    """A probe may fail often enough for a change of the condition, which is the only write."""
     async with stage() as on:
         uids = await deployed(on)
         await asyncio.sleep(MINUTE)
@@ -74,7 +74,7 @@ async def test_a_connection_that_breaks_twice_a_second_causes_at_most_one_write_
     ("silent", "within"), [(False, 2 * MINUTE), pytest.param(True, HOUR, marks=pytest.mark.long)]
 )
 async def test_changes_get_through_a_flapping_connection(silent: bool, within: float) -> None:
-    """Late, where a lost call is waited for in vain, but nothing is replaced twice."""
+    """They may be late, after calls that time out, but nothing is replaced twice."""
     async with stage() as on:
         await deployed(on)
         async with TaskGroup("flapping") as tasks:

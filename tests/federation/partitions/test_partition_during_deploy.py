@@ -1,4 +1,4 @@
-"""A cell that is cut off before what was asked of it is done, or before it was asked."""
+"""A cell that is disconnected during a deployment, or before it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_an_instance_deleted_by_hand_in_a_partition_is_replaced_with_its_c
         await on.cell().delete(compute.INSTANCES, lost, on.hub_namespace)
         await asyncio.sleep(10 * MINUTE)
         assert on.commit_checker is not None
-        assert len(on.commit_checker.broken) == 1, "that it was deleted, by somebody"
+        assert len(on.commit_checker.broken) == 1, "only the deletion by hand"
         on.commit_checker.broken.clear()
         kept = {name: uid for name, uid in uids.items() if name != lost}
         await check_still_runs(on, kept)

@@ -1,6 +1,7 @@
-"""One line of a cell breaks and the others hold, in one direction or in both.
+"""One connection of a cell is lost, in one direction or in both, and the others hold.
 
-What depends on the broken line waits; what runs, runs; and everybody tells what they know.
+What depends on the lost connection waits; running Instances run; the project reports what is
+known.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Line:
     holds_rolls: bool = False
     """Whether the cell replaces nothing while it is broken."""
     starts_new: bool = False
-    """Whether a further Instance that is wanted comes to run meanwhile."""
+    """Whether a further desired Instance starts meanwhile."""
     is_reported: bool = False
-    """Whether the project says that the cell is not reachable."""
+    """Whether the project reports the cell as unreachable."""
 
     def cut(self, on: Stage, **more: Any) -> None:
         on.network.partition(self.caller, self.plane, **more)
@@ -78,13 +79,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("line", "way"), CASES)
-async def test_one_connection_breaks_and_only_its_dependents_wait(
+async def test_a_lost_connection_delays_only_what_depends_on_it(
     line: Line, way: dict[str, Any]
 ) -> None:
     async with stage() as on:
         uids = await deployed(on)
         line.cut(on, **way)
-        # A watch that fell silent is believed until its time is up.
+        # A silent watch counts as open until it times out.
         await asyncio.sleep(11 * MINUTE)
         before = await errors_of(on)
         await apply(on, workload("acme/web:2", 3))
@@ -98,9 +99,9 @@ async def test_one_connection_breaks_and_only_its_dependents_wait(
         assert condition(shown, "CellReachable")[0] == ("False" if line.is_reported else "True")
         assert condition(shown, "Available")[0] == "True"
         if not line.is_reported:
-            # Karmada still carries the report, and the project shows why nothing moves.
+            # Karmada still carries the report, and the project shows why the roll is held.
             assert "CellDisconnected" in message(shown, "ReplicasReady")
-        assert await errors_of(on) == before, "a pass failed because a plane is away"
+        assert await errors_of(on) == before, "a reconcile failed because a plane is unreachable"
 
         await reconnect(on, on.network.heal)
 
@@ -120,10 +121,10 @@ async def serving(on: Stage) -> int:
         for how, way in WAYS.items()
     ],
 )
-async def test_scale_down_and_deletion_work_although_one_connection_is_broken(
+async def test_scale_down_and_deletion_work_while_one_connection_is_lost(
     line: Line, way: dict[str, Any]
 ) -> None:
-    """Orders arrive, Instances go, and what could not be given back is, on contact."""
+    """Instances are deleted, and what could not be released is swept on reconnect."""
     async with stage() as on:
         kept = f"{DEPLOYMENT}-0"
         uids = await deployed(on)
@@ -147,11 +148,11 @@ async def test_scale_down_and_deletion_work_although_one_connection_is_broken(
             return f"{found[0]!r} is left" if found else ""
 
         await eventually("destroyed", emptied)
-        assert await errors_of(on) == before, "a pass failed because a plane is away"
+        assert await errors_of(on) == before, "a reconcile failed because a plane is unreachable"
 
         on.network.heal()
 
-        await eventually("given back", lambda: leftovers(on), within=RECONNECTED_WITHIN)
+        await eventually("released", lambda: leftovers(on), within=RECONNECTED_WITHIN)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +162,8 @@ async def test_scale_down_and_deletion_work_although_one_connection_is_broken(
         pytest.param(TO_PROJECT, id="to-project"),
     ],
 )
-async def test_a_connection_that_breaks_during_a_roll_stops_the_roll(line: Line) -> None:
-    """What was taken down for it comes back where it may, and nothing further goes."""
+async def test_a_connection_lost_during_a_roll_holds_the_roll(line: Line) -> None:
+    """A deleted Instance is replaced where possible, and no further one is deleted."""
     async with stage() as on:
         await apply(on, workload("acme/web:1", 3))
         await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 6))

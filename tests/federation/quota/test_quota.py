@@ -1,6 +1,6 @@
-"""Quota of a project: denied and freed, lost sight of, taken back, and met with conflicts.
+"""Quota of a project: denied and freed, unobserved, lowered, and with conflicts.
 
-What takes a virtual day is shown for an hour with the ordinary tests.
+Tests of a virtual day run for an hour with the ordinary tests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.support.simulation.platform import leftovers, list_on_planes
 
 
 @A_WHILE
-async def test_denied_then_freed_recovers_by_itself_and_writes_nothing_meanwhile(
+async def test_a_denied_instance_starts_when_quota_is_freed_and_writes_nothing_meanwhile(
     seconds: float,
 ) -> None:
     async with stage(cities=("DFW",), grant={"instances": 2}) as on:
@@ -61,12 +61,12 @@ async def test_denied_then_freed_recovers_by_itself_and_writes_nothing_meanwhile
 
         await scale(on, "web", 1)
         await serving(on, "api", 1, within=10)
-        await asyncio.sleep(1)  # a bucket tells of more in use at most twice a second
+        await asyncio.sleep(1)  # a bucket reports its usage at most twice a second
         assert await check_claims_match_buckets(on, 2) == ""
 
 
 @pytest.mark.parametrize("way", ["another goes", "more is granted", "granted by another"])
-async def test_denied_is_served_by_itself_whichever_way_room_comes(way: str) -> None:
+async def test_a_denied_instance_starts_whichever_way_quota_becomes_free(way: str) -> None:
     async with stage(cities=("DFW",), grant={"instances": 1}) as on:
         await deploy(on, "web", 1)
         await serving(on, "web", 1)
@@ -83,17 +83,17 @@ async def test_denied_is_served_by_itself_whichever_way_room_comes(way: str) -> 
             await on.project.create(quota.RESOURCE_GRANTS, body, grant.namespace)
         await serving(on, "api", 1, within=10)
         held = 1 if way == "another goes" else 2
-        await eventually("the books balance", lambda: check_claims_match_buckets(on, held))
+        await eventually("claims match buckets", lambda: check_claims_match_buckets(on, held))
 
 
-async def test_where_budgets_cannot_be_read_a_denied_one_asks_seldom_and_is_served() -> None:
-    """Then it can only ask, ever more seldom; and what it is denied it does not keep."""
+async def test_a_denied_instance_claims_again_at_intervals_without_readable_buckets() -> None:
+    """It retries less and less often, and keeps no denied claim."""
     refusing = RefusedKinds([quota.ALLOWANCE_BUCKETS.plural])
     async with stage(cities=("DFW",), grant={"instances": 1}, wrap=refusing.wrap) as on:
         await deploy(on, "web", 1)
         await serving(on, "web", 1)
         refusing.code = 403
-        await on.restart(CELL)  # which then knows no budget at all
+        await on.restart(CELL)  # so that its cache has no bucket
         await deploy(on, "api", 1)
         await until_denied(on, "api-default-dfw-0")
         await asyncio.sleep(600)
@@ -103,7 +103,7 @@ async def test_where_budgets_cannot_be_read_a_denied_one_asks_seldom_and_is_serv
         assert 0 < asked <= 4 * HOUR / 60, "a claim is made, answered and given up"
         await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
         await serving(on, "api", 1, within=700)
-        await eventually("the books balance", lambda: check_claims_match_buckets(on, 1))
+        await eventually("claims match buckets", lambda: check_claims_match_buckets(on, 1))
 
 
 async def until_denied(on: Stage, name: str) -> None:
@@ -116,15 +116,13 @@ async def until_denied(on: Stage, name: str) -> None:
     )
 
 
-# A grant that is taken back.
+# A grant that is lowered.
 
 
 async def test_a_grant_lowered_below_usage_stops_no_instance() -> None:
     async with stage(cities=("DFW",), grant={"instances": 3}) as on:
         assert on.commit_checker is not None
-        on.commit_checker.quota_is_kept = (
-            False  # whatever runs goes on, and may be more than allowed
-        )
+        on.commit_checker.quota_is_kept = False  # running Instances go on, and may exceed the limit
         await deploy(on, "web", 3)
         await serving(on, "web", 3)
         await asyncio.sleep(60)
@@ -134,20 +132,20 @@ async def test_a_grant_lowered_below_usage_stops_no_instance() -> None:
         assert await on.written_in(HOUR, after=300) == []
         assert await conditions_shown(on, "web") == before
 
-        # It rolls on what it holds, and gives back what it needs no more.
+        # It rolls with the claims it holds, and releases those it no longer needs.
         body = merge({"spec": named("web", 3, image="acme/web:2")["spec"]})
         await on.project.patch(compute.WORKLOADS, "web", body, NAMESPACE)
         await asyncio.sleep(120)
         assert len(await ready(on, "web")) == 3
         await scale(on, "web", 1)
-        await eventually("the books balance", lambda: check_claims_match_buckets(on, 1))
+        await eventually("claims match buckets", lambda: check_claims_match_buckets(on, 1))
         await deploy(on, "api", 1)
         await until_denied(on, "api-default-dfw-0")
         await set_grant(on, instances=2)
         await serving(on, "api", 1, within=10)
 
 
-# A grant that nobody hears of.
+# A grant without an event.
 
 
 @pytest.mark.parametrize(("age", "tier"), [(20, 1.0), (200, 15.0), (500, 60.0), (2000, 300.0)])
@@ -161,13 +159,15 @@ async def test_a_grant_that_arrives_while_every_watch_is_down_is_found_within_th
         await asyncio.sleep(age)
         ears.deaf = True
         await set_grant(on, instances=1)
-        # The tier to see that there is room and to ask, and a moment to look at the answer.
+        # One tier to find free quota and claim it, and a moment to read the answer.
         await serving_gate(on, tier + 10)
 
 
 @pytest.mark.parametrize(("age", "tier"), [(20, 1.0), (200, 15.0), (500, 60.0), (2000, 300.0)])
-async def test_a_missed_claim_verdict_is_found_within_the_tier(age: float, tier: float) -> None:
-    """The claim is there all the time, and nobody had looked at it."""
+async def test_a_missed_decision_on_a_claim_is_found_within_the_tier(
+    age: float, tier: float
+) -> None:
+    """The claim exists all the time, and its decision comes without an event."""
     ears = BlockedWatches()
     async with stage(cities=("DFW",), wrap=ears.wrap) as on:
         on.stop("standin-quota")
@@ -200,7 +200,7 @@ async def serving_gate(on: Stage, within: float) -> None:
 
 
 @pytest.mark.parametrize(("seed", "share"), [(1, 0.5), (2, 0.5), (3, 0.9)])
-async def test_many_conflicts_delay_and_lose_nothing(seed: int, share: float) -> None:
+async def test_many_conflicts_lose_no_instance_and_no_claim(seed: int, share: float) -> None:
     storm = RandomConflicts(seed, share)
     async with stage(cities=("DFW",), grant={"instances": 4}, wrap=storm.wrap, seed=seed) as on:
         await deploy(on, "web", 3)
@@ -209,14 +209,14 @@ async def test_many_conflicts_delay_and_lose_nothing(seed: int, share: float) ->
         assert on.commit_checker is not None
         assert on.commit_checker.broken == []
         storm.share = 0.0
-        await eventually("the books balance", lambda: check_claims_match_buckets(on, 4))
+        await eventually("claims match buckets", lambda: check_claims_match_buckets(on, 4))
         await scale(on, "web", 1)
         await serving(on, "api", 3)
-        await eventually("the books balance", lambda: check_claims_match_buckets(on, 4))
+        await eventually("claims match buckets", lambda: check_claims_match_buckets(on, 4))
 
 
 async def test_an_unregistered_kind_is_reported_and_recovers_once_registered() -> None:
-    """Whoever judges claims refuses to take them, so there is nothing to release."""
+    """Admission refuses such claims, so there is nothing to release."""
     async with stage(cities=("DFW",)) as on:
         root = on.client("root")
         registrations = (await root.list(quota.RESOURCE_REGISTRATIONS)).items
@@ -246,8 +246,8 @@ async def test_an_unregistered_kind_is_reported_and_recovers_once_registered() -
 
 
 async def test_a_claim_whose_release_reply_was_lost_starts_no_instance() -> None:
-    """The cell's requests arrive, and nothing comes back: it holds for granted what it has
-    itself given back, and what others may hold by now."""
+    """The cell's requests arrive without a reply: its cache shows a granted claim that it has
+    released, and that others may hold by now."""
     async with stage(cities=("DFW",)) as on:
         await deploy(on, "api", 1)
         await deploy(on, "web", 1)
@@ -260,7 +260,7 @@ async def test_a_claim_whose_release_reply_was_lost_starts_no_instance() -> None
             held = [each.name for each in await claims(on)]
             return "" if held == ["instance-api-default-dfw-0"] else f"claims are {held}"
 
-        await eventually("given up", given_up)
+        await eventually("released", given_up)
         await eventually("gone", lambda: gone(on, "web"))
         await deploy(on, "web", 1)
         await asyncio.sleep(30)
@@ -279,7 +279,7 @@ async def test_a_claim_whose_release_reply_was_lost_starts_no_instance() -> None
 async def test_the_last_claim_in_an_unreachable_project_is_released_on_reconnect(
     silent: bool,
 ) -> None:
-    """Though by then nothing of the project is left in the cell to remind it."""
+    """By then nothing of the project is left in the cell."""
     async with stage(cities=("DFW",)) as on:
         await deploy(on, "web", 1)
         await serving(on, "web", 1)
@@ -287,14 +287,14 @@ async def test_the_last_claim_in_an_unreachable_project_is_released_on_reconnect
         await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
         await eventually("gone", lambda: gone(on, "web"))
         await asyncio.sleep(300)
-        assert len(await claims(on)) == 1, "nobody could tell the project"
+        assert len(await claims(on)) == 1, "the project was unreachable"
         on.network.heal()
 
         await eventually("given up", lambda: check_claims_match_buckets(on, 0))
 
 
-async def test_a_claim_that_arrives_when_its_instance_has_gone_is_given_up() -> None:
-    """It was asked for, nobody heard the answer, and by now the project has nothing here."""
+async def test_a_claim_that_arrives_after_its_instance_is_gone_is_released() -> None:
+    """Its create got no answer, and by now the project has no deployment in the cell."""
     async with stage(cities=("DFW",)) as on:
         await deploy(on, "web", 1)
         await serving(on, "web", 1)

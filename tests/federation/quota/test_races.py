@@ -1,4 +1,4 @@
-"""Many Instances race for few slots: just so many win, and no claim is lost or left."""
+"""Many Instances compete for few slots: as many start, and no claim is lost or left over."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Race:
         assert await self.missing(on) == ""
 
     async def finish(self, on: Stage) -> None:
-        """Those that lost are served as slots become free; at the end no claim is left."""
+        """Denied Instances start as slots become free; at the end no claim is left."""
         assert on.commit_checker is not None
         assert on.commit_checker.broken == []
         serve = {name.partition("-")[0] for name in await ready(on, "", *cell_planes(on))}
@@ -64,7 +64,7 @@ SMALL = Race(4, 2)
 
 
 @pytest.mark.parametrize("race", [Race(16, 4), pytest.param(FIFTY, marks=pytest.mark.long)])
-async def test_many_instances_race_for_few_slots_and_just_so_many_win(race: Race) -> None:
+async def test_as_many_instances_start_as_there_are_slots(race: Race) -> None:
     async with stage(grant={"instances": race.slots}) as on:
         await race.start(on)
         await race.is_won(on)
@@ -79,7 +79,7 @@ CRASHING = ("compute-cell-dfw", "compute-cell-lhr", "standin-quota", "compute-ma
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 7))
-async def test_ten_win_the_race_whichever_process_crashes(seed: int) -> None:
+async def test_ten_instances_get_quota_whichever_process_crashes(seed: int) -> None:
     async with stage(grant={"instances": FIFTY.slots}, seed=seed) as on:
         chance = Random(seed)
         await FIFTY.start(on)
@@ -117,8 +117,8 @@ BLOCKS = 4
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("block", range(BLOCKS))
-async def test_as_many_win_after_a_crash_at_any_write_of_quota(block: int) -> None:
-    """Of Instances, claims and buckets, by whomever, in a race of four for two slots."""
+async def test_as_many_instances_get_quota_after_a_crash_at_any_quota_write(block: int) -> None:
+    """Of Instances, claims and buckets, by any process; four Instances compete for two slots."""
     total = (await run_with(SMALL, UNDISTURBED)).writes
     assert total > 40
     for write in range(1 + block, total + 1, BLOCKS):
@@ -133,20 +133,22 @@ FIFTY_WRITES = 600
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(6))
-async def test_ten_of_fifty_win_after_a_crash_at_a_sixth_of_their_writes(part: int) -> None:
-    """And in two of three after another, a few writes later."""
+async def test_ten_of_fifty_instances_get_quota_after_a_crash_at_a_sixth_of_their_writes(
+    part: int,
+) -> None:
+    """In two of three cases another crash follows a few writes later."""
     write = 1 + part * (FIFTY_WRITES // 6)
     killer = await run_with(FIFTY, Crash(write, again=part % 3 * 7), seed=part)
     assert killer.victims, "it is over before"
 
 
-# Budgets other than that of Instances.
+# Resources other than Instances.
 
 
 @pytest.mark.parametrize("scarce", ["vcpus", "memory"])
-async def test_what_is_granted_goes_back_where_something_else_is_denied(scarce: str) -> None:
-    """Each budget decides alone: a claim that got its Instance and no memory holds that, until
-    it is given up."""
+async def test_a_partly_denied_claim_releases_what_was_granted(scarce: str) -> None:
+    """Each bucket decides alone: a claim that was granted its Instance and denied its memory
+    holds the former until it is released."""
     race = Race(16, 4)
     amount = race.slots * SIZE[scarce] + SIZE[scarce] // 2
     async with stage(grant={scarce: amount}) as on:
@@ -158,7 +160,7 @@ async def test_what_is_granted_goes_back_where_something_else_is_denied(scarce: 
         await race.finish(on)
 
 
-# Three cells and two projects, each with its own budget.
+# Three cells and two projects, each with its own limit.
 
 CITIES = ("DFW", "LHR", "SIN")
 
@@ -166,8 +168,8 @@ CITIES = ("DFW", "LHR", "SIN")
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 7))]
 )
-async def test_two_projects_race_in_three_cells_and_each_for_its_own(seed: int) -> None:
-    """Whoever crashes meanwhile, but for seed 0, where nobody does."""
+async def test_two_projects_in_three_cells_each_get_their_own_quota(seed: int) -> None:
+    """Processes crash meanwhile, except in seed 0."""
     mine, theirs = Race(12, 4, CITIES), Race(15, 10, CITIES)
     async with stage(cities=CITIES, grant={"instances": mine.slots}, seed=seed) as every:
         await crash_scenarios.create_project(every)
@@ -188,7 +190,7 @@ async def test_two_projects_race_in_three_cells_and_each_for_its_own(seed: int) 
 
 
 async def set_first_grant(acme: Stage, slots: int) -> None:
-    """What the platform gave it beside what every project gets is taken back."""
+    """Remove the grant that the platform's own project gets besides."""
     await acme.project.delete(quota.RESOURCE_GRANTS, "local-default", "milo-system")
     for obj in (await acme.project.list(quota.RESOURCE_GRANTS)).items:
         assert f'"amount":{slots}' in bytes(obj.spec).decode().replace(" ", "")

@@ -1,7 +1,7 @@
-"""What a deployment holds at full quota, it keeps while it rolls, whoever is hungry beside it.
+"""At full quota a deployment keeps its claims while it rolls, whatever else waits for quota.
 
-A claim belongs to an ordinal at a size: only another size, fewer replicas or the end of the
-deployment give it up.
+A claim belongs to an ordinal at a size: only another size, fewer replicas or deletion of the
+deployment release it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tests.support.federation.crash_scenarios import sized
 from tests.support.federation.stage import NAMESPACE, Stage, stage
 from tests.support.simulation.platform import cell_planes, list_on_planes
 
-HUNGRY = ("aaa", "api", "zzz")
-"""Competitors, of names before and behind that of whoever rolls."""
+COMPETITORS = ("aaa", "api", "zzz")
+"""Workloads that wait for quota, with names before and after that of the one that rolls."""
 
 
 def slow(image: str, fail: str = "") -> dict[str, Any]:
@@ -65,7 +65,7 @@ async def held(on: Stage) -> dict[str, str]:
 
 @dataclass
 class Full:
-    """Three of three are held, others wait, and every change of a claim is noted."""
+    """Three of three slots are held, others wait, and every change of a claim is recorded."""
 
     on: Stage
     mine: dict[str, str]
@@ -74,14 +74,14 @@ class Full:
     async def is_kept(self) -> None:
         assert await held(self.on) == self.mine
         assert self.changed == [], "not a claim was made, changed or released"
-        for name in HUNGRY:
+        for name in COMPETITORS:
             assert await ready(self.on, name, *cell_planes(self.on)) == []
 
 
 async def given_full(on: Stage) -> Full:
     await deploy(on, "web", 3)
     await serving(on, "web", 3)
-    for name in HUNGRY:
+    for name in COMPETITORS:
         await deploy(on, name, 2, cities=on.settings.cities)
     await asyncio.sleep(60)
     found = Full(on, await held(on), [])
@@ -106,7 +106,7 @@ async def test_a_roll_at_full_quota_keeps_its_slots_beside_competitors() -> None
 
 
 async def test_a_bad_image_and_the_good_one_after_it_keep_the_slots() -> None:
-    """What replaces a stale Instance that never became ready takes over its claim, too."""
+    """The replacement of an Instance that never became ready takes over its claim as well."""
     async with stage(grant={"instances": 3}) as on:
         full = await given_full(on)
         await roll(on, "acme/web:bad", "ImageUnavailable")
@@ -138,7 +138,7 @@ async def test_a_roll_keeps_its_slots_whichever_process_crashes(victim: str, at:
         await full.is_kept()
 
 
-async def test_what_a_scale_down_gives_back_goes_to_those_who_wait() -> None:
+async def test_quota_released_by_a_scale_down_goes_to_waiting_instances() -> None:
     async with stage(cities=("DFW",), grant={"instances": 3}) as on:
         full = await given_full(on)
         await scale(on, "web", 2)
@@ -158,13 +158,13 @@ async def resize(on: Stage, cpu: str, memory: str) -> None:
 
 
 async def used(on: Stage) -> dict[str, int]:
-    """By the last part of what is counted."""
+    """Usage by the last segment of the resource type."""
     found = (await on.project.list(quota.ALLOWANCE_BUCKETS)).items
     views = [obj.view(quota.AllowanceBucket) for obj in found]
     return {view.spec.resource_type.rpartition("/")[2]: view.status.allocated for view in views}
 
 
-async def books(on: Stage, **wanted: int) -> str:
+async def usage_differs(on: Stage, **wanted: int) -> str:
     found = await used(on)
     return "" if found == wanted else f"in use are {found}, not {wanted}"
 
@@ -173,26 +173,28 @@ async def given_sized(on: Stage) -> None:
     body = sized("1", "2Gi")
     await on.project.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
     await serving(on, "sized", 2)
-    await eventually("counted", lambda: books(on, instances=2, vcpus=2000, memory=4096))
+    await eventually("counted", lambda: usage_differs(on, instances=2, vcpus=2000, memory=4096))
 
 
-async def test_another_size_at_full_quota_is_released_and_then_claimed() -> None:
+async def test_a_resize_at_full_quota_releases_the_old_claim_before_the_new_one() -> None:
     async with stage(cities=("DFW",), grant={"vcpus": 2000, "memory": 4096}) as on:
         await given_sized(on)
         before = await held(on)
         await resize(on, "1", "1Gi")
-        await eventually("counted", lambda: books(on, instances=2, vcpus=2000, memory=2048))
+        await eventually("counted", lambda: usage_differs(on, instances=2, vcpus=2000, memory=2048))
         await serving(on, "sized", 2)
         after = await held(on)
         assert before.keys() == after.keys()
         assert not before.items() & after.items(), "a claim is never changed"
 
 
-async def test_a_size_there_is_no_room_for_holds_nothing_and_comes_when_there_is() -> None:
+async def test_a_resize_without_free_quota_holds_nothing_and_starts_when_quota_is_freed() -> None:
     async with stage(cities=("DFW",), grant={"vcpus": 2000, "memory": 4096}) as on:
         await given_sized(on)
         await resize(on, "2", "2Gi")
-        await eventually("released", lambda: books(on, instances=1, vcpus=1000, memory=2048))
+        await eventually(
+            "released", lambda: usage_differs(on, instances=1, vcpus=1000, memory=2048)
+        )
         await asyncio.sleep(60)
         [runs] = await ready(on, "sized")
         assert runs == "sized-default-dfw-0", "from the last to the first, one at a time"
@@ -200,8 +202,8 @@ async def test_a_size_there_is_no_room_for_holds_nothing_and_comes_when_there_is
         reported = condition(found["sized-default-dfw-1"], "QuotaGranted")
         assert reported == ("False", "QuotaExceeded")
         assert await on.written_in(HOUR) == []
-        assert await books(on, instances=1, vcpus=1000, memory=2048) == ""
+        assert await usage_differs(on, instances=1, vcpus=1000, memory=2048) == ""
 
         await set_grant(on, vcpus=4000)
         await serving(on, "sized", 2, within=60)
-        await eventually("counted", lambda: books(on, instances=2, vcpus=4000, memory=4096))
+        await eventually("counted", lambda: usage_differs(on, instances=2, vcpus=4000, memory=4096))

@@ -1,6 +1,6 @@
-"""Quota that is away, or says nothing of use, changes nothing of what runs.
+"""Unavailable or failing quota changes nothing for running Instances.
 
-What takes a virtual day is shown for an hour with the ordinary tests.
+Tests of a virtual day run for an hour with the ordinary tests.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CLAIMS, BUCKETS = quota.RESOURCE_CLAIMS.plural, quota.ALLOWANCE_BUCKETS.plural
 
 
 @dataclass(frozen=True)
-class Away:
+class Outage:
     name: str
     code: int = 0
-    """With which it is refused; otherwise no message passes."""
+    """The status of each response; without one the connection is lost."""
     silent: bool = False
     kinds: Sequence[str] = (CLAIMS, BUCKETS)
     waits: bool = True
-    """Whether one that is new then waits at the gate."""
+    """Whether a new Instance waits at the gate meanwhile."""
 
     def begin(self, on: Stage, refusing: RefusedKinds) -> None:
         refusing.code = self.code
@@ -46,17 +46,17 @@ class Away:
 
 
 WAYS = [
-    Away("silent", silent=True),
-    Away("refused"),
-    Away("forbidden", 403),
-    Away("broken", 500),
-    Away("buckets forbidden", 403, kinds=(BUCKETS,), waits=False),
-    Away("buckets broken", 500, kinds=(BUCKETS,), waits=False),
+    Outage("silent", silent=True),
+    Outage("refused"),
+    Outage("forbidden", 403),
+    Outage("broken", 500),
+    Outage("buckets forbidden", 403, kinds=(BUCKETS,), waits=False),
+    Outage("buckets broken", 500, kinds=(BUCKETS,), waits=False),
 ]
 
 
-def shown_for(way: Away) -> list[object]:
-    """Some for an hour with the ordinary tests; all that keep somebody waiting for a day."""
+def shown_for(way: Outage) -> list[object]:
+    """Some for an hour with the ordinary tests; all in which an Instance waits, for a day."""
     quick = [] if way.name in ("silent", "forbidden") else LONG
     hour = pytest.param(way, HOUR, id=f"{way.name}-hour", marks=quick)
     day = pytest.param(way, 24 * HOUR, id=f"{way.name}-day", marks=LONG)
@@ -65,7 +65,7 @@ def shown_for(way: Away) -> list[object]:
 
 @pytest.mark.parametrize(("way", "seconds"), [each for way in WAYS for each in shown_for(way)])
 async def test_unavailable_quota_changes_no_condition_of_running_instances(
-    way: Away, seconds: float
+    way: Outage, seconds: float
 ) -> None:
     refusing = RefusedKinds(way.kinds)
     async with stage(cities=("DFW",), wrap=refusing.wrap) as on:
@@ -78,7 +78,7 @@ async def test_unavailable_quota_changes_no_condition_of_running_instances(
         await deploy(on, "api", 1)
         await asyncio.sleep(seconds)
         assert await conditions_shown(on, "web") == before
-        await on.restart(CELL)  # which then knows of no claim at all
+        await on.restart(CELL)  # so that its cache has no claim
         await asyncio.sleep(HOUR)
         assert await conditions_shown(on, "web") == before
         [new] = [

@@ -1,8 +1,8 @@
-"""The one role that says "every kind": to empty the plane of a project that goes.
+"""The one role for every kind: it purges the plane of a deleted project.
 
-Which kinds a project plane serves nobody knows beforehand, so no list of them would do. The
-role is held to what was called all the same: to its two verbs, to planes of projects, to the
-one process, and to the local platform, where that process plays Milo.
+The kinds of a project plane are not known beforehand, so a list would not do. The role is
+still limited to recorded calls: to two verbs, to planes of projects, to one process, and to
+the local platform, where that process acts as Milo.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.rights.recorder import PURGE, PURGE_VERBS, by_process
 
 LOCAL = BASE / "local"
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", namespaced=True)
-"""A kind that nobody here has ever heard of."""
+"""A kind that is not ours."""
 
 
 def kind_of(call: RecordedCall) -> str:
@@ -54,7 +54,7 @@ def definition() -> dict[str, Any]:
 
 
 async def furnished(on: Stage) -> set[str]:
-    """What lies in the project, of kinds of ours and of its own."""
+    """Objects in the project, of our kinds and of its own."""
     await on.project.create(core.CUSTOM_RESOURCE_DEFINITIONS, definition())
     await on.project.create(GADGETS, {"metadata": {"name": "one"}}, NAMESPACE)
     for resource in (core.CONFIG_MAPS, core.SECRETS):
@@ -80,7 +80,7 @@ async def empty(on: Stage) -> None:
     await eventually("the project goes", left)
 
 
-async def test_emptying_a_plane_takes_the_two_verbs_on_every_kind_it_serves() -> None:
+async def test_purging_a_plane_uses_two_verbs_on_every_kind_it_serves() -> None:
     async with stage() as on:  # held to the shipped roles
         there = await furnished(on)
         served = {resource.group_resource for resource in await discover(on.project)}
@@ -114,7 +114,7 @@ def test_no_other_call_is_recorded_as_one_on_every_kind(call: RecordedCall) -> N
     assert by_process(call) == call
 
 
-def test_every_kind_stands_in_one_rule_of_one_role_of_the_local_platform() -> None:
+def test_one_rule_of_one_role_of_the_local_platform_names_every_kind() -> None:
     wide = [
         (path.relative_to(BASE), rule)
         for path, document in documents()

@@ -1,6 +1,6 @@
-"""What the processes do is what their roles allow: not one verb missing, not one unused.
+"""Roles allow exactly what the processes do: no verb is missing, and none is unused.
 
-Every other test on a whole platform is held to the same roles, and fails where one is missing.
+Every other test on a whole platform runs with the same roles, and fails where one is missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_recorded_calls_of_all_scenarios_equal_the_roles() -> None:
     assert lines(granted - calls) == [], "rights without a call"
 
 
-def test_the_files_allow_what_was_recorded_and_nothing_else() -> None:
+def test_the_role_files_allow_exactly_what_was_recorded() -> None:
     files, table = allowed(), set(_table())
 
     assert lines(table - files) == [], "recorded, and in no file"
@@ -56,7 +56,7 @@ def test_a_role_is_bound_to_a_subject_in_the_same_file() -> None:
     assert roles == bound
 
 
-def test_a_folder_is_applied_whole() -> None:
+def test_a_kustomization_lists_every_file_of_its_folder() -> None:
     for path, document in documents():
         if document["kind"] == "Kustomization":
             files = {each.name for each in path.parent.glob("*.yaml")} - {path.name}
@@ -73,7 +73,7 @@ async def test_a_manager_alone_does_all_its_work_with_its_roles() -> None:
     assert {each.user for each in calls.calls} == set(single_manager.ROLES)
 
 
-async def test_a_right_that_is_missing_is_noted() -> None:
+async def test_a_missing_right_is_recorded_as_denied() -> None:
     roles = single_manager.granted()
     kept = [
         rule for rule in rights.recorded()[rights.SINGLE]["single"] if rule.resource != "events"
@@ -110,7 +110,7 @@ def test_the_file_is_what_the_recording_script_writes() -> None:
     assert record_rights.rendered(_table()) == record_rights.RIGHTS.read_text(encoding="utf-8")
 
 
-def test_the_core_group_has_no_name_in_a_rule() -> None:
+def test_a_recorded_rule_of_the_core_group_has_an_empty_group() -> None:
     rule = PolicyRule("", "namespaces", ("get", "list", "watch"))
 
     assert rule in rights.recorded()[rights.MANAGEMENT]["project"]

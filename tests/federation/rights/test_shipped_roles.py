@@ -1,4 +1,4 @@
-"""Lesson 17: the roles did not allow to write Events, so nobody saw any, and nothing else failed;
+"""Lesson 17: the roles did not allow writing Events, so none appeared and nothing else failed;
 rights on namespaces, network bindings, subnet claims and claims were missing in the same way.
 
 So: roles are written from recorded calls, every process is held to them in the tests, and a call

@@ -1,4 +1,4 @@
-"""A later ``local up`` with other settings: what was chosen holds, what others changed stays."""
+"""A later ``local up`` with other settings: they take effect, and manual changes stay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def platform(directory: Path, settings: LocalSettings) -> LocalPlatform:
     return LocalPlatform(SimulatedEnvironment(), directory / "state.db", settings)
 
 
-async def test_a_city_left_out_is_not_offered_until_it_is_back(tmp_path: Path) -> None:
+async def test_a_city_removed_from_the_settings_is_not_offered_until_it_is_added_again(
+    tmp_path: Path,
+) -> None:
     async with platform(tmp_path, BOTH).run(admin_token="t") as first:
         assert await served(first.client("project/demo", "local-admin")) == {"DFW", "LHR"}
     fewer = replace(BOTH, cities=("DFW",))
@@ -43,7 +45,7 @@ async def test_a_city_left_out_is_not_offered_until_it_is_back(tmp_path: Path) -
         assert await served(third.client("project/demo", "local-admin")) == {"DFW", "LHR", "AMS"}
 
 
-async def test_another_grant_holds_and_what_a_person_changed_stays(tmp_path: Path) -> None:
+async def test_a_changed_grant_takes_effect_and_manual_changes_stay(tmp_path: Path) -> None:
     smaller = replace(BOTH, grant={**BOTH.grant, "instances": 2})
     async with platform(tmp_path, BOTH).run(admin_token="t") as first:
         assert await granted(first.client("project/demo", "local-admin")) == BOTH.grant
@@ -57,7 +59,7 @@ async def test_another_grant_holds_and_what_a_person_changed_stays(tmp_path: Pat
         assert await granted(third.client("project/demo", "local-admin")) == {"x": 7}
 
 
-async def test_a_binding_a_person_closed_stays_closed(tmp_path: Path) -> None:
+async def test_a_binding_set_unavailable_by_hand_stays_unavailable(tmp_path: Path) -> None:
     closed = {
         "type": "Available",
         "status": "False",

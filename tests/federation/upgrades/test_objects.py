@@ -44,21 +44,21 @@ async def each(on: Stage, resource: Resource, *planes: str) -> list[tuple[str, O
 
 
 async def without_labels(on: Stage) -> None:
-    """Those an Instance has had from the beginning alone: whose it is, and its number."""
+    """Only the labels of the first release: the deployment and the ordinal."""
     kept = (compute.LABEL_WORKLOAD_DEPLOYMENT_UID, compute.LABEL_INSTANCE_INDEX)
     for plane, obj in await each(on, compute.INSTANCES, *cell_planes(on)):
         await strip(on, plane, compute.INSTANCES, obj, "labels", keep=kept)
 
 
 async def without_numbers(on: Stage) -> None:
-    """The number is in the name as well."""
+    """The ordinal is in the name as well."""
     kept = (compute.LABEL_WORKLOAD_DEPLOYMENT_UID,)
     for plane, obj in await each(on, compute.INSTANCES, *cell_planes(on)):
         await strip(on, plane, compute.INSTANCES, obj, "labels", keep=kept)
 
 
 async def without_names_of_deployments(on: Stage) -> None:
-    """On the copies, which were joined by the names of Instances once."""
+    """On copies, which were once joined by the names of Instances."""
     gone = (
         compute.LABEL_WORKLOAD_DEPLOYMENT_NAME,
         compute.LABEL_WORKLOAD_NAME,
@@ -71,7 +71,7 @@ async def without_names_of_deployments(on: Stage) -> None:
 
 
 async def without_annotations(on: Stage) -> None:
-    """Neither of which Instance a copy is, nor of which generation, nor where it went."""
+    """Of the instance uid, the generation and the hub location."""
     for resource in (compute.INSTANCES, compute.WORKLOAD_DEPLOYMENTS):
         for plane, obj in await each(on, resource, "hub", PROJECT):
             ours = {key for key in obj.metadata.annotations if "compute.datumapis.com" in key}
@@ -152,7 +152,7 @@ def note_unready(on: Stage) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("older", OLDER, ids=lambda each: each.__name__)
-async def test_what_an_older_release_left_out_is_added_and_nothing_rolls(older: Older) -> None:
+async def test_fields_missing_from_an_older_release_are_added_without_a_roll(older: Older) -> None:
     async with stage() as on:
         await deployed(on)
         before, running = snapshot(on.platform.store), await uids(on)
@@ -168,7 +168,7 @@ async def test_what_an_older_release_left_out_is_added_and_nothing_rolls(older: 
         assert await on.written_in(3600.0, after=300) == []
 
 
-async def test_all_of_it_at_once() -> None:
+async def test_all_missing_fields_are_added_at_once_without_a_roll() -> None:
     async with stage() as on:
         await deployed(on)
         before, running = snapshot(on.platform.store), await uids(on)
@@ -225,8 +225,8 @@ async def containers(on: Stage, resource: Resource, *planes: str) -> list[dict[s
     return found
 
 
-async def test_planes_that_drop_a_field_they_do_not_know_are_left_alone() -> None:
-    """The centre is of this release, and hub and cells have the schema of an older one."""
+async def test_planes_that_drop_an_unknown_field_are_not_written_again() -> None:
+    """The centre has this release's schema, hub and cells that of an older one."""
     async with stage() as on:
         await given_schema(on, PLANES[1:], op="remove", field="env")
         await apply(on, with_container(env=[{"name": "A", "value": "1"}]))
@@ -243,12 +243,12 @@ async def test_planes_that_drop_a_field_they_do_not_know_are_left_alone() -> Non
         await on.restart(*on.controllers)
         await asyncio.sleep(600)
         assert await uids(on) == running
-        assert on.writes() == again, "what did not stick is not written for ever"
+        assert on.writes() == again, "a dropped field is not written for ever"
         hub = compute.WORKLOAD_DEPLOYMENTS.group_resource
         assert again.get(hub, 0) - before.get(hub, 0) <= 2, "at most one try for each copy"
 
 
-async def test_a_field_of_a_newer_release_is_carried_and_kept() -> None:
+async def test_a_field_of_a_newer_release_is_copied_and_kept() -> None:
     async with stage() as on:
         await given_schema(on, PLANES, op="add", field="novelty", value={"type": "string"})
         await apply(on, with_container(novelty="shiny"))

@@ -48,31 +48,31 @@ def test_a_new_process_over_an_old_store_writes_nothing(tmp_path: Path) -> None:
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {kind: count for kind, count in commit_checker.changes.items() if kind not in quiet}
 
-    async def deployed(life: PlatformRun) -> None:
-        await apply(life, workload("acme/web:1", 2))
-        await eventually("deployed", lambda: missing_for_image(life, "acme/web:1", 4))
+    async def deployed(platform: PlatformRun) -> None:
+        await apply(platform, workload("acme/web:1", 2))
+        await eventually("deployed", lambda: missing_for_image(platform, "acme/web:1", 4))
         await asyncio.sleep(120)
         before.update(writes())
-        found = await list_on_planes(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        found = await list_on_planes(platform, compute.INSTANCES, "cell/dfw", "cell/lhr")
         uids.update(obj.metadata.uid for obj in found)
 
-    async def started_again(life: PlatformRun) -> None:
+    async def started_again(platform: PlatformRun) -> None:
         await asyncio.sleep(600)
-        assert await missing_for_image(life, "acme/web:1", 4) == ""
-        found = await list_on_planes(life, compute.INSTANCES, "cell/dfw", "cell/lhr")
+        assert await missing_for_image(platform, "acme/web:1", 4) == ""
+        found = await list_on_planes(platform, compute.INSTANCES, "cell/dfw", "cell/lhr")
         assert {obj.metadata.uid for obj in found} == uids
 
     assert PlatformRun(1, tmp_path / "state.db", commit_checker=commit_checker).run(deployed)
     for number in (1, 2):
-        life = PlatformRun(
+        platform = PlatformRun(
             1 + number, tmp_path / "state.db", number=number, commit_checker=commit_checker
         )
-        assert life.run(started_again)
+        assert platform.run(started_again)
     assert writes() == before
 
 
 @pytest.mark.parametrize("part", ["compute-management", "compute-cell-dfw", "all"])
-async def test_managers_are_replaced_one_by_one_or_together_and_nothing_rolls(part: str) -> None:
+async def test_replacing_managers_one_by_one_or_together_rolls_nothing(part: str) -> None:
     async with stage() as on:
         await apply(on, workload("acme/web:1", 2))
         await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 4))
@@ -91,7 +91,7 @@ async def test_managers_are_replaced_one_by_one_or_together_and_nothing_rolls(pa
 
 
 class NotKept(Exception):
-    """The API drops part of this template, so no Instance of it can be on record."""
+    """The API drops part of this template, so no Instance of it can have been stored."""
 
 
 async def given_old(
@@ -135,7 +135,7 @@ async def given_record(w: ControllerPlanes) -> dict[str, str]:
     return kept
 
 
-async def test_instances_of_every_template_on_record_stay() -> None:
+async def test_instances_of_every_recorded_template_stay() -> None:
     async with controller_planes() as w:
         kept = await given_record(w)
         assert len(kept) >= len(GOLDEN) // 2, f"the API takes only {sorted(kept)}"
@@ -149,7 +149,7 @@ async def test_instances_of_every_template_on_record_stay() -> None:
                 assert counters(reported) == (1, 1, 1, 1), name
                 found = await w.cell.get(compute.INSTANCES, f"{name}-0", w.hub_namespace)
                 assert (found.metadata.uid, found.metadata.deleting) == (uid, False), name
-                # What a later release added to the labels has been put on, and nothing else.
+                # Labels that a later release introduced were added, and nothing else.
                 assert found.metadata.labels[compute.LABEL_CITY_CODE] == "DFW"
                 assert found.metadata.generation == 1
             rolled = await w.cell.get(compute.INSTANCES, "stranger-0", w.hub_namespace)

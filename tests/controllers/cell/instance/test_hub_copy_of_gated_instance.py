@@ -26,9 +26,7 @@ from tests.support.controllers.planes import (
 GATED = ("Ready", "False", "SchedulingGatesPresent")
 
 
-async def test_lesson_15_a_gated_instance_is_copied_to_the_hub_although_its_status_does_not_change() -> (
-    None
-):
+async def test_lesson_15_a_gated_instance_is_copied_to_the_hub_without_a_status_change() -> None:
     async with controller_planes() as w:
         for client in (w.hub, w.cell):
             await given_namespace(client, w.hub_namespace)

@@ -172,9 +172,7 @@ async def test_an_object_deleted_by_hand_in_the_cell_is_recreated() -> None:
         )
 
 
-async def test_a_disconnected_cell_is_unready_after_thirty_seconds_and_ready_thirty_after_reconnect() -> (
-    None
-):
+async def test_a_disconnected_cell_changes_its_readiness_after_thirty_seconds() -> None:
     async with propagated() as found:
         await until_ready(found, "True")
         found.links["dfw"].broken = True

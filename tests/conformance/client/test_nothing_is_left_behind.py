@@ -1,4 +1,4 @@
-"""Whoever gives up, in whatever moment, leaves neither a watch at the server nor a socket."""
+"""A call cancelled at any moment leaves neither a watch at the server nor a socket."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def cancelled_watches(scene: Scene) -> None:
     since = await world.revision()
     for turns in range(scene.slack):
         await scene.give_up(lambda: read_for_ever(world, since), turns)
-        # With a write on its way the server answers a little later.
+        # With a write in flight the server responds a little later.
         write = asyncio.ensure_future(world.create(f"w{turns}"))
         await scene.give_up(lambda: read_for_ever(world, since), turns)
         await write
@@ -158,14 +158,14 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @every_way
-async def test_in_process_no_watch_is_left(way: Callable[[Scene], Awaitable[None]]) -> None:
+async def test_no_watch_is_left_open_in_process(way: Callable[[Scene], Awaitable[None]]) -> None:
     async with in_process() as scene:
         await way(scene)
 
 
 @pytest.mark.realtime
 @every_way
-async def test_over_https_no_watch_is_left(way: Callable[[Scene], Awaitable[None]]) -> None:
+async def test_no_watch_is_left_open_over_https(way: Callable[[Scene], Awaitable[None]]) -> None:
     async with over_https() as (scene, _):
         await way(scene)
 

@@ -1,4 +1,4 @@
-"""What a client sees when the embedded server goes down under it."""
+"""Clients while the embedded server shuts down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is restarted under its clients: what a watch misses, it gets afterwards."""
+"""A server restarts under its clients: a watch gets afterwards what it missed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def machine_with_world(
 
 
 async def to_its_end(events: AsyncIterator[WatchEvent]) -> list[str]:
-    """What still comes when the server goes; going in good order or not is its choice."""
+    """The events until the server is down, whether the watch ends cleanly or breaks."""
     found = []
     try:
         async with asyncio.timeout(EVENT_TIMEOUT):
@@ -126,7 +126,7 @@ async def what_a_restart_must_keep(machine: Machine, world: ConformanceFixture) 
 
 async def what_was_missed_before_a_restart(machine: Machine, world: ConformanceFixture) -> None:
     """Changes that were not read when the server stopped come after it, or the watch is
-    ``Expired`` and a list has them. Never silence."""
+    ``Expired`` and a list has them."""
     since = await world.revision()
     await world.create("one")
     await world.delete("one")

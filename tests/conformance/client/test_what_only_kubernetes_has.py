@@ -1,4 +1,4 @@
-"""What the embedded server lacks and a Kubernetes API server has: a clear no, on both transports.
+"""Features that only a Kubernetes API server has: a clear refusal, on both transports.
 
 ``scale`` is proven on the real server, in ``tests/cluster/test_client_conformance.py``.
 """

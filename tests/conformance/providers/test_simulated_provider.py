@@ -1,4 +1,4 @@
-"""The simulated provider passes the kit, with and without networking, and is not its excuse."""
+"""The simulated provider passes the kit with and without networking; faulty ones fail it."""
 
 from __future__ import annotations
 
@@ -129,24 +129,24 @@ async def conformance_cell(runner_type: type[Runner] = Runner) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.title)
-async def test_it_keeps_the_contract(check: Check) -> None:
+async def test_the_simulated_provider_passes_the_kit(check: Check) -> None:
     async with conformance_cell() as cell:
         await check(cell)
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.title)
-async def test_it_keeps_the_contract_in_a_cell_without_networking(check: Check) -> None:
+async def test_the_simulated_provider_passes_the_kit_without_networking(check: Check) -> None:
     async with conformance_cell(NoNetworking) as cell:
         await check(cell)
 
 
-async def test_the_kit_notices_a_provider_that_hides_failures() -> None:
+async def test_the_kit_fails_a_provider_that_hides_failures() -> None:
     async with conformance_cell(CarelessRunner) as cell:
         with pytest.raises(ConformanceFailure, match="does not report"):
             await conformance.a_failure_is_reported_with_a_declared_reason(cell)
 
 
-async def test_the_kit_notices_logs_that_do_not_end_or_ignore_tail() -> None:
+async def test_the_kit_fails_logs_that_do_not_end_or_ignore_tail() -> None:
     async with conformance_cell(EndlessRunner) as cell:
         with pytest.raises(ConformanceFailure, match="do not end"):
             await conformance.followed_logs_end_with_the_instance(cell)
@@ -154,7 +154,7 @@ async def test_the_kit_notices_logs_that_do_not_end_or_ignore_tail() -> None:
             await conformance.instance_logs_can_be_read(cell)
 
 
-async def test_the_kit_notices_a_provider_that_does_nothing() -> None:
+async def test_the_kit_fails_a_provider_that_does_nothing() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env, cells=("dfw",)) as embedded:
         idle = Runner(embedded, env)
@@ -163,7 +163,7 @@ async def test_the_kit_notices_a_provider_that_does_nothing() -> None:
             await conformance.the_last_gate_starts_it(cell)
 
 
-def test_the_simulated_provider_has_the_shape_of_the_protocol() -> None:
+def test_the_simulated_provider_implements_the_protocol() -> None:
     env = SimulatedEnvironment()
 
     async def make() -> Provider:

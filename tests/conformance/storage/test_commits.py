@@ -1,4 +1,4 @@
-"""A write is visible at once, durable with its batch, and never acknowledged before."""
+"""A write is visible at once, durable with its batch, and not acknowledged before."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ async def test_a_failed_transaction_of_another_kind_breaks_the_store_and_loses_n
     again.close()
 
 
-async def test_a_compaction_beside_an_open_batch_commits_none_of_it(
+async def test_a_compaction_during_an_open_batch_commits_none_of_it(
     open_store: OpenStore, path: str
 ) -> None:
     env = SimulatedEnvironment()

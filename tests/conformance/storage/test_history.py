@@ -1,4 +1,4 @@
-"""The past can be read back as long as a watch may be resumed, and then shrinks."""
+"""History can be read for as long as a watch may be resumed, and is then compacted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.stores import THINGS, OpenStore, contents, put, remove
 
 
-async def test_the_past_can_be_read_at_each_of_its_revisions(
-    open_store: OpenStore, path: str
-) -> None:
+async def test_earlier_state_can_be_read_at_each_revision(open_store: OpenStore, path: str) -> None:
     store = open_store(SimulatedEnvironment(), path)
     plane = store.open_plane("p")
     table = plane.table(THINGS)
@@ -47,7 +45,7 @@ async def test_superseded_bytes_can_be_read_until_compaction(
     store.close()
 
 
-async def test_compaction_gives_up_the_old_in_steps_and_keeps_the_current(
+async def test_compaction_drops_old_revisions_in_steps_and_keeps_the_current_state(
     open_store: OpenStore, path: str
 ) -> None:
     env = SimulatedEnvironment()

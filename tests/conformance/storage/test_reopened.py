@@ -1,4 +1,4 @@
-"""What a store holds, it holds after it was opened again: planes, objects, indexes, users."""
+"""A reopened store has the same planes, objects, indexes and users."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ async def test_a_plane_created_again_is_empty_and_starts_above_the_dropped_one(
     again.close()
 
 
-async def test_another_store_starts_above_the_one_before(open_store: OpenStore, path: str) -> None:
+async def test_a_new_store_starts_above_the_revisions_of_the_previous_one(
+    open_store: OpenStore, path: str
+) -> None:
     env = SimulatedEnvironment()
     store = open_store(env, path)
     plane = store.open_plane("p")

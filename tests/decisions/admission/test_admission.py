@@ -67,7 +67,7 @@ def test_a_valid_workload_is_accepted_without_warnings(base: dict[str, Any]) -> 
     ],
     ids=str,
 )  # fmt: skip
-def test_what_the_rules_allow_is_accepted(changes: dict[str, Any]) -> None:
+def test_an_allowed_variation_is_accepted(changes: dict[str, Any]) -> None:
     assert errors(with_changes(CONTAINER, changes)) == []
 
 
@@ -86,7 +86,7 @@ def test_each_error_carries_kind_and_value() -> None:
 # Unknown is not empty.
 
 
-def test_cities_that_could_not_be_read_are_not_cities_that_do_not_exist() -> None:
+def test_unreadable_cities_are_reported_as_unreadable_and_not_as_missing() -> None:
     unread, none = Offer(None), Offer(())
 
     assert errors(CONTAINER, offer=unread)[0] == (
@@ -175,14 +175,14 @@ def test_whether_a_denied_network_exists_is_not_revealed() -> None:
     [bad for bad in INVALID_WORKLOADS if bad.changes != {"": None}],  # nothing stored is a create
     ids=lambda bad: bad.what.replace(" ", "-"),
 )
-def test_what_is_stored_is_not_judged_again(bad: InvalidWorkload) -> None:
+def test_stored_values_are_not_validated_again(bad: InvalidWorkload) -> None:
     stored = with_changes(bad.base, bad.changes)
 
     assert errors(stored, old=stored) == []
 
 
 @pytest.mark.parametrize("bad", INVALID_WORKLOADS, ids=lambda bad: bad.what.replace(" ", "-"))
-def test_an_update_is_judged_as_a_create_is(bad: InvalidWorkload) -> None:
+def test_an_update_is_validated_like_a_create(bad: InvalidWorkload) -> None:
     workload = with_changes(bad.base, bad.changes)
 
     assert errors(workload, old=bad.base) == errors(workload)
@@ -211,14 +211,14 @@ def test_a_city_no_longer_served_may_be_spelled_differently() -> None:
     assert errors(workload, old=CONTAINER, offer=gone) == []
 
 
-def test_a_stored_fault_may_move_in_its_list() -> None:
+def test_a_stored_fault_may_change_its_position_in_a_list() -> None:
     stored = with_changes(CONTAINER, {"PLACEMENT.cityCodes": ["DFW", "XYZ"]})
     moved = with_changes(stored, {"PLACEMENT.cityCodes": ["XYZ", "DFW"]})
 
     assert errors(moved, old=stored) == []
 
 
-def test_a_stored_fault_that_is_made_another_is_judged() -> None:
+def test_a_changed_stored_fault_is_validated() -> None:
     stored = with_changes(CONTAINER, {"APP.resources": {"limits": {"cpu": "1"}}})
     other = with_changes(CONTAINER, {"APP.resources": {"limits": {"cpu": "2"}}})
 
@@ -227,7 +227,7 @@ def test_a_stored_fault_that_is_made_another_is_judged() -> None:
     ]
 
 
-def test_a_fault_made_by_changing_something_else_is_judged() -> None:
+def test_a_fault_caused_by_changing_another_field_is_refused() -> None:
     workload = with_changes(CONTAINER, {"APP.volumeAttachments": REMOVED})
 
     assert errors(workload, old=CONTAINER) == [
@@ -260,7 +260,7 @@ def test_an_update_of_metadata_alone_is_not_warned_about() -> None:
 # What must be looked up.
 
 
-def test_a_create_needs_the_cities_and_every_network() -> None:
+def test_a_create_looks_up_the_cities_and_every_network() -> None:
     assert decide_needs(CONTAINER) == Needs(True, ("default",))
 
 
@@ -276,7 +276,7 @@ def test_a_create_needs_the_cities_and_every_network() -> None:
     ],
     ids=str,
 )
-def test_an_update_needs_only_what_it_brings_in(changes: dict[str, Any], needs: Needs) -> None:
+def test_an_update_looks_up_only_what_it_adds(changes: dict[str, Any], needs: Needs) -> None:
     assert decide_needs(with_changes(CONTAINER, changes), CONTAINER) == needs
 
 
@@ -295,7 +295,7 @@ def test_an_invalid_network_name_is_not_looked_up(name: Any) -> None:
     ],
     ids=["no city", "the same cities in lower case"],
 )
-def test_what_needs_no_lookup_is_accepted_without_one(changes: dict[str, Any]) -> None:
+def test_an_update_without_lookups_is_accepted(changes: dict[str, Any]) -> None:
     workload = with_changes(CONTAINER, changes)
 
     assert decide_needs(workload, CONTAINER) == Needs(False, ())

@@ -64,8 +64,8 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
 
 
 @st.composite
-def spoiled(draw: st.DrawFn) -> Any:
-    """A good workload with something, at a place or two, that does not belong there."""
+def corrupted(draw: st.DrawFn) -> Any:
+    """A valid workload with an arbitrary value in one or two places."""
     document: Any = [copy.deepcopy(draw(st.sampled_from([CONTAINER, MACHINE])))]
     for _ in range(draw(st.integers(1, 2))):
         path = draw(st.sampled_from(places(document)[1:]))
@@ -76,11 +76,11 @@ def spoiled(draw: st.DrawFn) -> Any:
     return document[0]
 
 
-DOCUMENTS = spoiled() | JSON
+DOCUMENTS = corrupted() | JSON
 
 
 @given(DOCUMENTS, OFFERS)
-def test_no_document_is_too_odd_to_be_judged(document: Any, offer: Offer) -> None:
+def test_every_document_is_validated_without_an_exception(document: Any, offer: Offer) -> None:
     decision = decide_admission(document, offer=offer)
 
     for error in decision.errors:
@@ -89,7 +89,9 @@ def test_no_document_is_too_odd_to_be_judged(document: Any, offer: Offer) -> Non
 
 
 @given(DOCUMENTS, DOCUMENTS, OFFERS)
-def test_no_update_is_too_odd_to_be_judged(document: Any, old: Any, offer: Offer) -> None:
+def test_every_update_is_validated_without_an_exception(
+    document: Any, old: Any, offer: Offer
+) -> None:
     create = decide_admission(document, offer=offer)
     update = decide_admission(document, offer=offer, old=old)
 
@@ -97,7 +99,7 @@ def test_no_update_is_too_odd_to_be_judged(document: Any, old: Any, offer: Offer
 
 
 @given(DOCUMENTS, OFFERS)
-def test_storing_the_same_again_is_never_refused(document: Any, offer: Offer) -> None:
+def test_an_unchanged_update_is_never_refused(document: Any, offer: Offer) -> None:
     if document is None:
         return
 
@@ -107,7 +109,7 @@ def test_storing_the_same_again_is_never_refused(document: Any, offer: Offer) ->
 
 
 @given(DOCUMENTS)
-def test_judging_changes_nothing(document: Any) -> None:
+def test_validation_does_not_change_the_document(document: Any) -> None:
     before = json.dumps(document)
 
     decide_admission(document, offer=Offer(()))
@@ -117,14 +119,14 @@ def test_judging_changes_nothing(document: Any) -> None:
 
 
 @given(DOCUMENTS)
-def test_defaulting_twice_is_defaulting_once(document: Any) -> None:
+def test_defaulting_is_idempotent(document: Any) -> None:
     once = with_defaults(document)
 
     assert decide_defaults(once) == ()
     assert with_defaults(once) == once
 
 
-@given(spoiled())
+@given(corrupted())
 def test_defaulting_leaves_the_template_hash_as_it_is(workload: Any) -> None:
     spec = workload.get("spec") if isinstance(workload, dict) else None
     template = spec.get("template") if isinstance(spec, dict) else None
@@ -134,14 +136,14 @@ def test_defaulting_leaves_the_template_hash_as_it_is(workload: Any) -> None:
     assert template_hash(with_defaults(workload)["spec"]["template"]) == template_hash(template)
 
 
-@given(spoiled(), OFFERS)
-def test_defaulting_makes_nothing_wrong_and_nothing_right(workload: Any, offer: Offer) -> None:
+@given(corrupted(), OFFERS)
+def test_defaulting_does_not_change_the_errors(workload: Any, offer: Offer) -> None:
     before = decide_admission(workload, offer=offer).errors
 
     assert decide_admission(with_defaults(workload), offer=offer).errors == before
 
 
-def test_defaults_are_filled_in_where_there_is_room_for_them() -> None:
+def test_defaults_are_filled_in_only_where_their_parent_exists() -> None:
     filled = with_defaults(CONTAINER)["spec"]
 
     template = filled["template"]["spec"]

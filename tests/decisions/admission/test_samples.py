@@ -28,7 +28,7 @@ def test_a_sample_is_accepted_with_the_right_warnings(path: Path) -> None:
     assert list(decision.warnings) == WARNINGS.get(path.name, [])
 
 
-def test_the_samples_show_what_they_are_there_to_show() -> None:
+def test_each_sample_shows_the_feature_of_its_name() -> None:
     found = {path.name: sample(path)["spec"] for path in FILES}
 
     assert set(WARNINGS) <= set(found)

@@ -153,7 +153,7 @@ any_instances = st.lists(any_instance, max_size=7, unique_by=lambda each: each.m
 
 
 @given(any_instances, st.integers(0, 6))
-def test_a_cell_cut_off_replaces_nothing(found: list[compute.Instance], desired: int) -> None:
+def test_a_disconnected_cell_replaces_nothing(found: list[compute.Instance], desired: int) -> None:
     replacing = (DeleteReason.RECREATE, DeleteReason.REPLACE_UNREADY)
 
     decided = plan(desired, found)
@@ -164,7 +164,9 @@ def test_a_cell_cut_off_replaces_nothing(found: list[compute.Instance], desired:
 
 
 @given(any_instances, st.integers(0, 6))
-def test_what_is_held_back_comes_on_contact(found: list[compute.Instance], desired: int) -> None:
+def test_every_held_action_is_planned_once_connected(
+    found: list[compute.Instance], desired: int
+) -> None:
     disconnected, connected = plan(desired, found), plan(desired, found, "")
 
     held = [each.step for each in disconnected.held]
@@ -172,7 +174,7 @@ def test_what_is_held_back_comes_on_contact(found: list[compute.Instance], desir
 
 
 @pytest.mark.parametrize("hash", ["old", "new"])
-def test_a_cell_cut_off_still_scales_down(hash: str) -> None:
+def test_a_disconnected_cell_scales_down(hash: str) -> None:
     decided = plan(1, [instance(0, hash=hash), instance(1, hash=hash), instance(2, hash=hash)])
 
     assert [
@@ -180,13 +182,13 @@ def test_a_cell_cut_off_still_scales_down(hash: str) -> None:
     ] == [(2, DeleteReason.SCALE_DOWN)]
 
 
-def test_a_cell_cut_off_still_drains() -> None:
+def test_a_disconnected_cell_drains() -> None:
     decided = plan(0, [instance(0, hash="old"), instance(1)])
 
     assert [each.name for each in decided.actions] == [f"{DEPLOYMENT}-0", f"{DEPLOYMENT}-1"]
 
 
-def test_a_cell_cut_off_scales_up_to_the_gate_and_no_further() -> None:
+def test_a_disconnected_cell_creates_new_instances_that_wait_at_the_gate() -> None:
     decided = plan(2, [instance(0)])
     assert [each for each in decided.actions if isinstance(each, Create)] == [
         Create(1, f"{DEPLOYMENT}-1")
@@ -282,7 +284,7 @@ OTHERS = {compute.LABEL_SOURCE_CLUSTER: "iad"}
         (OWN, claim(), sized(1), Leftovers(copy=True, claim=True)),
     ],
 )
-def test_what_is_swept_on_contact(
+def test_which_objects_are_swept_on_reconnect(
     copy: dict[str, str] | None,
     found: quota_api.ResourceClaim | None,
     deployment_: compute.WorkloadDeployment | None,

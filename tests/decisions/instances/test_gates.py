@@ -39,11 +39,11 @@ def test_the_quota_gate_is_removed_by_a_grant_for_this_spec(
     assert gates.may_clear_gate(instance(0, gates=stamped, generation=4), "Quota", current) is may
 
 
-def test_without_a_verdict_the_gate_stays() -> None:
+def test_the_quota_gate_stays_without_a_decision() -> None:
     assert not gates.may_clear_gate(instance(0, gates=["Quota"]), "Quota", ())
 
 
-def test_the_gates_left_without_one() -> None:
+def test_removing_one_gate_keeps_the_others() -> None:
     gated = instance(0, gates=["Network", "Quota"])
 
     assert gates.gates_without(gated, "Network") == [{"name": "Quota"}]

@@ -181,17 +181,19 @@ GONE_SOON = WaitReason.BEING_DELETED
             1,
             [instance(None, name="web-default-dfw-0", labels={}, ready=False)],
             wait(0),
-            id="the name tells the ordinal where the label does not",
+            id="the name has the ordinal where the label is missing",
         ),
     ],
 )
-def test_the_first_step(desired: int, world: Sequence[compute.Instance], first: Step) -> None:
+def test_the_first_action_of_a_plan(
+    desired: int, world: Sequence[compute.Instance], first: Step
+) -> None:
     plan = decide(desired, *world)
 
     assert [step for step in plan.actions if not isinstance(step, PatchLabels)] == [first]
 
 
-def test_a_settled_world_needs_nothing() -> None:
+def test_settled_instances_need_no_action() -> None:
     plan = decide(2, instance(1), instance(0))
 
     assert plan == InstancePlan()
@@ -205,7 +207,7 @@ def test_creates_wait_for_the_instance_before_them() -> None:
     assert not plan.settled
 
 
-def test_a_single_step_leaves_nothing_waiting() -> None:
+def test_a_plan_with_one_action_has_none_waiting() -> None:
     assert decide(1) == InstancePlan(actions=(create(0),))
 
 
@@ -217,7 +219,7 @@ def test_stale_unready_instances_are_replaced_one_by_one_from_the_highest_ordina
     ]
 
 
-def test_only_labels_that_are_wrong_are_put_right() -> None:
+def test_only_wrong_labels_are_corrected() -> None:
     def two_labels(ordinal: int) -> dict[str, str]:
         return {**index_label(ordinal), "wanted": "new"}
 
@@ -234,7 +236,7 @@ def test_only_labels_that_are_wrong_are_put_right() -> None:
     assert patch.labels == {"wanted": "new"}
 
 
-def test_a_roll_shows_all_that_is_still_to_come() -> None:
+def test_a_roll_lists_its_waiting_actions() -> None:
     plan = decide(2, *(instance(ordinal, hash="old") for ordinal in range(4)))
 
     assert plan.actions == (delete(1, DeleteReason.RECREATE),)
@@ -245,7 +247,7 @@ def test_a_roll_shows_all_that_is_still_to_come() -> None:
     ]
 
 
-def test_at_zero_all_go_at_once() -> None:
+def test_scaling_to_zero_deletes_all_at_once() -> None:
     stray = instance(None, name="who")
 
     plan = decide(0, instance(0, ready=False), instance(1, deleting=True), instance(2), stray)
@@ -286,13 +288,13 @@ def test_a_plan_is_immutable() -> None:
         patch.labels["other"] = "value"  # type: ignore[index]
 
 
-def test_labels_out_of_range_are_left_alone() -> None:
+def test_a_surplus_instance_is_deleted_without_correcting_its_labels() -> None:
     plan = decide(1, instance(0), instance(None, name=f"{DEPLOYMENT}-1", labels={}))
 
     assert plan.actions == (delete(1, DeleteReason.SCALE_DOWN),)
 
 
-def test_a_held_roll_lets_the_rest_go_on() -> None:
+def test_a_held_roll_does_not_hold_other_actions() -> None:
     world = [instance(0, hash="old"), instance(1, hash="old", ready=False), instance(2)]
 
     plan = decide(2, *world, hold_rolls="CellDisconnected")
@@ -316,9 +318,9 @@ def test_an_unknown_policy_is_refused() -> None:
         decide(1, policy="Parallel")
 
 
-def test_every_declared_policy_is_decided() -> None:
+def test_every_declared_policy_has_a_decision() -> None:
     assert set(POLICIES) == set(compute.POLICIES)
 
 
-def test_no_policy_is_the_default_policy() -> None:
+def test_a_missing_policy_means_the_default_policy() -> None:
     assert decide(1, policy="").actions == (create(0),)

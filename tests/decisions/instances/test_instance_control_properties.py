@@ -45,7 +45,7 @@ EMPTY = 16
 
 
 def model(name: str, ordinal: int | None, state: int) -> ModelInstance:
-    """Numbers below 16 stand for every state: quicker to draw than its parts."""
+    """Numbers below 16 encode every state: quicker to draw than its parts."""
     stale, unready, deleting, unlabelled = (bool(state & bit) for bit in (1, 2, 4, 8))
     hash = "old" if stale else "new"
     return ModelInstance(name, ordinal, hash, not unready, deleting, labelled=not unlabelled)
@@ -56,8 +56,8 @@ def world_of(slots: list[int], strays: list[tuple[int, int]]) -> list[ModelInsta
     return models + [model(*STRAYS[which], state) for which, state in dict(strays).items()]
 
 
-# As often as not there is nothing odd about a slot, or hardly anything: else a world in
-# which the last steps in line come first would hardly ever be drawn.
+# Most slots are healthy, or nearly so: otherwise deployments whose first action is one of the
+# last in order would hardly ever be drawn.
 any_state = st.integers(0, EMPTY)
 sane_state = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3, EMPTY])
 no_strays: st.SearchStrategy[list[tuple[int, int]]] = st.just([])
@@ -75,7 +75,7 @@ randoms = st.randoms(use_true_random=False)
 def run(
     world: ModelDeployment, random: Random, check: Check = lambda world, plan: None
 ) -> list[InstancePlan]:
-    """Passes and events in turn until all is still, checked before each pass is carried out."""
+    """Plans and events in turn until nothing changes, with a check before each plan is applied."""
     plans = []
     for _ in range(500):
         plan = world.plan()
@@ -95,8 +95,8 @@ def run(
 def test_never_more_instances_than_desired_plus_the_one_being_replaced(
     models: list[ModelInstance], wanted: int, random: Random
 ) -> None:
-    """The one being replaced holds its slot until it is gone, so even it is counted in. What
-    nobody wants any more comes on top, and only ever gets less."""
+    """The one being replaced holds its slot until it is gone, so it is counted as well. Unwanted
+    Instances are not counted, and their number never grows."""
     world = ModelDeployment.of(models, wanted)
     unwanted = len(models)
 
@@ -156,7 +156,7 @@ def test_rolls_go_from_the_highest_ordinal_down_one_at_a_time(size: int, random:
 
 
 @given(any_world, some)
-def test_only_one_step_is_taken_at_a_time(models: list[ModelInstance], wanted: int) -> None:
+def test_at_most_one_action_is_taken_at_a_time(models: list[ModelInstance], wanted: int) -> None:
     plan = decide(models, wanted)
 
     assert len(steps(plan)) <= 1
@@ -164,7 +164,7 @@ def test_only_one_step_is_taken_at_a_time(models: list[ModelInstance], wanted: i
 
 
 @given(any_world, some)
-def test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied(
+def test_a_slot_is_filled_again_before_the_next_one_is_emptied(
     models: list[ModelInstance], wanted: int
 ) -> None:
     kept = [each for each in models if each.in_slot and (each.ordinal or 0) < wanted]
@@ -197,7 +197,7 @@ def test_a_stale_instance_that_cannot_become_ready_is_replaced_first(
 
 
 @given(some, st.data(), randoms)
-def test_a_template_that_cannot_become_ready_is_cured_by_one_that_can(
+def test_a_good_template_replaces_one_that_cannot_become_ready(
     size: int, data: st.DataObject, random: Random
 ) -> None:
     world = ModelDeployment.of(settled(size, "old"), size, BAD)
@@ -242,7 +242,9 @@ def test_at_desired_zero_all_are_deleted(models: list[ModelInstance]) -> None:
 
 
 @given(any_world, some)
-def test_strays_go_first(models: list[ModelInstance], wanted: int) -> None:
+def test_instances_outside_the_slots_are_deleted_first(
+    models: list[ModelInstance], wanted: int
+) -> None:
     found = {each.name for each in models if not each.in_slot}
 
     plan = decide(models, wanted)
@@ -284,7 +286,7 @@ def test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update(
 
 
 @given(any_world, desired, st.sampled_from(["", "CellDisconnected"]))
-def test_no_instance_is_mentioned_twice(
+def test_a_plan_names_no_instance_twice(
     models: list[ModelInstance], wanted: int, hold_rolls: str
 ) -> None:
     """So nothing that is being deleted is to be deleted again, now or later."""
@@ -309,20 +311,20 @@ def test_input_order_does_not_matter(
     )
 
 
-def suffer(
+def inject_failure(
     world: ModelDeployment, plan: InstancePlan, snapshots: list[list[ModelInstance]], random: Random
 ) -> None:
-    """One thing that goes wrong: a write that fails half way, a pass on old news, an Instance
+    """One failure: a plan that is partly applied, a plan from a stale view, an Instance
     that crashes or is lost."""
-    misfortune = random.choice(["fails", "late", "crashes", "lost"])
+    failure = random.choice(["fails", "late", "crashes", "lost"])
     names = sorted(world.models)
-    if misfortune == "fails":
+    if failure == "fails":
         for action in plan.actions[: random.randint(0, len(plan.actions))]:
             world.do(action)
-    elif misfortune == "late":
+    elif failure == "late":
         for action in decide(random.choice(snapshots), world.desired, world.hash).actions:
             world.do(action)
-    elif names and misfortune == "crashes":
+    elif names and failure == "crashes":
         world.crashes(random.choice(names))
     elif names:
         world.is_lost(random.choice(names))
@@ -336,7 +338,7 @@ def test_applying_plans_settles_from_any_start_with_failures_injected(
     snapshots = []
     for _ in range(failures):
         snapshots.append(list(world.models.values()))
-        suffer(world, world.plan(), snapshots, random)
+        inject_failure(world, world.plan(), snapshots, random)
         if due := world.due():
             world.happens(random.choice(due))
 
@@ -346,7 +348,7 @@ def test_applying_plans_settles_from_any_start_with_failures_injected(
 
 
 @given(any_world, desired)
-def test_a_settled_world_yields_an_empty_plan_and_no_other_does(
+def test_a_plan_is_empty_exactly_when_instances_are_settled(
     models: list[ModelInstance], wanted: int
 ) -> None:
     world = ModelDeployment.of(models, wanted)
@@ -357,7 +359,7 @@ def test_a_settled_world_yields_an_empty_plan_and_no_other_does(
 
 
 def health_only(view: compute.Instance) -> Any:
-    """Something that has what an Instance's standing says, and nothing else to look at."""
+    """An object with only the fields of ``plan_key``."""
     name, uid, labels, deleting, template_hash, ready = view.plan_key
     metadata = SimpleNamespace(name=name, uid=uid, labels=labels, deleting=deleting)
     return SimpleNamespace(metadata=metadata, template_hash=template_hash, ready=ready)
@@ -385,7 +387,7 @@ def test_only_the_state_of_an_instance_matters(
 
 
 def worlds(slots: int, states: range, strays: bool) -> Iterator[list[ModelInstance]]:
-    """Every world of so many slots, alone or with each of the strays."""
+    """All Instances of this many slots, alone or with each of the strays."""
     others: list[list[tuple[int, int]]] = [[]]
     if strays:
         others += [[(which, 0)] for which in range(len(STRAYS))]
@@ -397,18 +399,17 @@ def worlds(slots: int, states: range, strays: bool) -> Iterator[list[ModelInstan
 @pytest.mark.parametrize(
     "promise",
     [
-        test_only_one_step_is_taken_at_a_time,
-        test_a_slot_being_emptied_is_filled_again_before_the_next_is_emptied,
+        test_at_most_one_action_is_taken_at_a_time,
+        test_a_slot_is_filled_again_before_the_next_one_is_emptied,
         test_a_stale_instance_that_cannot_become_ready_is_replaced_first,
         test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled,
-        test_strays_go_first,
-        test_a_settled_world_yields_an_empty_plan_and_no_other_does,
+        test_instances_outside_the_slots_are_deleted_first,
+        test_a_plan_is_empty_exactly_when_instances_are_settled,
     ],
     ids=lambda promise: promise.__name__.removeprefix("test_"),
 )
-def test_in_every_small_world(promise: Any) -> None:
-    """What was drawn at random above, for all that there is: chance hardly ever draws the
-    worlds in which two rules meet."""
+def test_rules_hold_for_every_small_deployment(promise: Any) -> None:
+    """Exhaustive, since random draws hardly ever give Instances to which two rules apply."""
     for models in worlds(3, range(8), strays=False):
         for wanted in (1, 2, 3):
             promise.hypothesis.inner_test(models, wanted)
@@ -418,19 +419,21 @@ def test_in_every_small_world(promise: Any) -> None:
     "promise",
     [
         test_no_successor_is_created_before_its_predecessor_is_ready,
-        test_no_instance_is_mentioned_twice,
+        test_a_plan_names_no_instance_twice,
         test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update,
     ],
     ids=lambda promise: promise.__name__.removeprefix("test_"),
 )
 @pytest.mark.parametrize("hold_rolls", ["", "CellDisconnected"])
-def test_in_every_small_world_cut_off_or_not(promise: Any, hold_rolls: str) -> None:
+def test_rules_hold_for_every_small_deployment_connected_or_not(
+    promise: Any, hold_rolls: str
+) -> None:
     for models in worlds(2, range(16), strays=True):
         for wanted in (1, 2):
             promise.hypothesis.inner_test(models, wanted, hold_rolls)
 
 
-def test_every_small_world_settles() -> None:
+def test_every_small_deployment_settles() -> None:
     random = Random(0)
     for models in worlds(2, range(8), strays=True):
         for wanted in (0, 1, 3):

@@ -64,7 +64,7 @@ DENIED = ("False", "QuotaExceeded", "10 of 10 instances are used")
         (("Network",), PENDING, "no room", "NetworkFailedToCreate", "no room"),
     ],
 )
-def test_behind_gates(
+def test_the_ready_reason_of_a_gated_instance(
     gates: tuple[str, ...],
     quota: tuple[str, str, str],
     failure: str | None,
@@ -77,14 +77,14 @@ def test_behind_gates(
 
 
 @pytest.mark.parametrize("failure", [None, "no room"])
-def test_denied_quota_is_shown_on_the_provider_conditions(failure: str | None) -> None:
+def test_denied_quota_is_reported_on_the_provider_conditions(failure: str | None) -> None:
     found = decide(gates=("Network", "Quota"), quota=DENIED, network_failure=failure)
 
     assert state_of(found, "Programmed") == ("False", "PendingQuota", DENIED[2])
     assert state_of(found, "Available") == ("False", "PendingQuota", DENIED[2])
 
 
-def test_a_grant_after_a_denial_is_taken_back_from_them() -> None:
+def test_a_grant_removes_the_denial_from_the_provider_conditions() -> None:
     waiting = ("False", "PendingQuota", DENIED[2])
 
     found = decide(gates=("Quota",), programmed=waiting, available=waiting)
@@ -94,7 +94,7 @@ def test_a_grant_after_a_denial_is_taken_back_from_them() -> None:
 
 
 @pytest.mark.parametrize("quota", [PENDING, ("True", "QuotaAvailable", "")])
-def test_behind_the_gate_provider_conditions_stay_unless_quota_is_denied(
+def test_provider_conditions_of_a_gated_instance_stay_unless_quota_is_denied(
     quota: tuple[str, str, str],
 ) -> None:
     found = decide(gates=("Quota",), programmed=IMAGE, quota=quota)
@@ -103,7 +103,7 @@ def test_behind_the_gate_provider_conditions_stay_unless_quota_is_denied(
     assert state_of(found, "Available") == PENDING
 
 
-def test_behind_the_gate_no_conditions_are_added_for_a_silent_provider() -> None:
+def test_missing_provider_conditions_of_a_gated_instance_are_not_added() -> None:
     silent = instance(0, gates=["Quota"], conditions=[condition("QuotaGranted", *PENDING)])
 
     found = decide_conditions(silent, now=NOW)
@@ -111,7 +111,7 @@ def test_behind_the_gate_no_conditions_are_added_for_a_silent_provider() -> None
     assert [each.type for each in found] == ["QuotaGranted", "Ready"]
 
 
-def test_without_the_gate_the_providers_conditions_are_left_alone() -> None:
+def test_provider_conditions_of_an_ungated_instance_are_not_changed() -> None:
     waiting = ("False", "PendingQuota", "old news")
 
     found = decide(programmed=waiting, available=waiting, quota=DENIED)
@@ -158,7 +158,7 @@ def test_without_the_gate_the_providers_conditions_are_left_alone() -> None:
         (PROGRAMMED, ("True", "Available", ""), ("True", "Available", "Instance is ready")),
     ],
 )
-def test_without_gates(
+def test_the_ready_reason_of_an_ungated_instance(
     programmed: tuple[str, str, str],
     available: tuple[str, str, str],
     ready: tuple[str, str, str],
@@ -166,7 +166,7 @@ def test_without_gates(
     assert state_of(decide(programmed=programmed, available=available)) == ready
 
 
-def test_other_conditions_compete_but_a_leftover_running_does_not() -> None:
+def test_other_conditions_can_give_the_ready_reason_but_not_a_leftover_running() -> None:
     crashing = condition("Running", "False", "InstanceCrashing", "old")
     network = condition("Network", "Unknown", "NetworkFailedToCreate", "no route")
 
@@ -178,7 +178,7 @@ def test_other_conditions_compete_but_a_leftover_running_does_not() -> None:
     )
 
 
-def test_true_conditions_do_not_compete() -> None:
+def test_true_conditions_do_not_give_the_ready_reason() -> None:
     healed = condition("Storage", "True", "ConfigurationError", "was wrong once")
 
     assert state_of(decide(more=(healed,)))[1] == "PendingProgramming"
@@ -194,7 +194,7 @@ def test_programmed_without_an_available_condition_is_not_available() -> None:
     )
 
 
-def test_lost_quota_does_not_touch_what_runs() -> None:
+def test_lost_quota_does_not_change_ready_of_a_running_instance() -> None:
     found = decide(programmed=PROGRAMMED, available=("True", "Available", ""), quota=DENIED)
 
     assert state_of(found) == ("True", "Available", "Instance is ready")
@@ -218,7 +218,7 @@ def test_ready_carries_the_generation_and_settles() -> None:
     assert again == found
 
 
-def test_priorities_are_those_of_the_contract() -> None:
+def test_priorities_of_reasons_follow_the_contract() -> None:
     assert [
         reasons.lookup(reason).priority
         for reason in (

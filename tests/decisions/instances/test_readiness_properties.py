@@ -91,7 +91,7 @@ def test_a_grant_is_sticky_so_without_gates_quota_plays_no_part(
 
 
 @given(providers, grants, gates, some("Running"))
-def test_a_leftover_running_is_never_read(
+def test_a_leftover_running_condition_is_never_read(
     provided: Conditions, grant: Conditions, gates: tuple[str, ...], running: Conditions
 ) -> None:
     assert ready_of(decide((*provided, *grant, *running), gates)) == ready_of(
@@ -113,7 +113,7 @@ def test_the_blocking_reason_has_the_highest_priority_unknown_ones_included(
 
 
 @given(providers, grants, gates, failures)
-def test_the_providers_conditions_are_written_only_behind_the_quota_gate(
+def test_provider_conditions_are_written_only_while_the_quota_gate_is_present(
     provided: Conditions, grant: Conditions, gates: tuple[str, ...], failure: str | None
 ) -> None:
     found = decide((*provided, *grant), gates, failure)
@@ -164,7 +164,7 @@ def is_answered(claim: quota_api.ResourceClaim | None) -> bool:
 
 
 @given(claims, st.sampled_from(["QuotaAvailable", "QuotaDisabled"]))
-def test_a_grant_survives_every_claim_and_its_absence(
+def test_a_grant_is_kept_whatever_becomes_of_the_claim(
     claim: quota_api.ResourceClaim | None, reason: str
 ) -> None:
     before = condition("QuotaGranted", "True", reason, "granted once")

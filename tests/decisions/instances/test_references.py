@@ -66,7 +66,7 @@ def variable(kind: str, **reference: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_needed_and_not_there_is_named(given: compute.InstanceSpec, sentence: str) -> None:
+def test_missing_required_data_is_named(given: compute.InstanceSpec, sentence: str) -> None:
     assert describe_undelivered_data(given) == sentence
 
 

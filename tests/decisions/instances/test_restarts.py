@@ -29,7 +29,7 @@ moments = st.integers(0, 3_000_000_000).map(lambda seconds: datetime.fromtimesta
         ("0001-01-01T00:00:00+14:00", "2026-03-04T05:06:07Z"),
     ],
 )
-def test_the_next_restart(existing: str | None, value: str) -> None:
+def test_the_next_restart_time(existing: str | None, value: str) -> None:
     assert next_restart(NOW, existing) == value
 
 
@@ -65,5 +65,5 @@ def test_the_later_time_counts_and_an_invalid_time_counts_as_none(
     assert later_restart(workload, deployment) == stands
 
 
-def test_without_any_there_is_none() -> None:
+def test_without_restart_times_there_is_no_restart() -> None:
     assert later_restart(None, None) is None

@@ -14,13 +14,13 @@ ROLL = (DeleteReason.RECREATE, DeleteReason.REPLACE_UNREADY)
 
 
 class Rollout:
-    """A world that is watched. Events come in the order in which they became due."""
+    """A deployment with invariants. Events come in the order in which they became due."""
 
     def __init__(self, world: ModelDeployment, *, serving: int = 0) -> None:
         self.world = world
         self.serving = serving
         """How many must be ready at every step."""
-        self.passes = 0
+        self.steps = 0
 
     def step(self) -> InstancePlan:
         plan = self.world.plan()
@@ -29,7 +29,7 @@ class Rollout:
             self.world.do(action)
         if due := self.world.due():
             self.world.happens(due[0])
-        self.passes += 1
+        self.steps += 1
         return plan
 
     def until_still(self) -> list[InstancePlan]:
@@ -86,7 +86,7 @@ def rolling(size: int, rolled: int) -> Rollout:
 
 
 @SIZES
-def test_deploy(size: int) -> None:
+def test_a_simulated_deployment(size: int) -> None:
     rollout = Rollout(ModelDeployment.of([], size))
 
     plans = rollout.until_still()
@@ -97,14 +97,14 @@ def test_deploy(size: int) -> None:
 
 
 @SIZES
-def test_roll(size: int) -> None:
+def test_a_simulated_roll(size: int) -> None:
     rollout = Rollout(ModelDeployment.of(settled(size, "old"), size), serving=size - 1)
 
     plans = rollout.until_still()
 
     assert rollout.world.as_wanted
     assert deleted(plans) == created(plans) == list(reversed(range(size)))
-    assert rollout.passes <= 4 * size + 1
+    assert rollout.steps <= 4 * size + 1
 
 
 @SIZES
@@ -137,7 +137,7 @@ def test_a_deployment_bad_from_the_start_is_fixed_by_a_good_one(size: int) -> No
 
 
 @SIZES
-def test_scale_up_in_mid_roll(size: int) -> None:
+def test_a_scale_up_during_a_roll(size: int) -> None:
     rolled = size // 2
     rollout = rolling(size, rolled)
     rollout.world.desired = size + 2
@@ -150,7 +150,7 @@ def test_scale_up_in_mid_roll(size: int) -> None:
 
 
 @SIZES
-def test_scale_down_in_mid_roll(size: int) -> None:
+def test_a_scale_down_during_a_roll(size: int) -> None:
     rolled, left = size // 3, max(1, size // 2)
     rollout = rolling(size, rolled)
     rollout.world.desired = left
@@ -165,7 +165,7 @@ def test_scale_down_in_mid_roll(size: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("lost", [0, -1], ids=["first", "last"])
-def test_an_instance_lost_in_mid_roll(size: int, lost: int) -> None:
+def test_an_instance_lost_during_a_roll(size: int, lost: int) -> None:
     rolled = size // 2
     rollout = rolling(size, rolled)
     ordinal = range(size)[lost]
@@ -181,7 +181,7 @@ def test_an_instance_lost_in_mid_roll(size: int, lost: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("mid_roll", [False, True])
-def test_drain(size: int, mid_roll: bool) -> None:
+def test_a_simulated_drain(size: int, mid_roll: bool) -> None:
     rollout = rolling(size, size // 2 if mid_roll else size)
     rollout.world.desired = rollout.serving = 0
 

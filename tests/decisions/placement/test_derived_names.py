@@ -33,18 +33,18 @@ def digest(*identity: str) -> str:
         ("a" * 41, "default", "DFW", "a" * 30 + "-" + digest("uid", "default", "dfw")),
     ],
 )
-def test_readable_where_it_cannot_be_mistaken(
+def test_a_deployment_name_is_readable_where_it_is_unambiguous(
     workload: str, placement: str, place: str, name: str
 ) -> None:
     assert names.deployment_name(workload, "uid", placement, place) == name
 
 
-def test_the_digest_is_that_of_the_identity() -> None:
+def test_the_digest_of_a_name_is_that_of_its_identity() -> None:
     # sha256 of "uid\0a-b\0dfw" begins with these ten digits, for ever.
     assert names.deployment_name("app", "uid", "a-b", "DFW") == "app-35a6d1b1dc"
 
 
-def test_a_cut_name_does_not_end_in_a_dash() -> None:
+def test_a_shortened_name_does_not_end_in_a_dash() -> None:
     found = names.deployment_name("a" * 29 + "-" + "b" * 30, "uid", "default", "DFW")
 
     assert re.fullmatch(r"a{29}-[0-9a-f]{10}", found)
@@ -119,7 +119,7 @@ def test_claims_are_named_after_their_instance() -> None:
     assert names.instance_of_claim("project-x") == ""
 
 
-def test_names_around_a_deployment() -> None:
+def test_names_derived_from_a_deployment() -> None:
     assert names.binding_name("web-default-dfw", 0) == "web-default-dfw-net-0"
     assert names.subnet_claim_name("default-dfw") == "default-dfw-0"
     assert names.policy_name("New York") == "city-new-york"

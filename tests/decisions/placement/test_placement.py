@@ -37,7 +37,7 @@ def test_one_deployment_per_placement_and_served_city() -> None:
 
 
 @pytest.mark.parametrize("available", ["False", "Unknown"])
-def test_a_city_that_none_serves_is_reported_and_gets_nothing(available: str) -> None:
+def test_an_unserved_city_is_reported_and_gets_no_deployment(available: str) -> None:
     plan = decide_placement(
         workload=workload(default=["SYD", "DFW"]),
         bindings=[binding("DFW"), binding("SYD", available=available)],
@@ -105,7 +105,7 @@ def test_cities_keep_the_order_of_the_spec_and_placements_that_of_their_names() 
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_two_under_older_names_the_first_by_name_stays(order: int) -> None:
+def test_of_two_deployments_under_older_names_the_first_by_name_stays(order: int) -> None:
     found = [deployment("DFW", name="older-a"), deployment("DFW", name="older-b")]
 
     plan = decide_placement(
@@ -116,7 +116,7 @@ def test_of_two_under_older_names_the_first_by_name_stays(order: int) -> None:
     assert [each.metadata.name for each in plan.orphans] == ["older-b"]
 
 
-def test_what_the_spec_no_longer_names_is_an_orphan() -> None:
+def test_a_deployment_that_the_spec_no_longer_names_is_an_orphan() -> None:
     left = deployment("LHR")
     other = deployment("DFW", placement="gone")
 
@@ -138,7 +138,7 @@ def test_what_the_spec_no_longer_names_is_an_orphan() -> None:
     [deployment("DFW", uid="another"), deployment("DFW", deleting=True)],
     ids=["of a workload before this one", "of this one, on its way out"],
 )
-def test_a_name_still_taken_must_be_waited_for(holder: Any) -> None:
+def test_a_deployment_waits_while_its_name_is_taken(holder: Any) -> None:
     plan = decide_placement(
         workload=workload(default=["DFW"]), bindings=[binding("DFW")], deployments=[holder]
     )
@@ -148,7 +148,7 @@ def test_a_name_still_taken_must_be_waited_for(holder: Any) -> None:
     assert plan.orphans == ()
 
 
-def test_deployments_of_other_workloads_are_none_of_ours() -> None:
+def test_deployments_of_other_workloads_are_ignored() -> None:
     plan = decide_placement(
         workload=workload(default=["DFW"]),
         bindings=[binding("DFW")],
@@ -158,7 +158,7 @@ def test_deployments_of_other_workloads_are_none_of_ours() -> None:
     assert plan.orphans == ()
 
 
-def test_one_under_an_older_name_keeps_it() -> None:
+def test_a_deployment_under_an_older_name_keeps_it() -> None:
     old = deployment("DFW", name="a-name-of-older-rules")
 
     alone = decide_placement(
@@ -196,7 +196,7 @@ def restarted(at: str) -> dict[str, Any]:
     return {"metadata": {"annotations": {RESTARTED: at}}, "spec": {"unknown": 1}}
 
 
-def test_template_and_scale_settings_are_copied_word_for_word() -> None:
+def test_template_and_scale_settings_are_copied_unchanged() -> None:
     assert build({"spec": {"unknown": {"a": None}}}) == {
         "workloadRef": {"name": "web", "uid": "w-1"},
         "placementName": "default",
@@ -224,7 +224,7 @@ def test_the_later_restart_counts(workload_at: str, deployment_at: str, kept: st
 
 
 @pytest.mark.parametrize("odd", [7, None, ["2027-01-01T00:00:00Z"], ""])
-def test_a_restart_that_is_no_text_counts_as_none(odd: Any) -> None:
+def test_a_restart_annotation_that_is_no_string_is_ignored(odd: Any) -> None:
     spec = build({"spec": {}}, {"template": {"metadata": {"annotations": {RESTARTED: odd}}}})
 
     assert spec["template"] == {"spec": {}}
@@ -237,7 +237,7 @@ def test_a_template_without_any_annotations_is_read() -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, {"annotations": None}, {"annotations": {}}])
-def test_a_restart_is_kept_where_the_template_spells_out_nothing(metadata: Any) -> None:
+def test_a_restart_is_kept_where_the_template_has_no_annotations(metadata: Any) -> None:
     at = "2026-01-02T00:00:00Z"
 
     spec = build({"metadata": metadata, "spec": {}}, {"template": restarted(at)})

@@ -21,7 +21,7 @@ BOTH = {"cpu": "500m", "memory": "256Mi"}
 def spec(
     *limits: dict[str, Any] | None, requests: dict[str, Any] | None = None, type: str = TYPE
 ) -> compute.InstanceSpec:
-    """One container for each of the limits; None for one that says nothing of resources."""
+    """One container for each of the limits; None for one without resources."""
     return msgspec.convert(
         {
             "runtime": {
@@ -56,11 +56,11 @@ def spec(
         (compute.InstanceSpec(), Size()),
     ],
 )
-def test_size(given: compute.InstanceSpec, size: Size) -> None:
+def test_the_size_that_an_instance_claims(given: compute.InstanceSpec, size: Size) -> None:
     assert quota.decide_size(given) == size
 
 
-def test_an_unknown_size_is_counted_only() -> None:
+def test_an_instance_of_unknown_size_claims_only_one_instance() -> None:
     assert Size().requests() == {"compute.datumapis.com/instances": 1}
     assert Size(500, None).requests() == Size(None, 256).requests() == Size().requests()
     assert list(Size(1, 1).requests().values()) == [1, 1, 1]
@@ -115,7 +115,7 @@ def claim(status: str = "", reason: str = "", message: str = "") -> quota_api.Re
     )
 
 
-def test_a_claim_fits_its_size_alone() -> None:
+def test_a_claim_fits_only_its_size() -> None:
     assert quota.claim_fits(claim(), Size(1000, 2048))
     assert not quota.claim_fits(claim(), Size(2000, 2048))
     assert not quota.claim_fits(claim(), Size())
@@ -131,7 +131,7 @@ def test_a_claim_fits_its_size_alone() -> None:
         (None, 1, Size(1, 1), False),
     ],
 )
-def test_a_claim_is_kept_for_a_replacement_alone(
+def test_a_claim_is_kept_only_for_a_replacement(
     ordinal: int | None, desired: int, wanted: Size, kept: bool
 ) -> None:
     found = quota.keeps_claim(ordinal=ordinal, desired=desired, size=Size(1, 1), wanted=wanted)
@@ -157,11 +157,11 @@ UNAVAILABLE = condition("QuotaGranted", "False", "QuotaBackendUnavailable", "no 
         (claim("False", "QuotaExceeded"), UNEVALUATED, ("False", "QuotaExceeded")),
         (claim("False", "SomethingElse"), UNEVALUATED, ("False", "QuotaExceeded")),
         (claim("False", "ValidationFailed"), UNEVALUATED, ("False", "ValidationFailed")),
-        # A released claim is still a no until a new one is answered.
+        # A denial counts until a new claim is answered.
         (None, DENIED, ("False", "QuotaExceeded")),
         (claim("False", "PendingEvaluation"), DENIED, ("False", "QuotaExceeded")),
         (claim("True", "QuotaAvailable"), DENIED, ("True", "QuotaAvailable")),
-        # Nobody having answered is not a no.
+        # A claim without an answer is not denied.
         (None, UNAVAILABLE, ("Unknown", "PendingEvaluation")),
         (claim("True", "QuotaAvailable"), UNAVAILABLE, ("True", "QuotaAvailable")),
         # A grant stays, whatever becomes of the claim.
@@ -169,13 +169,13 @@ UNAVAILABLE = condition("QuotaGranted", "False", "QuotaBackendUnavailable", "no 
         (claim("False", "QuotaExceeded"), GRANTED, ("True", "QuotaAvailable")),
     ],
 )
-def test_what_a_claim_means(answer: Any, previous: Any, decided: tuple[str, str]) -> None:
+def test_how_a_claim_is_interpreted(answer: Any, previous: Any, decided: tuple[str, str]) -> None:
     found = quota.decide_quota(answer, previous)
 
     assert (found.status, found.reason) == decided
 
 
-def test_only_an_answer_is_a_denial() -> None:
+def test_only_a_decided_claim_is_a_denial() -> None:
     assert quota.is_denied(DENIED)
     assert not quota.is_denied(UNAVAILABLE)
     assert not quota.is_denied(UNEVALUATED)
@@ -193,7 +193,9 @@ def test_only_an_answer_is_a_denial() -> None:
         (None, "default", "QuotaBackendUnavailable"),
     ],
 )
-def test_why_a_claim_could_not_be_made(code: int | None, namespace: str, reason: str) -> None:
+def test_the_reason_why_a_claim_could_not_be_created(
+    code: int | None, namespace: str, reason: str
+) -> None:
     assert quota.create_failure_reason(code, namespace=namespace) == reason
 
 
@@ -248,13 +250,13 @@ def allocated(**answers: str) -> quota_api.ResourceClaim:
         ),
     ],
 )
-def test_what_a_denied_claim_still_holds_needs_no_room(
+def test_amounts_that_a_denied_claim_still_holds_need_no_free_quota(
     denied: quota_api.ResourceClaim, buckets: list[quota_api.AllowanceBucket], room: bool
 ) -> None:
     assert quota.has_room_for_denied(denied, buckets, project="demo") is room
 
 
-def test_only_a_projects_own_buckets_have_room_for_it() -> None:
+def test_only_buckets_of_the_project_count() -> None:
     buckets = [
         bucket("instances", 3),
         bucket("memory", 5, "other"),

@@ -40,7 +40,7 @@ def deployment_of(desired: int, size: Size) -> compute.WorkloadDeployment:
 
 @dataclass
 class Budget:
-    """What may be used, who has it, and a competitor who wants all of it."""
+    """A limit, the claims on it, and a competitor that takes all that is free."""
 
     limit: dict[str, int]
     claims: dict[str, quota_api.ResourceClaim] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Budget:
         return free
 
     def ask(self, name: str, size: Size) -> None:
-        """A new claim and its answer. What is denied sets nothing aside."""
+        """A new claim and its decision. A denied claim reserves nothing."""
         fits = all(self.free()[kind] >= amount for kind, amount in size.requests().items())
         body = quota.build_claim(
             instance_name=name,
@@ -87,7 +87,7 @@ class Claiming:
     sizes: dict[str, Size] = field(default_factory=dict)
     """Of each Instance, by uid."""
     granted: dict[str, Condition] = field(default_factory=dict)
-    """What QuotaGranted says of each, by uid."""
+    """The QuotaGranted condition of each, by uid."""
 
     def deployment(self) -> compute.WorkloadDeployment:
         return deployment_of(self.world.desired, self.size)
@@ -113,7 +113,7 @@ class Claiming:
         return plan
 
     def evaluate(self, model: ModelInstance) -> None:
-        """As the Instance controller does: take over a claim that fits, else ask."""
+        """As the Instance controller does: take over a claim that fits, else create one."""
         name, size = names.claim_name(model.name), self.sizes[model.uid]
         held = self.budget.claims.get(name)
         if held is not None and not quota.claim_fits(held, size):
@@ -187,11 +187,11 @@ randoms = st.randoms(use_true_random=False)
 @given(sizes, st.integers(0, 2), randoms)
 def test_a_roll_never_gives_up_its_quota(size: int, spare: int, random: Random) -> None:
     claiming = granted(size, spare=spare)
-    everybody = {slot(ordinal) for ordinal in range(size)}
+    every_slot = {slot(ordinal) for ordinal in range(size)}
     before = {name: id(claim) for name, claim in claiming.budget.claims.items()}
 
     def check(claiming: Claiming) -> None:
-        assert claiming.holds() == everybody
+        assert claiming.holds() == every_slot
         assert claiming.world.ready >= size - 1
 
     run(claiming, random, check)
@@ -219,7 +219,7 @@ def test_scale_down_releases_the_quota_of_removed_instances_only(
 
 @given(sizes, randoms)
 def test_another_size_needs_a_new_claim(size: int, random: Random) -> None:
-    """What was set aside for the old size goes back first, and whoever is quicker has it."""
+    """What the old size held is released first, and the competitor may take it."""
     claiming = granted(size)
     claiming.size = LARGE
 

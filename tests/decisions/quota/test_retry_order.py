@@ -92,7 +92,7 @@ def admitted(waiting: list[compute.Instance], millicores: int) -> list[str]:
         "no room",
     ],
 )
-def test_which_denied_instance_claims_again(
+def test_which_denied_instances_claim_again(
     waiting: list[compute.Instance], millicores: int, names: list[str]
 ) -> None:
     assert admitted(waiting, millicores) == names
@@ -127,7 +127,7 @@ def test_an_instance_of_unknown_size_counts_as_one_instance() -> None:
     )
 
 
-def test_an_instance_that_is_not_seen_waiting_waits() -> None:
+def test_an_instance_that_is_not_in_the_cache_does_not_claim_again() -> None:
     assert not may_claim_next(waiter(0), [waiter(1)], room(PLENTY), project="demo")
 
 
@@ -145,7 +145,7 @@ waiters = st.lists(
 
 
 @given(waiters, st.integers(0, 8000), st.randoms(use_true_random=False))
-def test_retries_chosen_independently_fit_together(
+def test_retries_chosen_independently_do_not_exceed_the_limit(
     waiting: list[compute.Instance], millicores: int, random: Random
 ) -> None:
     shuffled = list(waiting)

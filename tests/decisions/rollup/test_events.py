@@ -38,7 +38,7 @@ def quota(status: str, reason: str) -> Conditions:
     "reason",
     ["ImageUnavailable", "InstanceCrashing", "ConfigurationError", "NetworkFailedToCreate"],
 )
-def test_what_keeps_an_instance_from_serving_is_a_warning(reason: str) -> None:
+def test_a_reason_that_keeps_an_instance_from_being_ready_is_a_warning(reason: str) -> None:
     before = ready("False", "Provisioning")
 
     assert decide_instance_events(before, ready("False", reason)) == (
@@ -93,7 +93,7 @@ def test_an_available_instance_emits_one_event_and_its_start_none() -> None:
     assert events == [(), (), (), (EventContent("Normal", "Available", "as it is"),), ()]
 
 
-def test_a_message_alone_is_no_transition() -> None:
+def test_a_changed_message_alone_emits_no_event() -> None:
     before = (condition_of("Ready", "False", "ImageUnavailable", "one"),)
     after = (condition_of("Ready", "False", "ImageUnavailable", "two"),)
 
@@ -126,7 +126,7 @@ def test_a_deployment_emits_events_for_availability_and_cell_contact() -> None:
     )
 
 
-def test_one_cause_on_two_conditions_emits_one_event() -> None:
+def test_one_reason_on_two_conditions_emits_one_event() -> None:
     scheduled = condition_of("Scheduled", "False", "NoCellForCity")
     available = condition_of("Available", "False", "NoCellForCity")
 
@@ -157,7 +157,7 @@ def test_a_workload_emits_an_event_with_its_blocking_reason() -> None:
 
 
 def test_a_workload_that_becomes_unavailable_emits_an_event_for_any_reason() -> None:
-    """Its author may have nothing to do, and yet wants to know since when, and why."""
+    """Its user may have nothing to do, but the time and the reason matter."""
     serves = (condition_of("Available", "True", "AvailablePlacementFound"),)
     down = (condition_of("Available", "False", "NoAvailablePlacements"),)
 

@@ -17,7 +17,7 @@ from tests.support.decisions.rollups import condition_values, decide, held, unre
 HERE = LocationReference(name="dfw")
 
 
-def test_counters() -> None:
+def test_the_counters_of_a_deployment() -> None:
     programmed = condition("Programmed", "True")
     ready = condition("Ready", "True")
 
@@ -34,13 +34,13 @@ def test_counters() -> None:
     assert status.ready_replicas == 3
 
 
-def test_nothing_is_wanted_of_a_deployment_being_deleted() -> None:
+def test_a_deployment_being_deleted_has_no_desired_replicas() -> None:
     status = decide(instance(0), of=deployment(minimum=2, deleting=True))
 
     assert status.desired_replicas == 0
 
 
-def test_the_report_is_on_the_projects_generation() -> None:
+def test_the_status_observes_the_projects_generation() -> None:
     stamped = deployment(generation=9, annotations={compute.ANNOTATION_SOURCE_GENERATION: "4"})
 
     status = decide(of=stamped)
@@ -59,7 +59,7 @@ def test_the_report_is_on_the_projects_generation() -> None:
         ([], DeploymentContext(), "ProvisioningInstances"),
     ],
 )
-def test_available(
+def test_the_available_condition_of_a_deployment(
     instances: list[compute.Instance], around: DeploymentContext, reason: str
 ) -> None:
     status, found, _ = condition_values(decide(*instances, around=around), "Available")
@@ -113,7 +113,7 @@ def test_available(
         ([], DeploymentContext(location_needed=True), "NoMatchingLocation", None),
     ],
 )
-def test_replicas_ready_reports_the_cause(
+def test_replicas_ready_reports_the_blocking_reason(
     instances: list[compute.Instance], around: DeploymentContext, reason: str, message: str | None
 ) -> None:
     status, found, text = condition_values(decide(*instances, around=around), "ReplicasReady")
@@ -176,7 +176,7 @@ def test_the_message_when_nothing_is_desired_or_present(
     assert condition_values(status, "Available")[2] == message
 
 
-def test_an_instance_about_to_be_replaced_is_not_blamed_on_the_new_template() -> None:
+def test_instances_that_are_replaced_or_deleted_do_not_give_the_reason() -> None:
     stale = unready(0, "ImageUnavailable", "of the old template", hash="old")
     leaving = unready(1, "InstanceCrashing", "on its way out", deleting=True)
 
@@ -232,7 +232,7 @@ def test_a_held_roll_is_reported_and_keeps_available_true() -> None:
         ),
     ],
 )
-def test_a_held_replacement_is_the_cause_where_nothing_worse_is(
+def test_a_held_replacement_is_the_reason_where_none_has_higher_priority(
     instances: list[compute.Instance],
     around: DeploymentContext,
     held_back: list[HeldStep],
@@ -291,7 +291,7 @@ def test_a_newly_found_location_is_reported() -> None:
     assert decide(of=elsewhere, around=DeploymentContext(HERE)).location == HERE
 
 
-def test_conditions_of_others_stay_and_nothing_new_changes_nothing() -> None:
+def test_other_conditions_stay_and_an_unchanged_rollup_changes_nothing() -> None:
     foreign = condition("Custom", "True")
     first = decide(instance(0), instance(1), of=deployment(minimum=2, conditions=[foreign]))
 

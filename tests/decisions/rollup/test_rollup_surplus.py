@@ -10,7 +10,7 @@ READY = condition("Ready", "True")
 
 def test_a_failing_update_is_reported_although_surplus_instances_still_serve() -> None:
     """Scaled from 3 to 2 together with an image that does not exist: 1 was replaced first and
-    fails, 2 still serves and is to go. Whoever waits must learn that it fails."""
+    fails, 2 is still ready and will be deleted. The failure must be reported."""
     status = decide(
         instance(0, hash="old", observed="old", conditions=[READY]),
         unready(1, "ImageUnavailable", "no such image", hash="new"),
@@ -26,7 +26,7 @@ def test_a_failing_update_is_reported_although_surplus_instances_still_serve() -
     assert condition_values(status, "Available")[0] == "True"
 
 
-def test_those_that_are_wanted_are_enough() -> None:
+def test_available_needs_only_the_wanted_instances() -> None:
     status = decide(
         instance(0, hash="new", observed="new", conditions=[READY]),
         instance(1, hash="new", observed="new", conditions=[READY]),

@@ -43,7 +43,7 @@ def available(found: tuple[Condition, ...]) -> tuple[str, str, str]:
     return one.status, one.reason, one.message
 
 
-def test_counters_add_up() -> None:
+def test_counters_of_deployments_are_summed() -> None:
     status = decide(
         deployment(
             "DFW",
@@ -76,7 +76,7 @@ def test_counters_add_up() -> None:
     ]
 
 
-def test_a_report_that_is_behind_counts_nothing_as_updated() -> None:
+def test_a_report_on_an_older_generation_counts_nothing_as_updated() -> None:
     late = deployment(
         "DFW",
         generation=2,
@@ -92,7 +92,7 @@ def test_a_report_that_is_behind_counts_nothing_as_updated() -> None:
     assert status.ready_replicas == 3
 
 
-def test_one_available_deployment_makes_it_available_and_the_rest_is_reported() -> None:
+def test_one_available_deployment_makes_a_workload_available_and_others_are_reported() -> None:
     status = decide(
         deployment("DFW", conditions=[UP]),
         deployment("IAD", conditions=[DOWN, behind("QuotaExceeded", "10 of 10 used")]),
@@ -145,7 +145,7 @@ def test_a_workload_without_placements_has_none_available() -> None:
     )
 
 
-def test_a_city_that_none_serves_is_the_reason() -> None:
+def test_a_city_without_an_available_location_is_the_reason() -> None:
     plan = PlacementPlan(unserved=(UnservedCity("default", "SYD"),))
 
     status = decide(plan=plan)
@@ -194,7 +194,7 @@ def test_a_city_code_that_no_condition_type_allows_is_reported_without_its_own(c
     assert available(found)[1] == "NoMatchingLocation"
 
 
-def test_a_predecessor_on_its_way_out_is_the_reason() -> None:
+def test_a_terminating_predecessor_is_the_reason() -> None:
     plan = PlacementPlan(blocked=(WantedDeployment("web-default-dfw", "default", "DFW"),))
 
     status = decide(plan=plan)
@@ -203,7 +203,7 @@ def test_a_predecessor_on_its_way_out_is_the_reason() -> None:
     assert "web-default-dfw" in available(status.conditions)[2]
 
 
-def test_a_city_no_cell_serves_is_the_reason() -> None:
+def test_a_city_without_a_cell_is_the_reason() -> None:
     unscheduled = condition("Scheduled", "False", "NoCellForCity", "no cell serves DFW")
 
     status = decide(deployment("DFW", conditions=[DOWN, unscheduled]))
@@ -223,7 +223,7 @@ def unscheduled(reason: str) -> Condition:
         (behind("QuotaExceeded", ""), behind("ImageUnavailable", ""), "NoAvailableDeployments"),
     ],
 )
-def test_of_several_reasons_the_one_about_the_place_is_taken_over(
+def test_of_several_reasons_the_one_about_scheduling_is_reported(
     dfw: Condition, iad: Condition, reason: str
 ) -> None:
     status = decide(
@@ -234,7 +234,7 @@ def test_of_several_reasons_the_one_about_the_place_is_taken_over(
     assert f"DFW: {dfw.reason} ({dfw.reason})" in available(status.conditions)[2]
 
 
-def test_a_place_that_is_missing_counts_more_than_one_that_is_still_taken() -> None:
+def test_an_unserved_city_takes_priority_over_a_terminating_predecessor() -> None:
     unserved = UnservedCity("default", "SYD")
     blocked = WantedDeployment("web-default-dfw", "default", "DFW")
     two = workload(default=["DFW"], extra=["SYD"])
@@ -325,7 +325,7 @@ def test_an_unreachable_cell_is_named_with_the_age_of_its_report() -> None:
     )
 
 
-def test_a_missing_network_stops_all() -> None:
+def test_a_missing_network_makes_a_workload_unavailable() -> None:
     status = decide(deployment("DFW", conditions=[UP]), missing_networks=("b", "a"))
 
     assert available(status.conditions) == ("False", "NetworkNotFound", "Networks not found: a, b")
@@ -343,7 +343,7 @@ def test_orphans_count_until_they_are_deleted() -> None:
     ]
 
 
-def test_nothing_new_changes_nothing() -> None:
+def test_an_unchanged_rollup_changes_nothing() -> None:
     first = decide(deployment("DFW", conditions=[UP]))
 
     again = decide_workload_status(

@@ -51,7 +51,7 @@ def test_setting_an_equal_condition_changes_nothing() -> None:
     assert after == before
 
 
-def test_order_is_that_of_first_mention() -> None:
+def test_conditions_keep_the_order_in_which_they_were_first_set() -> None:
     both = conditions.with_condition(ready(), "Programmed", "True", "Programmed", "", now=NOW)
 
     again = conditions.with_condition(both, "Ready", "False", "Pending", "", now=LATER)
@@ -59,14 +59,14 @@ def test_order_is_that_of_first_mention() -> None:
     assert [condition.type for condition in again] == ["Ready", "Programmed"]
 
 
-def test_only_true_is_true() -> None:
+def test_only_status_true_counts_as_true() -> None:
     for status in ("False", "Unknown"):
         assert not conditions.is_true(ready(status), "Ready")
     assert conditions.is_true(ready(), "Ready")
     assert not conditions.is_true((), "Ready")
 
 
-def test_the_wire_form_is_complete() -> None:
+def test_the_wire_form_of_a_condition_has_every_field() -> None:
     unnamed = Condition(type="Ready")
     numbered = Condition(type="Ready", observed_generation=0)
 
@@ -82,7 +82,7 @@ def test_the_wire_form_is_complete() -> None:
     assert conditions.to_wire([numbered])[0]["observedGeneration"] == 0
 
 
-def test_without_leaves_the_others() -> None:
+def test_removing_a_condition_keeps_the_others() -> None:
     both = conditions.merged(ready(), Condition(type="Scheduled"))
 
     assert [each.type for each in conditions.without(both, "Ready")] == ["Scheduled"]

@@ -20,7 +20,7 @@ PLANES = {"root": "root", "project": "project/demo", "hub": "hub", "cell": "cell
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.resource.kind))
-async def test_a_whole_object_is_kept_as_it_is_on_every_plane_of_its_kind(kind: Kind) -> None:
+async def test_a_full_object_is_stored_unchanged_on_every_plane_of_its_kind(kind: Kind) -> None:
     found = schemas(kind.resource.plural)
     namespace = "default" if kind.resource.namespaced else ""
 

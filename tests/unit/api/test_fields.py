@@ -93,7 +93,9 @@ def test_a_path_is_not_changed_by_its_children() -> None:
         ),
     ],
 )
-def test_a_fault_is_worded_like_upstream(error: FieldError, text: str, reason: str) -> None:
+def test_a_field_error_has_the_text_of_kubernetes(
+    error: FieldError, text: str, reason: str
+) -> None:
     assert str(error) == text
     assert error.cause_reason == reason
     assert f"{error.path}: {error.message}" == text
@@ -106,7 +108,7 @@ def test_every_kind_of_fault_has_its_own_message_and_reason() -> None:
     assert all(fault.summary for fault in Fault)
 
 
-def test_several_faults_become_one_text() -> None:
+def test_several_field_errors_become_one_message() -> None:
     one, two = fields.required("spec.a"), fields.required("spec.b")
 
     assert fields.aggregate([one]) == "spec.a: Required value"

@@ -39,7 +39,7 @@ def test_label_selectors(text: str, matches: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["app=web,", "=web", "app in web", "app in (web", "a b", "a=b=c"])
-def test_what_is_no_selector_is_refused(text: str) -> None:
+def test_an_invalid_label_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError):
         LabelSelector.parse(text)
 
@@ -75,7 +75,7 @@ def test_selector_fields_of_objects(wire: dict[str, object], matches: bool) -> N
         {"key": "app", "operator": "Exists", "values": ["x"]},
     ],
 )
-def test_expressions_that_make_no_sense_are_refused(expression: dict[str, object]) -> None:
+def test_invalid_selector_expressions_are_refused(expression: dict[str, object]) -> None:
     with pytest.raises(SelectorError):
         LabelSelector.from_wire({"matchExpressions": [expression]})
 

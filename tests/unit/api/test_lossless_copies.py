@@ -53,7 +53,7 @@ def test_an_envelope_keeps_spec_status_and_data_to_the_byte(content: dict[str, A
 
 @few
 @given(st.lists(bodies, max_size=2))
-def test_the_items_of_a_list_keep_theirs(contents: list[dict[str, Any]]) -> None:
+def test_items_of_a_list_keep_their_bytes(contents: list[dict[str, Any]]) -> None:
     items = b",".join(wire(content) for content in contents)
 
     found = ObjectList.from_wire(b'{"items": [' + items + b"]}").items
@@ -75,7 +75,7 @@ def test_a_copied_subtree_is_what_was_read(content: dict[str, Any]) -> None:
 
 @few
 @given(unknown=st.dictionaries(st.text(min_size=1).map("future".__add__), values, max_size=3))
-def test_looking_at_an_object_changes_nothing_of_it(unknown: dict[str, Any]) -> None:
+def test_decoding_a_view_does_not_change_the_object(unknown: dict[str, Any]) -> None:
     spec = {**complete_object(schemas("instances")[".spec"]), **unknown}
     obj = Object.from_wire(wire({"spec": spec}))
 
@@ -101,7 +101,7 @@ def test_a_view_reads_every_field_of_its_kind(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
-def test_a_view_does_without_what_it_does_not_know_and_the_object_keeps_it(kind: Kind) -> None:
+def test_a_view_leaves_out_unknown_fields_and_the_object_keeps_them(kind: Kind) -> None:
     found = schemas(kind.resource.plural)
     parts = [part for part in ("spec", "status") if f".{part}" in found]
     known = {part: complete_object(found[f".{part}"]) for part in parts}
@@ -124,7 +124,7 @@ anything = st.dictionaries(
 
 @few
 @given(anything, st.sampled_from(["binaryData", "immutable", "type", "rules", "webhooks"]), values)
-def test_an_envelope_keeps_whatever_a_kind_has(
+def test_an_envelope_keeps_every_field_of_a_kind(
     content: dict[str, Any], name: str, value: Any
 ) -> None:
     body = wire({**content, name: value})
@@ -134,7 +134,7 @@ def test_an_envelope_keeps_whatever_a_kind_has(
 
 @few
 @given(st.lists(anything, max_size=3))
-def test_items_of_a_list_keep_whatever_a_kind_has(contents: list[dict[str, Any]]) -> None:
+def test_items_of_a_list_keep_every_field_of_a_kind(contents: list[dict[str, Any]]) -> None:
     items = [json.loads(wire(content)) for content in contents]
     body = json.dumps({"apiVersion": "v1", "kind": "ThingList", "items": items}).encode()
 
@@ -145,7 +145,7 @@ def test_items_of_a_list_keep_whatever_a_kind_has(contents: list[dict[str, Any]]
 
 @few
 @given(anything)
-def test_one_that_can_be_read_only_in_part_keeps_the_rest(content: dict[str, Any]) -> None:
+def test_a_partly_readable_object_keeps_its_other_fields(content: dict[str, Any]) -> None:
     head = {"metadata": {"name": "a", "labels": {"good": "yes", "bad": 1}}}
 
     found = Decoder("toy", lambda _: None).single("things", wire({**content, **head}))
@@ -154,11 +154,11 @@ def test_one_that_can_be_read_only_in_part_keeps_the_rest(content: dict[str, Any
     assert json.loads(found.to_wire()) == json.loads(wire({**content, **kept}))
 
 
-def test_what_is_beside_costs_nothing_where_there_is_nothing() -> None:
+def test_an_object_without_other_fields_stores_none() -> None:
     assert Object.from_wire(wire({"spec": {}})).extra is NOTHING
 
 
-async def test_a_secret_that_is_read_and_put_back_is_still_what_it_was() -> None:
+async def test_a_secret_that_is_read_and_written_back_is_unchanged() -> None:
     secrets = Resource("", "v1", "secrets", "Secret")
     body = {
         "metadata": {"name": "a"},

@@ -26,7 +26,7 @@ def test_a_path_leads_back_to_the_plane_it_was_built_for(
     assert planes.split_plane(prefix + rest) == (plane, rest)
 
 
-def test_a_prefix_without_a_rest_is_the_planes_own_root() -> None:
+def test_a_prefix_without_a_path_is_the_root_of_the_plane() -> None:
     assert planes.split_plane("/clusters/hub") == ("hub", "/")
     assert planes.split_plane(PATHS["project/demo"]) == ("project/demo", "/")
 

@@ -104,7 +104,7 @@ def test_every_list_has_a_merge_rule(plural: str) -> None:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_columns_stand_in_their_order_with_their_priority(plural: str) -> None:
+def test_columns_have_their_order_and_priority(plural: str) -> None:
     found = version(plural)["additionalPrinterColumns"]
 
     ours = [[each["name"], each.get("priority", 0), each["jsonPath"]] for each in found]

@@ -48,7 +48,7 @@ def test_every_kind_has_its_page() -> None:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_the_fields_are_the_published_ones_and_those_named_beside_them(plural: str) -> None:
+def test_the_fields_are_the_published_ones_and_listed_additions(plural: str) -> None:
     published = PAGE[plural]["fields"]
 
     assert leaves(plural) == set(published) | set(PAGE[plural]["beyond"])
@@ -103,7 +103,7 @@ def test_conditions_and_reasons_are_the_published_ones(plural: str) -> None:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_unreconciled_conditions_are_unknown_since_1970(plural: str) -> None:
+def test_default_conditions_are_unknown_with_a_transition_time_of_1970(plural: str) -> None:
     if plural == "resourceclaims":
         return  # not granted, rather than unknown: see below
     default = given(plural, "default").get("status", {"conditions": []})
@@ -114,7 +114,7 @@ def test_unreconciled_conditions_are_unknown_since_1970(plural: str) -> None:
         assert each["lastTransitionTime"] == "1970-01-01T00:00:00Z"
 
 
-def test_a_new_claim_is_not_granted_since_1970() -> None:
+def test_a_new_claim_is_not_granted_with_a_transition_time_of_1970() -> None:
     (granted,) = given("resourceclaims", "default")["status"]["conditions"]
 
     assert (granted["type"], granted["status"]) == ("Granted", "False")

@@ -31,7 +31,7 @@ def test_parse(text: int | str, amount: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 Gi", "1gi", "1KiB", "e3", "--1", "1e", "1.2.3"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_an_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(quantities.QuantityError):
         quantities.parse(text)
 

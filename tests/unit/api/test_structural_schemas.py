@@ -81,7 +81,7 @@ def test_each_plane_serves_its_kinds() -> None:
     }
 
 
-def test_a_caller_may_change_what_it_gets() -> None:
+def test_a_returned_definition_may_be_changed_by_the_caller() -> None:
     for crd in all_crds() + crds_for(planes.CELL):
         crd["spec"].clear()
 

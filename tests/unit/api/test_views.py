@@ -34,7 +34,7 @@ def test_an_object_with_only_a_name_decodes(view: type[msgspec.Struct]) -> None:
     assert obj.view(view).metadata.name == "a"  # type: ignore[attr-defined]
 
 
-def test_a_field_spelled_out_of_pattern_is_read() -> None:
+def test_a_field_with_an_irregular_name_is_read() -> None:
     instance = decode(
         """{"spec": {"networkInterfaces": [{"network": {"name": "n"}, "networkPolicy": {
               "ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}],
@@ -92,7 +92,7 @@ def test_counters_are_written_even_at_zero() -> None:
     assert workload["placements"][0].items() >= counters.items()
 
 
-def test_what_is_written_reads_back_the_same() -> None:
+def test_a_written_view_reads_back_the_same() -> None:
     now = datetime(2026, 5, 4, 3, 2, 1, 999, tzinfo=UTC)
     status = compute.WorkloadDeploymentStatus(
         conditions=conditions.with_condition(
@@ -107,21 +107,21 @@ def test_what_is_written_reads_back_the_same() -> None:
     assert Object.from_wire(body).view(compute.WorkloadDeployment).status == status
 
 
-def test_a_location_knows_its_city() -> None:
+def test_a_location_view_has_its_city() -> None:
     body = '{"spec": {"topology": {"topology.datum.net/city-code": "DFW"}}}'
 
     assert decode(body).view(networking.Location).city_code == "DFW"
     assert decode(body).view(networking.LocationBinding).city_code == "DFW"
 
 
-def test_karmada_names() -> None:
+def test_names_of_karmada_objects() -> None:
     assert karmada.execution_namespace("dfw") == "karmada-es-dfw"
     assert karmada.binding_name("web-default-dfw", "WorkloadDeployment") == (
         "web-default-dfw-workloaddeployment"
     )
 
 
-def test_reviews_are_read() -> None:
+def test_admission_reviews_are_decoded() -> None:
     may = decode('{"status": {"allowed": false, "denied": true, "reason": "no such role"}}')
     who = decode(
         """{"status": {"userInfo": {"username": "ada", "uid": "1", "groups": ["dev"],
@@ -138,7 +138,7 @@ def test_reviews_are_read() -> None:
     )
 
 
-def test_views_of_equal_specs_share_what_was_read_and_others_do_not() -> None:
+def test_views_of_equal_specs_share_their_decoded_spec() -> None:
     body = '{"metadata": {"name": "%s"}, "spec": {"cityCode": "%s"}, "status": {"replicas": %d}}'
     first, second, other = (
         decode(body % values).view(compute.WorkloadDeployment)
@@ -152,7 +152,7 @@ def test_views_of_equal_specs_share_what_was_read_and_others_do_not() -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.__name__))
-def test_a_spec_that_is_shared_cannot_be_changed(view: type[msgspec.Struct]) -> None:
+def test_a_shared_spec_is_immutable(view: type[msgspec.Struct]) -> None:
     spec = getattr(decode('{"spec": {}}').view(view), "spec", None)
 
     assert spec is None or spec.__struct_config__.frozen

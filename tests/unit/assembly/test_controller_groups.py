@@ -31,7 +31,7 @@ CELL = "--enable-cell-controllers"
         ([MANAGEMENT, CELL], True, True),
     ],
 )
-def test_lesson_23_a_group_runs_only_when_it_is_asked_for(
+def test_lesson_23_a_group_runs_only_when_it_is_enabled(
     argv: list[str], management: bool, cell: bool
 ) -> None:
     settings = parse(argv)
@@ -40,7 +40,7 @@ def test_lesson_23_a_group_runs_only_when_it_is_asked_for(
 
 
 @pytest.mark.parametrize("argv", [[], ["--federation-kubeconfig=hub"], ["--kubeconfig=own"]])
-def test_lesson_23_neither_group_is_an_error_at_the_start(argv: list[str]) -> None:
+def test_lesson_23_enabling_neither_group_is_an_error_at_start(argv: list[str]) -> None:
     with pytest.raises(SettingsError) as caught:
         parse(argv)
 
@@ -48,7 +48,7 @@ def test_lesson_23_neither_group_is_an_error_at_the_start(argv: list[str]) -> No
     assert CELL in str(caught.value)
 
 
-def test_lesson_23_the_program_ends_with_a_sentence_and_a_code(
+def test_lesson_23_the_program_exits_with_a_message_and_a_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = main([], SimulatedEnvironment())

@@ -31,7 +31,7 @@ async def ask(app: ASGIApp, path: str, query: str = "", method: str = "GET") -> 
     return sent[0]["status"], sent[1]["body"].decode()
 
 
-async def test_ready_only_when_nothing_is_missing() -> None:
+async def test_readyz_succeeds_only_when_nothing_is_missing() -> None:
     missing = ["fleet hub: not discovered"]
     ping = HealthCheck("ping", tuple)
     app = health_app(alive=[ping], ready=[ping, HealthCheck("caches", lambda: missing)])

@@ -20,7 +20,7 @@ def line(message: str, **fields: object) -> str:
     return TextFormatter().format(a_record(message, **fields))
 
 
-def test_values_follow_the_message_and_odd_ones_are_quoted() -> None:
+def test_values_follow_the_message_and_are_quoted_where_needed() -> None:
     text = line("reconcile failed", cluster="demo", reason='it said "no"', delay=0.25, name="")
 
     assert text.endswith(
@@ -28,11 +28,11 @@ def test_values_follow_the_message_and_odd_ones_are_quoted() -> None:
     )
 
 
-def test_a_value_cannot_start_a_line_of_its_own() -> None:
+def test_a_value_cannot_start_a_new_log_line() -> None:
     assert "\n" not in line("waiting", reason="first\nsecond")
 
 
-def test_a_line_for_machines_is_one_object() -> None:
+def test_a_json_line_is_one_object() -> None:
     text = JsonFormatter().format(a_record("waiting", reason="first\nsecond", name="", delay=0.5))
 
     assert "\n" not in text
@@ -50,7 +50,7 @@ def test_a_field_cannot_take_the_place_of_the_message() -> None:
     assert json.loads(JsonFormatter().format(a_record("waiting", msg="other")))["msg"] == "waiting"
 
 
-def test_a_trace_stays_on_its_line() -> None:
+def test_a_stack_trace_stays_on_one_json_line() -> None:
     record = a_record("reconcile failed")
     try:
         raise ValueError("our bug")

@@ -156,7 +156,7 @@ def test_a_kubeconfig_of_the_file_that_is_missing_is_fatal_at_the_start(
     assert str(tmp_path / "missing") in printed
 
 
-def test_certificates_that_are_none_are_found_at_the_start_with_their_file(
+def test_invalid_certificates_are_reported_at_start_with_their_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "own"
@@ -179,7 +179,7 @@ def test_without_settings_only_the_probes_are_served() -> None:
     assert parse([CELL, "--health-probe-bind-address=0"]).health_probes is None
 
 
-def test_servers_have_the_addresses_of_the_file(tmp_path: Path) -> None:
+def test_servers_listen_on_the_addresses_of_the_configuration_file(tmp_path: Path) -> None:
     text = (
         "metricsServer: {bindAddress: '[::1]:8443', tls: {certDir: /m, certName: a, keyName: b}}\n"
         "webhookServer: {tls: {certDir: /w}, clientCAName: ca.crt}\n"

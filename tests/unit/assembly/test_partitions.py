@@ -44,7 +44,7 @@ async def test_a_disconnected_cell_is_refused_and_another_is_not() -> None:
     await partitions.transport(Server(), "dfw").send(READ)
 
 
-async def test_a_watch_that_waits_is_broken_off_and_closed() -> None:
+async def test_a_waiting_watch_is_interrupted_and_closed_by_a_partition() -> None:
     partitions, server = Partitions(), Server()
     response = await partitions.transport(server, "dfw").send(READ)
     stream = response.stream
@@ -93,7 +93,7 @@ async def test_a_change_is_stored_before_it_takes_effect() -> None:
     assert partitions.cells == ["dfw"]
 
 
-async def test_a_partition_that_cannot_be_stored_is_not_made() -> None:
+async def test_a_partition_that_cannot_be_stored_has_no_effect() -> None:
     def full(_: list[str]) -> None:
         raise OSError("no space left on device")
 

@@ -96,7 +96,7 @@ async def ask(
     return answer
 
 
-async def test_an_application_answers_on_a_free_port_until_cancelled() -> None:
+async def test_an_application_is_served_on_a_free_port_until_cancelled() -> None:
     async with served(None) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answer = await ask(reader, writer)
@@ -107,7 +107,7 @@ async def test_an_application_answers_on_a_free_port_until_cancelled() -> None:
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path: Path) -> None:
+async def test_a_renewed_certificate_is_presented_to_new_connections(tmp_path: Path) -> None:
     first, second = issue(tmp_path / "first"), issue(tmp_path / "second")
     files = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     install(first, files)
@@ -140,7 +140,7 @@ async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> 
         assert await shown_serial(port) == serial_of(first)
 
 
-async def test_a_client_without_the_asked_certificate_is_not_served(tmp_path: Path) -> None:
+async def test_a_client_without_the_required_certificate_is_refused(tmp_path: Path) -> None:
     own = issue(tmp_path / "own")
     files = TlsFiles(own.certificate, own.key, client_ca=tmp_path / "own" / "ca.crt")
 

@@ -34,7 +34,7 @@ def test_a_directory_is_private(state: StateDirectory) -> None:
     assert (state.path / "token").stat().st_mode & 0o777 == 0o600
 
 
-def test_only_one_holds_it(state: StateDirectory) -> None:
+def test_only_one_process_holds_a_state_directory(state: StateDirectory) -> None:
     with state.hold():
         assert state.is_held()
         with pytest.raises(AlreadyRunning), state.hold():
@@ -52,7 +52,7 @@ def test_an_announcement_left_by_a_killed_platform_is_ignored(state: StateDirect
         assert state.running() == RUNNING
 
 
-def test_settings_come_back_as_they_were_stored(state: StateDirectory) -> None:
+def test_settings_are_read_back_as_stored(state: StateDirectory) -> None:
     assert state.settings() is None
     settings = LocalSettings(cities=("AMS",), project="other", port=7000)
 
@@ -71,7 +71,7 @@ def test_the_holder_is_known_before_it_announces_itself(state: StateDirectory) -
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"a": 1}', '{"pid": 1, "address": 5, "project": "", "started_at": ""}']
 )
-def test_an_announcement_in_no_form_of_ours_is_none(state: StateDirectory, text: str) -> None:
+def test_a_malformed_announcement_is_ignored(state: StateDirectory, text: str) -> None:
     with state.hold():
         (state.path / "platform.json").write_text(text)
 
@@ -109,7 +109,7 @@ def test_a_grant_of_some_resources_keeps_the_default_of_the_others(state: StateD
     assert settings.grant == {**LocalSettings().grant, "instances": 5}
 
 
-def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -119,7 +119,7 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
                 act()
 
 
-def test_a_token_is_made_once(state: StateDirectory) -> None:
+def test_a_token_is_generated_once(state: StateDirectory) -> None:
     env = SimulatedEnvironment()
 
     assert state.ensure_token(env) == state.ensure_token(env) == state.token()
@@ -132,5 +132,5 @@ def test_a_token_is_made_once(state: StateDirectory) -> None:
         ({"HOME": "/home/ana"}, "/home/ana/.local/state/datum-compute"),
     ],
 )
-def test_where_state_lives_by_default(variables: dict[str, str], path: str) -> None:
+def test_the_default_state_directory(variables: dict[str, str], path: str) -> None:
     assert default_directory(SimulatedEnvironment(variables=variables)) == Path(path)

@@ -34,7 +34,7 @@ def test_verdict_compares_in_the_direction_of_the_goal(
     assert budget.verdict(value) == verdict
 
 
-def test_table_lines_up_and_marks_what_was_missed() -> None:
+def test_the_table_is_aligned_and_marks_missed_goals() -> None:
     table = render_table([Result(RATE, 4567.8), Result(DELAY, 31.44), Result(DELAY, None)])
 
     assert table.splitlines() == [
@@ -49,7 +49,7 @@ def test_table_lines_up_and_marks_what_was_missed() -> None:
     ("value", "unit", "text"),
     [(12345.6, "/s", "12,346/s"), (1.514, "s", "1.51 s"), (99.96, "", "100"), (0.0, "s", "0 s")],
 )
-def test_values_keep_the_figures_that_mean_something(value: float, unit: str, text: str) -> None:
+def test_values_keep_their_significant_figures(value: float, unit: str, text: str) -> None:
     assert format_value(value, unit) == text
 
 

@@ -23,7 +23,7 @@ def test_percentile_is_the_smallest_value_that_covers_the_share(
     assert percentile(values, share) == found
 
 
-def test_nothing_measured_is_an_error_and_not_a_zero() -> None:
+def test_a_percentile_of_no_samples_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing was measured"):
         percentile([], 0.99)
 

@@ -18,7 +18,7 @@ def test_everything_is_measured_unless_some_are_named() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "1,", "1,nine", "1,1000"])
-def test_unknown_numbers_are_refused_with_the_known_ones(text: str) -> None:
+def test_unknown_budget_numbers_are_refused_with_the_known_ones(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected some of 1, 2, 3"):
         parse_numbers(text)
 
@@ -39,7 +39,7 @@ def test_unknown_numbers_are_refused_with_the_known_ones(text: str) -> None:
         (("~", 0, "<method 'append' of 'list' objects>"), "built-in"),
     ],
 )
-def test_time_is_filed_under_the_module_that_spent_it(key: FunctionKey, module: str) -> None:
+def test_time_is_attributed_to_the_module_that_spent_it(key: FunctionKey, module: str) -> None:
     assert module_of(key) == module
 
 

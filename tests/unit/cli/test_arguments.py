@@ -30,14 +30,14 @@ from datum_compute.cli.main import COMMANDS, build_parser
         ("status api", "status api"),
     ],
 )
-def test_the_action_people_leave_out_is_put_in(typed: str, meant: str) -> None:
+def test_the_default_action_is_inserted(typed: str, meant: str) -> None:
     words = typed.split()
 
     assert insert_default_action(words, words[0]) == meant.split()
 
 
 @pytest.mark.parametrize("command", sorted(DEFAULT_ACTIONS))
-def test_the_actions_named_for_a_command_are_those_it_has(command: str) -> None:
+def test_the_actions_listed_for_a_command_exist(command: str) -> None:
     default, actions = DEFAULT_ACTIONS[command]
 
     found = build_parser(command).subparsers[command].subparsers
@@ -90,7 +90,7 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_no_command_takes_half_a_flag(command: str) -> None:
+def test_no_command_accepts_an_abbreviated_flag(command: str) -> None:
     for leaf in leaf_parsers(build_parser(command).subparsers[command]):
         for flag in [each for each in leaf.flags if len(each) > 4]:
             with pytest.raises(CommandError, match="unknown flag"):
@@ -115,11 +115,11 @@ def test_a_value_may_look_like_a_flag_when_it_is_joined_to_its_own() -> None:
         ("", ""),
     ],
 )
-def test_flags_of_where_and_how_may_stand_before_the_command(typed: str, meant: str) -> None:
+def test_common_flags_may_precede_the_command(typed: str, meant: str) -> None:
     assert move_leading_flags(typed.split()) == meant.split()
 
 
-def test_every_flag_of_where_may_stand_before_the_command() -> None:
+def test_every_target_flag_may_precede_the_command() -> None:
     [leaf] = leaf_parsers(build_parser("status").subparsers["status"])
 
     assert {flag for action in leaf.target_flags for flag in action.option_strings} <= LEADING_FLAGS

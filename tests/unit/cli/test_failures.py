@@ -74,7 +74,7 @@ def test_an_api_error_is_shown_without_api_names(
 
 
 @pytest.mark.parametrize("verb", ["get", "list", "watch", "create", "update", "patch", "delete"])
-def test_each_verb_has_a_phrase(verb: str) -> None:
+def test_each_request_verb_has_a_phrase(verb: str) -> None:
     failure = errors.Malformed("odd", call=ClientCall(verb, WORKLOADS, *WEB))
 
     assert from_client(failure).message.endswith('ing workload "web": odd')
@@ -131,7 +131,7 @@ def test_a_full_disk_is_named_without_a_stack_trace() -> None:
     assert (code, err) == (1, "Error: No space left on device\n")
 
 
-def test_an_internal_error_shows_how_to_get_a_traceback_but_none() -> None:
+def test_an_internal_error_shows_how_to_get_a_traceback_instead_of_one() -> None:
     code, _, err = call("version", stdout=Hopeless())
 
     assert code == 1
@@ -157,7 +157,7 @@ def test_an_internal_error_shows_how_to_get_a_traceback_but_none() -> None:
         ("status", "web", "--server", "x", "--token", "a\nb", "--project", "p"),
     ],
 )
-def test_what_cannot_be_a_name_or_an_address_is_refused_before_anything_is_asked(
+def test_an_invalid_name_or_address_is_refused_before_any_request(
     argv: tuple[str, ...],
 ) -> None:
     code, out, err = call(*argv)
@@ -167,7 +167,7 @@ def test_what_cannot_be_a_name_or_an_address_is_refused_before_anything_is_asked
     assert "datumapis.com" not in err
 
 
-def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_certificate_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
     file.write_text("hello")
 
@@ -190,7 +190,7 @@ def started(*argv: str, **options: object) -> subprocess.CompletedProcess[bytes]
     )
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
 
@@ -218,7 +218,7 @@ def test_characters_outside_the_terminals_encoding_are_no_error(tmp_path: Path) 
     assert b"Traceback" not in done.stderr
 
 
-def test_suggested_commands_can_be_typed_as_they_stand(tmp_path: Path) -> None:
+def test_suggested_commands_can_be_typed_as_printed(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "datumctl-compute"
     program.parent.mkdir()
     program.touch(mode=0o755)
@@ -262,7 +262,7 @@ sys.exit(run())
 @pytest.mark.parametrize(
     "module", ["datum_compute.cli.main", "argparse", "datum_compute.cli.commands.status"]
 )
-def test_ctrl_c_while_it_still_loads_shows_no_stack_trace(module: str) -> None:
+def test_ctrl_c_during_start_up_shows_no_stack_trace(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_WHILE_LOADING.format(module=module)],
         capture_output=True,

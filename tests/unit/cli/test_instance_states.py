@@ -37,7 +37,7 @@ from tests.support.cli.instances import GRANTED, instance
         ({}, "Pending"),
     ],
 )
-def test_an_instance_is_named_by_the_first_rule_that_fits(
+def test_the_state_of_an_instance_is_that_of_the_first_matching_rule(
     conditions: dict[str, tuple[str, str]], expected: str
 ) -> None:
     assert states.instance_status(instance(**conditions)) == expected
@@ -79,12 +79,12 @@ def test_health_compares_ready_with_desired(
     assert states.health(workload) == expected.partition(" ")[0]
 
 
-def test_a_workload_without_a_report_is_unknown_not_healthy() -> None:
+def test_the_health_of_a_workload_without_a_report_is_unknown() -> None:
     assert states.health({"status": {}}) == "Unknown"
     assert states.health_detail({"status": {}}).startswith("Unknown — no controller")
 
 
-def test_an_ordinal_comes_from_the_label_and_only_then_from_the_name() -> None:
+def test_an_ordinal_is_read_from_the_label_before_the_name() -> None:
     labelled = instance()
     labelled["metadata"]["labels"] = {"compute.datumapis.com/instance-index": "7"}
 
@@ -156,7 +156,7 @@ def test_the_labels_of_an_instance_identify_its_workload() -> None:
     assert found == states.InstanceIdentity("api", "default", "DFW")
 
 
-def test_an_instance_without_labels_is_known_by_its_deployment_and_else_by_its_name() -> None:
+def test_an_instance_without_labels_is_identified_by_its_deployment_or_its_name() -> None:
     named = labelled(workload_deployment_name="api-default-dfw")
 
     assert identity(named, DEPLOYMENT) == states.InstanceIdentity("api", "default", "DFW")

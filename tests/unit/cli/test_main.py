@@ -21,7 +21,7 @@ def call(*argv: str, state_home: str = "/nonexistent") -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def test_no_command_explains_itself_on_stderr() -> None:
+def test_a_call_without_a_command_prints_help_on_stderr() -> None:
     code, out, err = call()
 
     assert (code, out) == (2, "")
@@ -71,7 +71,7 @@ def test_no_command_explains_itself_on_stderr() -> None:
         ("version", "-o", "xml"),
     ],
 )
-def test_wrong_usage_exits_2_and_names_the_fault(argv: tuple[str, ...]) -> None:
+def test_a_usage_error_exits_2_and_names_the_fault(argv: tuple[str, ...]) -> None:
     code, out, err = call(*argv)
 
     assert (code, out) == (2, "")
@@ -87,14 +87,14 @@ def test_without_a_platform_the_next_command_is_named() -> None:
     assert "Try:  datumctl-compute local up" in err
 
 
-def test_an_error_is_json_when_json_was_asked_for() -> None:
+def test_an_error_is_json_with_output_json() -> None:
     code, _, err = call("instances", "-o", "json")
 
     assert code == 1
     assert json.loads(err)["error"]["code"] == "NoTarget"
 
 
-def test_the_status_of_no_platform_is_an_error_in_the_form_asked_for() -> None:
+def test_local_status_without_a_platform_is_an_error_in_the_requested_format() -> None:
     code, out, err = call("local", "status", "-o", "json")
 
     assert (code, out) == (5, "")

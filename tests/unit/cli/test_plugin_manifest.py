@@ -21,7 +21,7 @@ from datum_compute.testing.environment import SimulatedEnvironment
         ["--no-such-flag", "--plugin-manifest", "no-such-command"],
     ],
 )
-def test_manifest_is_answered_before_anything_is_parsed(argv: list[str]) -> None:
+def test_the_plugin_manifest_is_printed_before_arguments_are_parsed(argv: list[str]) -> None:
     out, err = io.StringIO(), io.StringIO()
 
     code = main(argv, SimulatedEnvironment(), Streams(io.StringIO(), out, err))

@@ -27,7 +27,7 @@ def test_limits_of_the_containers_count_instead_of_the_type() -> None:
 
 
 @pytest.mark.parametrize("image", [3, None, ["a"]])
-def test_what_no_server_would_take_is_only_counted(image: Any) -> None:
+def test_an_invalid_workload_counts_only_instances(image: Any) -> None:
     assert size(workload(image=image)) == {"instances": 4}
 
 

@@ -118,7 +118,9 @@ async def test_reads_and_writes_share_one_connection() -> None:
 @pytest.mark.parametrize(
     "end", [asyncio.StreamWriter.close, lambda writer: writer.transport.abort()]
 )
-async def test_a_write_after_the_server_hung_up_during_a_prompt_is_sent_once(end: Ending) -> None:
+async def test_a_write_is_sent_once_after_the_server_disconnected_during_a_prompt(
+    end: Ending,
+) -> None:
     server = Server(end)
     loop = asyncio.get_running_loop()
 

@@ -141,7 +141,7 @@ def test_every_command_on_a_recorded_screen_parses() -> None:
         _parse(line.replace(" PORT", " 1").replace(" N", " 1"))
 
 
-def test_only_records_name_the_program() -> None:
+def test_no_text_contains_the_name_of_the_program() -> None:
     """A text with the program's name in it would be wrong under another name."""
     texts = {
         f"{path.name}: {node.value}"
@@ -183,7 +183,7 @@ def test_help_names_the_program_as_typed(
         (Remark("check --server"), "check --server"),
     ],
 )
-def test_how_a_suggestion_is_rendered(
+def test_a_suggestion_is_rendered_with_the_target_flags(
     suggestion: Command | AddFlag | OtherProgram | Remark, text: str
 ) -> None:
     typed = ["status", "web", "--project=p", "--data-dir", "a b", "--", "--server", "x"]

@@ -26,7 +26,7 @@ def found(flags: dict[str, Any], **variables: str) -> ProjectTarget:
     return find_target(env, Namespace(**{**FLAGS, **flags}))
 
 
-def test_a_kubeconfig_of_one_s_own_may_name_a_credential_program(tmp_path: Path) -> None:
+def test_a_user_kubeconfig_may_name_a_credential_program(tmp_path: Path) -> None:
     program = tmp_path / "login"
     program.write_text(
         "#!/bin/sh\n"
@@ -62,7 +62,9 @@ def test_a_kubeconfig_of_one_s_own_may_name_a_credential_program(tmp_path: Path)
         ({"token": "t"}, {"DATUM_API_HOST": "api.example.com", "DATUM_PROJECT": "demo"}),
     ],
 )
-def test_the_environment_s_proxy_is_used(flags: dict[str, Any], variables: dict[str, str]) -> None:
+def test_the_proxy_of_the_environment_is_used(
+    flags: dict[str, Any], variables: dict[str, str]
+) -> None:
     proxied = found(flags, HTTPS_PROXY="http://proxy:3128", **variables)
     excepted = found(flags, HTTPS_PROXY="http://proxy:3128", NO_PROXY="example.com", **variables)
 
@@ -75,7 +77,7 @@ def test_a_proxy_that_cannot_be_used_is_a_usage_error() -> None:
         found(SERVER, HTTPS_PROXY="socks5://proxy")
 
 
-def test_a_person_s_calls_are_tried_again() -> None:
+def test_calls_of_commands_are_retried() -> None:
     target = found(SERVER)
 
     assert isinstance(target.retries, RetryPolicy)
@@ -83,19 +85,19 @@ def test_a_person_s_calls_are_tried_again() -> None:
 
 
 @pytest.mark.parametrize("host", ["api.example.com", "https://api.example.com"])
-def test_datumctl_s_host_is_taken_with_and_without_its_scheme(host: str) -> None:
+def test_the_host_of_datumctl_is_accepted_with_and_without_a_scheme(host: str) -> None:
     target = found({}, DATUM_API_HOST=host, DATUM_PROJECT="p", DATUM_CREDENTIALS_HELPER="datumctl")
 
     assert target.connection.origin == "https://api.example.com"
     assert target.connection.prefix.endswith("/projects/p/control-plane")
 
 
-def test_a_host_of_datumctl_s_that_is_none_is_named_by_its_variable() -> None:
+def test_an_invalid_host_of_datumctl_is_reported_with_its_variable() -> None:
     with pytest.raises(CommandError, match=r'^DATUM_API_HOST "a/b": expected HOST'):
         found({}, DATUM_API_HOST="a/b", DATUM_PROJECT="p", DATUM_CREDENTIALS_HELPER="datumctl")
 
 
-def test_the_plane_above_a_project_is_found_from_its_own() -> None:
+def test_the_root_plane_is_derived_from_the_project_plane() -> None:
     assert found(SERVER).root() is not None
     assert (
         ProjectTarget("demo", found(SERVER).connection._replace(prefix="/elsewhere")).root() is None

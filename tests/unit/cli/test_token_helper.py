@@ -72,7 +72,7 @@ class Guard:
         return answer(WIDGET)
 
 
-async def test_the_helper_is_asked_once_and_again_after_a_401(helper: Helper) -> None:
+async def test_the_helper_runs_once_and_again_after_a_401(helper: Helper) -> None:
     guard = Guard()
     client = ScriptedServer(guard).client(token=HelperCredential(helper.environment()))
     assert helper.calls == [], "nobody needs a token yet"
@@ -112,7 +112,7 @@ async def test_a_long_watch_is_opened_again_with_a_fresh_token(helper: Helper) -
     assert len(toy.requests) == 3, "none of them was refused"
 
 
-def test_the_session_is_named_and_the_environment_handed_on(helper: Helper) -> None:
+def test_the_helper_receives_the_session_and_the_environment(helper: Helper) -> None:
     helper.set_script('echo "$FROM_OUTSIDE"')
     env = helper.environment(DATUM_SESSION="work", FROM_OUTSIDE="handed-on")
 

@@ -43,12 +43,12 @@ def declared() -> dict[str, str]:
     }
 
 
-def test_the_drawing_shows_every_class_in_its_place() -> None:
+def test_the_diagram_of_errors_shows_every_class() -> None:
     assert errors.__doc__ is not None
     assert drawn(errors.__doc__) == declared()
 
 
-def test_the_page_shows_the_same_drawing() -> None:
+def test_the_page_shows_the_same_diagram() -> None:
     assert drawn(DOCS.read_text()) == declared()
 
 
@@ -83,7 +83,7 @@ def test_each_code_has_its_class(code: int, reason: str, expected: type[Exceptio
 
 
 @pytest.mark.parametrize("code", [502, 503, 504])
-def test_the_answer_of_a_gateway_is_no_answer(code: int) -> None:
+def test_a_gateway_error_is_unavailable(code: int) -> None:
     error = errors.error_for(code, b"<html>bad gateway</html>", call=CALL)
 
     assert type(error) is errors.Unavailable
@@ -95,7 +95,7 @@ def test_the_answer_of_a_gateway_is_no_answer(code: int) -> None:
     [b"404 page not found\n", b"", encode(refusal(404, "NotFound")), encode({"kind": "Widget"})],
     ids=["text", "empty", "status", "other"],
 )
-def test_a_404_that_names_no_object_is_no_evidence_of_absence(body: bytes) -> None:
+def test_a_404_without_an_object_does_not_prove_absence(body: bytes) -> None:
     assert type(errors.error_for(404, body, call=CALL)) is errors.NotServed
 
 
@@ -139,7 +139,7 @@ def test_retry_after_is_parsed(header: str, details: Any, expected: float | None
     ],
     ids=["bytes", "deep", "types", "details", "null"],
 )
-def test_a_strange_body_still_gives_the_class_of_its_code(body: bytes) -> None:
+def test_a_malformed_body_gives_the_error_class_of_its_code(body: bytes) -> None:
     assert type(errors.error_for(500, body, call=CALL)) is errors.ServerError
     assert isinstance(errors.error_for_event(body, call=CALL), errors.ServerError)
 

@@ -38,7 +38,7 @@ async def test_a_get_names_the_object_and_the_caller() -> None:
     }
 
 
-async def test_a_plane_lives_below_its_prefix() -> None:
+async def test_requests_are_sent_below_the_prefix_of_the_plane() -> None:
     toy = ScriptedServer(answer(WIDGET))
 
     await toy.client(prefix="/clusters/hub/").get(REALMS, "one")
@@ -46,7 +46,7 @@ async def test_a_plane_lives_below_its_prefix() -> None:
     assert toy.only.path == "/clusters/hub/apis/toys.example.com/v1/realms/one"
 
 
-async def test_the_token_is_looked_up_at_every_request() -> None:
+async def test_the_token_is_read_for_every_request() -> None:
     tokens = iter(["first", "second"])
     toy = ScriptedServer(answer(WIDGET))
     client = toy.client(token=lambda: next(tokens))
@@ -86,7 +86,7 @@ async def test_a_list_sends_only_the_options_that_were_given() -> None:
     }
 
 
-async def test_items_of_a_list_know_their_kind() -> None:
+async def test_items_of_a_list_have_their_kind() -> None:
     page = {
         "apiVersion": "v1",
         "kind": "ConfigMapList",
@@ -162,7 +162,9 @@ async def test_an_update_puts_the_object_to_its_own_path() -> None:
     ],
     ids=["merge", "json"],
 )
-async def test_each_kind_of_patch(patch: Any, content_type: str, body: Any) -> None:
+async def test_each_kind_of_patch_has_its_content_type(
+    patch: Any, content_type: str, body: Any
+) -> None:
     toy = ScriptedServer(answer(WIDGET))
 
     await toy.client(field_manager="me").patch(REALMS, "one", patch, subresource="status")
@@ -201,7 +203,7 @@ async def test_a_raw_path_keeps_its_query() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
-async def test_a_name_that_would_address_something_else_is_never_sent(name: str) -> None:
+async def test_a_name_that_would_change_the_path_is_never_sent(name: str) -> None:
     toy = ScriptedServer(answer(WIDGET))
 
     with pytest.raises(errors.Invalid):

@@ -30,14 +30,14 @@ async def never(request: HttpRequest) -> HttpResponse:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"metadata": 5}', b"\xff"])
-async def test_what_is_no_object_is_malformed(body: bytes) -> None:
+async def test_a_body_that_is_no_object_is_malformed(body: bytes) -> None:
     client = ScriptedServer(HttpResponse(200, {}, body)).client()
 
     with pytest.raises(errors.Malformed, match=r"get realms\.toys\.example\.com one on toy"):
         await client.get(REALMS, "one")
 
 
-async def test_what_is_no_list_is_malformed() -> None:
+async def test_a_body_that_is_no_list_is_malformed() -> None:
     client = ScriptedServer(HttpResponse(200, {}, b'{"items": 5}')).client()
 
     with pytest.raises(errors.Malformed):
@@ -72,7 +72,7 @@ async def test_another_uid_is_a_conflict_whatever_the_code() -> None:
         await toy.client().patch(REALMS, "one", merge({"metadata": {"uid": "other"}}))
 
 
-async def test_silence_ends_with_the_deadline() -> None:
+async def test_a_silent_server_ends_the_call_at_its_deadline() -> None:
     loop = asyncio.get_running_loop()
     client = ScriptedServer(never).client()
 
@@ -101,7 +101,9 @@ async def test_a_watch_must_open_in_time() -> None:
         (ServerGone(accepted=True), errors.Disconnected),
     ],
 )
-async def test_a_stopped_server(gone: ServerGone, expected: type[Exception]) -> None:
+async def test_a_stopped_server_is_a_failed_connect_or_a_disconnection(
+    gone: ServerGone, expected: type[Exception]
+) -> None:
     async def handle(request: HttpRequest) -> HttpResponse:
         raise gone
 
@@ -109,7 +111,7 @@ async def test_a_stopped_server(gone: ServerGone, expected: type[Exception]) -> 
         await ScriptedServer(handle).client().get(REALMS, "one")
 
 
-async def test_a_closed_client_connects_no_more() -> None:
+async def test_a_closed_client_refuses_requests() -> None:
     toy = ScriptedServer(answer(WIDGET))
     client = toy.client()
     await client.close()
@@ -120,7 +122,7 @@ async def test_a_closed_client_connects_no_more() -> None:
     assert toy.requests == []
 
 
-async def test_a_handler_s_own_timeout_is_not_ours() -> None:
+async def test_a_timeout_inside_the_handler_is_not_a_client_timeout() -> None:
     async def handle(request: HttpRequest) -> HttpResponse:
         raise TimeoutError("the handler's")
 

@@ -85,7 +85,7 @@ async def test_lines_may_be_split_anywhere() -> None:
         assert await names(ScriptedStream(chunks)) == ["a", "b", "c"]
 
 
-async def test_empty_lines_mean_nothing() -> None:
+async def test_empty_lines_of_a_watch_are_ignored() -> None:
     assert await names(ScriptedStream([b"\n\n", line("ADDED", "a"), b"", b"\n"])) == ["a"]
 
 
@@ -96,7 +96,7 @@ async def test_a_bookmark_carries_a_revision() -> None:
     assert event.object.metadata.resource_version == "77"
 
 
-async def test_an_error_event_is_raised_after_what_came_before() -> None:
+async def test_an_error_event_is_raised_after_earlier_events() -> None:
     error = encode({"type": "ERROR", "object": refusal(410, "Expired")}) + b"\n"
     seen = []
 
@@ -115,13 +115,13 @@ async def test_an_end_within_an_event_is_a_disconnection() -> None:
         await names(ScriptedStream([line("ADDED", "a"), line("ADDED", "b")[:-5]]))
 
 
-async def test_a_server_that_dies_is_a_disconnection() -> None:
+async def test_a_broken_watch_is_a_disconnection() -> None:
     with pytest.raises(errors.Disconnected, match="on toy: gone"):
         await names(ScriptedStream([line("ADDED", "a")], ServerGone("gone")))
 
 
 @pytest.mark.parametrize("bad", [b"nonsense\n", b'{"type":"DANCED","object":{}}\n', b"[]\n"])
-async def test_what_is_no_event_is_malformed(bad: bytes) -> None:
+async def test_a_line_that_is_no_event_is_malformed(bad: bytes) -> None:
     with pytest.raises(errors.Malformed):
         await names(ScriptedStream([bad]))
 
@@ -133,7 +133,7 @@ async def test_an_endless_line_is_malformed() -> None:
         await names(ScriptedStream([piece] * 5))
 
 
-async def test_a_refusal_is_raised_on_entering() -> None:
+async def test_a_refused_watch_raises_on_entering() -> None:
     toy = ScriptedServer(answer(refusal(403, "Forbidden"), 403))
 
     with pytest.raises(errors.Forbidden):
@@ -141,7 +141,7 @@ async def test_a_refusal_is_raised_on_entering() -> None:
             raise AssertionError("the watch opened")
 
 
-async def test_a_refusal_may_come_as_a_stream() -> None:
+async def test_a_streamed_refusal_of_a_watch_raises() -> None:
     stream = ScriptedStream(
         [encode(refusal(403, "Forbidden"))[:20], encode(refusal(403, "Forbidden"))[20:]]
     )
@@ -161,7 +161,7 @@ async def test_a_watch_reads_a_response_without_a_stream() -> None:
 
 
 @pytest.mark.parametrize("reads", [0, 1])
-async def test_leaving_closes_the_stream(reads: int) -> None:
+async def test_leaving_a_watch_closes_the_stream(reads: int) -> None:
     stream = ScriptedStream([line("ADDED", "a"), line("ADDED", "b")])
 
     async with streaming(stream).watch(REALMS) as events:
@@ -172,7 +172,7 @@ async def test_leaving_closes_the_stream(reads: int) -> None:
     assert stream.closed
 
 
-async def test_leaving_by_an_error_closes_the_stream() -> None:
+async def test_leaving_a_watch_by_an_error_closes_the_stream() -> None:
     stream = ScriptedStream([line("ADDED", "a")])
 
     with pytest.raises(KeyError):
@@ -219,7 +219,7 @@ async def test_a_watch_that_becomes_overdue_does_not_interrupt_work_on_an_event(
     assert done == ["a"]
 
 
-async def test_a_watch_that_is_cancelled_while_it_waits_does_not_call_it_a_timeout() -> None:
+async def test_a_watch_that_is_cancelled_while_it_waits_is_no_timeout() -> None:
     async def silent(request: HttpRequest) -> HttpResponse:
         async def chunks() -> Any:
             await asyncio.Event().wait()

@@ -81,7 +81,7 @@ def client_of(port: int) -> ApiClient:
 
 @every_response
 @pytest.mark.realtime
-async def test_over_http_it_is_one_of_our_errors(sent: bytes) -> None:
+async def test_malformed_responses_over_http_raise_only_client_errors(sent: bytes) -> None:
     async with serve_script(FixedResponse(sent)) as port:
         client = client_of(port)
         try:
@@ -97,7 +97,7 @@ async def test_over_http_it_is_one_of_our_errors(sent: bytes) -> None:
 
 @every_response
 @pytest.mark.realtime
-async def test_in_a_watch_it_is_one_of_our_errors_or_the_end(sent: bytes) -> None:
+async def test_malformed_watch_streams_raise_only_client_errors(sent: bytes) -> None:
     async with serve_script(FixedResponse(sent)) as port:
         client = client_of(port)
         try:
@@ -111,7 +111,7 @@ async def test_in_a_watch_it_is_one_of_our_errors_or_the_end(sent: bytes) -> Non
 
 @every_response
 @pytest.mark.realtime
-async def test_to_the_plain_reader_it_is_one_of_our_errors(sent: bytes) -> None:
+async def test_malformed_responses_to_the_reader_raise_only_client_errors(sent: bytes) -> None:
     async with serve_script(FixedResponse(sent)) as port:
         reader = Reader(f"http://127.0.0.1:{port}", cluster="toy", timeout=5)
         for call in (lambda: reader.get(REALMS, "one"), lambda: reader.list(REALMS)):
@@ -122,7 +122,7 @@ async def test_to_the_plain_reader_it_is_one_of_our_errors(sent: bytes) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([b"", OK, CHUNKED, GZIPPED, OK + b"\r\n"]))
-def test_any_bytes_at_all(tail: bytes, head: bytes) -> None:
+def test_arbitrary_bytes_raise_only_client_errors(tail: bytes, head: bytes) -> None:
     async def check() -> None:
         async with serve_script(FixedResponse(head + tail)) as port:
             client = client_of(port)
@@ -174,7 +174,7 @@ CODES = st.sampled_from([200, 201, 400, 401, 403, 404, 409, 410, 422, 429, 500, 
 
 @settings(max_examples=60, deadline=None)
 @given(JSON | LOOKALIKE | LOOKALIKE.map(lambda x: {"kind": "Status", **x}), CODES)
-def test_any_json_is_an_object_or_one_of_our_errors(body: Any, code: int) -> None:
+def test_arbitrary_json_is_an_object_or_raises_a_client_error(body: Any, code: int) -> None:
     client = ScriptedServer(HttpResponse(code, {}, json.dumps(body).encode())).client(
         on_unreadable=lambda _: None
     )
@@ -191,7 +191,9 @@ def test_any_json_is_an_object_or_one_of_our_errors(body: Any, code: int) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(METADATA | JSON, max_size=4), st.lists(LOOKALIKE | JSON, max_size=3))
-def test_any_items_and_any_events(items: list[Any], events: list[Any]) -> None:
+def test_arbitrary_items_and_events_raise_only_client_errors(
+    items: list[Any], events: list[Any]
+) -> None:
     listed = [{"metadata": item} for item in items]
     page = json.dumps({"kind": "RealmList", "items": listed}).encode()
     lines = [json.dumps(event).encode() + b"\n" for event in events]

@@ -118,7 +118,7 @@ async def test_a_write_that_may_have_happened_is_never_retried(write: Write, tro
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("trouble", [NOT_SENT, THROTTLED])
-async def test_a_write_that_surely_did_not_happen_is_retried(write: Write, trouble: Any) -> None:
+async def test_a_write_that_had_no_effect_is_retried(write: Write, trouble: Any) -> None:
     script = Script(trouble)
 
     await write(script.client())
@@ -135,7 +135,7 @@ async def test_the_last_failure_is_raised() -> None:
     assert len(script.times) == TRIES
 
 
-async def test_delays_grow_and_differ() -> None:
+async def test_retry_delays_grow_and_have_jitter() -> None:
     script, other = Script(*[LOST] * 3), Script(*[LOST] * 3)
 
     await script.client().get(REALMS, "one")
@@ -236,7 +236,7 @@ async def test_an_open_stream_passes_through_unread() -> None:
     assert [chunk async for chunk in response.stream] == [b"event"]
 
 
-async def test_a_closed_transport_tries_nothing() -> None:
+async def test_a_closed_transport_does_not_retry() -> None:
     script = Script()
     transport = script.transport()
     started = asyncio.get_running_loop().time()
@@ -303,7 +303,7 @@ def test_success_fills_the_budget_only_to_its_reserve() -> None:
     assert sum(budget.withdraw() for _ in range(1000)) == RESERVE
 
 
-def test_a_delay_has_a_longest() -> None:
+def test_a_retry_delay_has_a_maximum() -> None:
     policy = RetryPolicy(SimulatedEnvironment().random("x"), tries=50)
 
     for tried in range(1, 10):

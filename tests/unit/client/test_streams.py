@@ -85,7 +85,7 @@ async def test_a_cancelled_reader_stays_cancelled(is_cancelled_first: bool) -> N
     assert reading.cancelled()
 
 
-async def test_a_reader_that_survived_a_cancellation_is_interrupted_alike() -> None:
+async def test_a_reader_that_survived_a_cancellation_is_interrupted() -> None:
     """Its count of cancellations is not zero, and none of them is the stream's."""
     stream = InterruptibleStream(Source())
 

@@ -77,7 +77,7 @@ async def test_a_spec_is_never_decoded() -> None:
         ({"creationTimestamp": "yesterday"}, {"creation_timestamp": None}),
     ],
 )
-async def test_what_cannot_be_read_of_metadata_is_left_out(
+async def test_unreadable_metadata_fields_are_left_out(
     metadata: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     found, reports = await listed(item("a"), item("b", {"x": 1}, **metadata), item("c"))
@@ -113,14 +113,14 @@ async def test_null_means_absent() -> None:
 @pytest.mark.parametrize(
     "bad", [5, None, "x", {"metadata": 7}, {}, item(7), item("b", namespace=[]), item("b", uid=1)]
 )
-async def test_what_has_no_identity_is_skipped(bad: Any) -> None:
+async def test_an_object_without_an_identity_is_skipped(bad: Any) -> None:
     found, reports = await listed(item("a"), bad, item("c"))
 
     assert [obj.name for obj in found] == ["a", "c"]
     assert [(report.key, report.skipped) for report in reports] == [("items[1]", True)]
 
 
-async def test_a_page_with_a_bad_object_keeps_its_place() -> None:
+async def test_a_page_with_an_unreadable_object_keeps_its_continue_token() -> None:
     bad = item("b", labels=5)
     toy = ScriptedServer(page(bad, **{"continue": "more", "remainingItemCount": 4}))
 
@@ -129,7 +129,7 @@ async def test_a_page_with_a_bad_object_keeps_its_place() -> None:
     assert (found.resource_version, found.continue_token, found.remaining) == ("9", "more", 4)
 
 
-async def test_a_watch_goes_on_after_a_bad_object() -> None:
+async def test_a_watch_continues_after_an_unreadable_object() -> None:
     events, reports = await watched(
         {"type": "ADDED", "object": item("a")},
         {"type": "MODIFIED", "object": item("a", labels={"x": 1})},
@@ -184,7 +184,7 @@ async def _endless(lines: list[bytes]) -> AsyncIterator[bytes]:
     await asyncio.Event().wait()
 
 
-async def test_one_object_is_read_as_it_is_in_a_list() -> None:
+async def test_a_single_object_is_read_like_one_of_a_list() -> None:
     bad = {"apiVersion": REALMS.api_version, "kind": "Realm", **item("a", labels={"x": 1})}
 
     found = await ScriptedServer(answer(bad)).client(on_unreadable=lambda _: None).get(REALMS, "a")
@@ -192,7 +192,7 @@ async def test_one_object_is_read_as_it_is_in_a_list() -> None:
     assert (found.name, found.metadata.labels) == ("a", {})
 
 
-async def test_by_default_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unreadable_objects_are_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     client = ScriptedServer(page(item("b", labels=5))).client()
 
     with caplog.at_level(logging.WARNING):
@@ -228,13 +228,13 @@ def test_remembered_reports_are_bounded() -> None:
         b'{"kind": "RealmList", "items": [' + b"[" * 5000 + b"]" * 5000 + b"]}",
     ],
 )
-async def test_nothing_but_a_list_is_an_empty_list(body: bytes) -> None:
+async def test_a_body_that_is_no_list_is_malformed_and_not_an_empty_list(body: bytes) -> None:
     with pytest.raises(errors.Malformed):
         await ScriptedServer(HttpResponse(200, {}, body)).client().list(REALMS)
 
 
 @pytest.mark.parametrize("items", [b"[]", b"null"])
-async def test_an_empty_list_is_one(items: bytes) -> None:
+async def test_an_empty_list_is_valid(items: bytes) -> None:
     body = b'{"kind": "RealmList", "metadata": {"resourceVersion": "4"}, "items": ' + items + b"}"
 
     found = await ScriptedServer(HttpResponse(200, {}, body)).client().list(REALMS)
@@ -243,7 +243,7 @@ async def test_an_empty_list_is_one(items: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"error": "log in first"}', b'{"metadata": {}}'])
-async def test_nothing_but_an_object_is_an_object(body: bytes) -> None:
+async def test_a_body_that_is_no_object_is_malformed_and_not_an_empty_object(body: bytes) -> None:
     with pytest.raises(errors.Malformed):
         await ScriptedServer(HttpResponse(200, {}, body)).client().get(REALMS, "one")
 

@@ -54,7 +54,7 @@ async def test_a_namespace_counts_while_it_holds_a_deployment() -> None:
         await has(fleet)
 
 
-async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
+async def test_a_project_stays_engaged_while_any_of_its_namespaces_has_a_deployment() -> None:
     async with _following() as (cell_client, fleet):
         for namespace, project in (("ns-1", "a"), ("ns-2", "a"), ("ns-3", "b")):
             await create_namespace(cell_client, namespace, project)
@@ -67,7 +67,7 @@ async def test_a_project_stays_while_any_of_its_namespaces_has_work() -> None:
         await has(fleet, "a")
 
 
-async def test_a_project_that_left_is_followed_until_nothing_can_be_under_way() -> None:
+async def test_a_project_without_work_stays_engaged_until_no_request_can_be_in_flight() -> None:
     async with _following() as (cell_client, fleet):
         await create_namespace(cell_client, "ns-1", "a")
         await create_deployment(cell_client, "ns-1", "web-default-dfw")

@@ -119,7 +119,7 @@ async def test_a_cell_without_claims_checks_each_project_twice_and_engages_none(
         assert names(fleet) == []
 
 
-async def test_a_project_that_holds_a_claim_of_ours_is_followed_until_it_does_not() -> None:
+async def test_a_project_is_engaged_until_it_holds_no_claim_of_the_cell() -> None:
     async with _cell("a", "b") as (lines, fleet, _):
         await lines.claim()
         async with running(*fleet.sources, fleet):
@@ -196,7 +196,7 @@ async def test_a_silent_project_does_not_delay_the_others() -> None:
             assert names(fleet) == ["b", "c"]
 
 
-async def test_a_project_that_refuses_is_retried_seldom() -> None:
+async def test_a_project_that_refuses_is_retried_at_long_intervals() -> None:
     async with _cell("a") as (lines, fleet, _):
         lines.trouble = refuses
         async with running(*fleet.sources, fleet):
@@ -227,7 +227,7 @@ async def test_a_deleted_project_has_nothing_to_release() -> None:
             assert checks == ["gone", "gone"]
 
 
-async def test_a_bad_credential_ends_nothing() -> None:
+async def test_an_invalid_credential_does_not_end_the_fleet() -> None:
     async with _cell("a") as (lines, fleet, _):
         bad = [True]
 
@@ -266,7 +266,7 @@ async def test_a_deployment_that_arrives_meanwhile_ends_the_draining(
             assert lines.checks["a"] == before, "no drain, so no check"
 
 
-async def test_a_deployment_created_during_the_check_makes_the_answer_void() -> None:
+async def test_a_deployment_created_during_the_check_invalidates_its_result() -> None:
     async with _cell("a") as (lines, fleet, cell_client):
         lines.slow = 3.0
         async with running(*fleet.sources, fleet):

@@ -34,7 +34,7 @@ class WishedFleet(Fleet):
         await asyncio.sleep(0.1)
 
 
-async def test_another_identity_is_another_cluster() -> None:
+async def test_a_cluster_with_a_new_identity_is_engaged_again() -> None:
     fleet = WishedFleet()
     async with running(fleet):
         await fleet.want("a", "first")
@@ -48,7 +48,7 @@ async def test_another_identity_is_another_cluster() -> None:
         assert fleet.get("a") is not first
 
 
-async def test_what_is_not_wanted_is_let_go() -> None:
+async def test_an_unwanted_cluster_is_disengaged() -> None:
     fleet = WishedFleet()
     async with running(fleet):
         await fleet.want("a", "x")

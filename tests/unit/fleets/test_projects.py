@@ -79,7 +79,7 @@ async def test_existing_projects_are_engaged_before_the_fleet_is_discovered() ->
             assert names(fleet) == ["a", "c"]
 
 
-async def test_the_client_of_a_cluster_speaks_to_that_project() -> None:
+async def test_the_client_of_a_cluster_reaches_that_project() -> None:
     async with embedded_server(projects=["a", "b"]) as embedded:
         for project in ("a", "b"):
             await _report_ready(embedded.client("root"), project, "True")
@@ -95,7 +95,7 @@ async def test_the_client_of_a_cluster_speaks_to_that_project() -> None:
         assert "mine" in [namespace.name for namespace in in_b.items]
 
 
-async def test_a_recreated_project_is_another_cluster() -> None:
+async def test_a_recreated_project_is_engaged_as_a_new_cluster() -> None:
     async with embedded_server(projects=["a"]) as embedded:
         root_client = embedded.client("root")
         await _report_ready(root_client, "a", "True")

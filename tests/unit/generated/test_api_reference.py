@@ -40,7 +40,7 @@ def test_a_kind_has_its_section(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
-def test_every_field_of_a_kind_stands_with_its_meaning(kind: Kind) -> None:
+def test_every_field_of_a_kind_has_its_description(kind: Kind) -> None:
     rows = set(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", PAGE, flags=re.MULTILINE))
 
     for path, schema in schemas(kind.resource.plural).items():
@@ -55,7 +55,7 @@ def test_links_lead_to_a_heading() -> None:
     assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
 
 
-def test_no_heading_stands_twice() -> None:
+def test_no_heading_is_duplicated() -> None:
     titles = re.findall(r"^#+ (.+)$", PAGE, flags=re.MULTILINE)
 
     assert len(titles) == len({title.lower() for title in titles})

@@ -15,7 +15,7 @@ PAGE = cli_reference.rendered()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_stands_with_everything_it_takes(command: str) -> None:
+def test_a_command_is_listed_with_all_its_arguments(command: str) -> None:
     section = PAGE.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
     general = PAGE.partition("\n## For every command\n")[2].partition("\n## ")[0]
 

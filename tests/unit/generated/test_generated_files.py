@@ -11,7 +11,7 @@ def test_every_generated_file_is_current() -> None:
     assert generate.differing(generate.ROOT) == [], "run make generate"
 
 
-def test_the_check_sees_what_is_missing_superfluous_or_changed(tmp_path: Path) -> None:
+def test_the_check_finds_missing_surplus_and_changed_files(tmp_path: Path) -> None:
     generate.write(tmp_path)
     assert generate.differing(tmp_path) == []
     missing, changed, *_ = sorted((tmp_path / generate.CRDS).glob("*.yaml"))
@@ -27,7 +27,7 @@ def test_the_check_sees_what_is_missing_superfluous_or_changed(tmp_path: Path) -
     assert generate.differing(tmp_path) == sorted(path.relative_to(tmp_path) for path in wrong)
 
 
-def test_writing_again_mends_it(tmp_path: Path) -> None:
+def test_generating_again_fixes_every_difference(tmp_path: Path) -> None:
     (tmp_path / generate.CRDS).mkdir(parents=True)
     (tmp_path / generate.CRDS / "superfluous.yaml").write_text("")
 

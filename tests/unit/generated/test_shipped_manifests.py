@@ -59,7 +59,7 @@ def test_lesson_33_shipped_files_are_objects_with_a_kind_and_a_name() -> None:
                 assert document["metadata"]["name"], path
 
 
-async def test_lesson_33_shipped_objects_are_taken_strictly_by_the_planes_they_are_for() -> None:
+async def test_lesson_33_shipped_objects_are_accepted_strictly_by_their_planes() -> None:
     kinds = {(each.resource.api_version, each.resource.kind): each for each in KINDS}
     taken = 0
     async with embedded_server(cells=("dfw",)) as embedded:
@@ -108,7 +108,7 @@ async def test_lesson_33_the_platforms_own_configuration_declares_what_it_limits
     assert "billing" not in spec
 
 
-def test_lesson_33_an_undeclared_metric_is_noticed() -> None:
+def test_lesson_33_an_undeclared_metric_is_found() -> None:
     spec = {
         "metrics": [{"name": "compute.datumapis.com/instances"}],
         "quota": {"limits": [{"metric": "compute.datumapis.com/vcpus"}]},

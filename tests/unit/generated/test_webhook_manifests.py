@@ -40,7 +40,7 @@ async def test_a_registered_path_is_served(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["project", "single"])
-def test_a_webhook_is_asked_about_every_write_of_a_workload(folder: str) -> None:
+def test_a_webhook_is_registered_for_every_write_of_a_workload(folder: str) -> None:
     for webhook in registered(folder).values():
         [rule] = webhook["rules"]
         assert rule["apiGroups"] == [compute.WORKLOADS.group]
@@ -52,7 +52,7 @@ def test_a_webhook_is_asked_about_every_write_of_a_workload(folder: str) -> None
         assert webhook["admissionReviewVersions"] == ["v1"]
 
 
-def test_the_service_that_is_asked_is_shipped() -> None:
+def test_the_service_of_the_webhooks_is_shipped() -> None:
     [service] = [each for _, each in documents("host") if each["kind"] == "Service"]
     for webhook in registered("project").values():
         asked = webhook["clientConfig"]["service"]

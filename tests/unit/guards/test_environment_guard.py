@@ -49,7 +49,7 @@ def test_each_forbidden_use_is_found(source: str) -> None:
     assert violations_in(source, "planted.py")
 
 
-def test_each_is_found_wherever_in_the_product_it_is(tmp_path: Path) -> None:
+def test_a_forbidden_use_is_found_in_every_package(tmp_path: Path) -> None:
     package = tmp_path / "datum_compute"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("*.pyc"))
     for number, source in enumerate(FORBIDDEN):
@@ -69,5 +69,5 @@ def test_each_is_found_wherever_in_the_product_it_is(tmp_path: Path) -> None:
         "import os\nx = os.path.join('a', 'b')\n",
     ],
 )
-def test_what_the_event_loop_gives_is_allowed(source: str) -> None:
+def test_uses_of_the_event_loop_are_allowed(source: str) -> None:
     assert not violations_in(source, "planted.py")

@@ -121,7 +121,9 @@ def test_the_contracts_hold(tree: Path) -> None:
         ("cli.quick imports nothing heavy", "cli/quick/planted.py", "import http.client"),
     ],
 )
-def test_each_contract_bites(tree: Path, contract: str, module: str, statement: str) -> None:
+def test_breaking_each_contract_fails_the_check(
+    tree: Path, contract: str, module: str, statement: str
+) -> None:
     planted = tree / "datum_compute" / module
     source = planted.read_text() if planted.exists() else ""
     planted.write_text(source + f"\n{statement}\n")

@@ -112,7 +112,7 @@ def test_no_folder_is_crowded(folder: str) -> None:
     assert crowded_folders(ROOT / folder) == {}
 
 
-def test_a_planted_crowd_is_found(tmp_path: Path) -> None:
+def test_a_planted_crowded_folder_is_found(tmp_path: Path) -> None:
     plant(tmp_path, **{f"pkg__m{number}": "" for number in range(CROWDED)}, pkg____init__="")
     assert crowded_folders(tmp_path) == {}
 

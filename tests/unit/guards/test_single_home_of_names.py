@@ -29,18 +29,18 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-def test_lesson_32_a_name_is_made_in_one_module(shape: str) -> None:
+def test_lesson_32_each_name_is_built_in_one_module(shape: str) -> None:
     made = [path for path in SOURCE.rglob("*.py") if re.search(SHAPES[shape], path.read_text())]
 
     assert made == [NAMES]
 
 
 @pytest.mark.parametrize("project", ["demo", "acme/demo", "planet/acme/demo"])
-def test_lesson_32_the_encoding_and_its_reverse_are_a_pair(project: str) -> None:
+def test_lesson_32_decoding_reverses_the_encoding(project: str) -> None:
     assert names.decode_project(names.encode_cluster(project)) == project.rpartition("/")[2]
 
 
-def test_lesson_32_main_builds_and_runs_and_decides_nothing() -> None:
+def test_lesson_32_main_contains_no_decisions() -> None:
     """What it imports of the layers below is configuration and machinery, not rules."""
     for path in (SOURCE / "assembly" / "manager" / "main.py", SOURCE / "cli" / "__main__.py"):
         modules = {

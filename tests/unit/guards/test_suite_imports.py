@@ -14,7 +14,7 @@ def test_only_support_is_imported() -> None:
     assert foreign_imports(ROOT) == []
 
 
-def test_support_has_no_circle() -> None:
+def test_support_packages_have_no_import_cycle() -> None:
     assert support_circle(ROOT) == []
 
 
@@ -35,7 +35,7 @@ def test_a_planted_import_is_found(tmp_path: Path, path: str, statement: str, fo
     assert foreign_imports(tmp_path) == [f"{path} imports {found}"]
 
 
-def test_a_planted_circle_is_found(tmp_path: Path) -> None:
+def test_a_planted_import_cycle_is_found(tmp_path: Path) -> None:
     for package, other in (("cli", "client"), ("client", "cli")):
         planted = tmp_path / "tests" / "support" / package / "planted.py"
         planted.parent.mkdir(parents=True)

@@ -14,7 +14,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 READY = ConditionChange("Ready", conditions.TRUE, "Up", "all of it")
 
 
-async def test_a_condition_and_other_fields_in_one_write() -> None:
+async def test_a_condition_and_other_fields_are_written_together() -> None:
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         created = await client.create(compute.WORKLOADS, workload("acme/web:1", 1), "default")

@@ -87,11 +87,11 @@ async def test_done_waits_for_the_next_event() -> None:
     assert await _runs_of(None) == [0]
 
 
-async def test_after_looks_again_then() -> None:
+async def test_after_requeues_at_that_time() -> None:
     assert await _runs_of(after(30), after(5), None) == pytest.approx([0, 30, 35])
 
 
-async def test_waiting_looks_again_and_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_waiting_requeues_and_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "datum_compute.runtime.controller"):
         times = await _runs_of(Waiting("the moon", 10), None)
 
@@ -119,7 +119,7 @@ async def test_terminal_is_not_retried_and_logged_once(caplog: pytest.LogCapture
     assert controller.statistics().terminal == 3
 
 
-async def test_a_conflict_comes_back_soon_and_is_no_error(
+async def test_a_conflict_is_requeued_soon_and_is_no_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     conflict = errors.Conflict(409, "Conflict", "moved on")
@@ -149,20 +149,20 @@ async def test_other_errors_are_logged_with_keys_and_retried_with_growing_delay(
     assert caplog.records[0].exc_info is not None
 
 
-async def test_a_success_ends_the_growth() -> None:
+async def test_a_success_resets_the_backoff() -> None:
     broken = RuntimeError("broken")
     times = await _runs_of(*[broken] * 12, after(100), broken, None)
 
     assert times[-1] - times[-2] < 0.06
 
 
-async def test_a_server_that_throttles_is_given_its_time() -> None:
+async def test_a_throttled_request_is_retried_after_the_requested_delay() -> None:
     throttled = errors.Throttled(429, "TooManyRequests", "slow down", retry_after=17)
 
     assert (await _runs_of(throttled, None))[1] >= 17
 
 
-async def test_a_key_is_never_in_two_workers_and_runs_again_if_added_meanwhile() -> None:
+async def test_a_key_runs_in_one_worker_and_again_if_added_meanwhile() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs(takes=10)
     plane.put("a")
     fleet = _fleet(env, one=plane)
@@ -178,7 +178,7 @@ async def test_a_key_is_never_in_two_workers_and_runs_again_if_added_meanwhile()
     assert runs.names() == ["a", "a"]
 
 
-async def test_as_many_keys_at_once_as_there_are_workers() -> None:
+async def test_as_many_keys_run_at_once_as_there_are_workers() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs(takes=1)
     for number in range(20):
         plane.put(f"w{number}")
@@ -194,7 +194,7 @@ async def test_as_many_keys_at_once_as_there_are_workers() -> None:
 
 
 @pytest.mark.parametrize(("workers", "most"), [(1, 1), (3, 6)])
-async def test_all_clusters_share_twice_the_workers_but_a_lone_one_is_alone(
+async def test_all_clusters_share_twice_the_workers_and_a_single_worker_stays_single(
     workers: int, most: int
 ) -> None:
     env, runs = SimulatedEnvironment(), Runs(takes=1)
@@ -234,7 +234,7 @@ async def test_a_predicate_sees_old_and_new_and_decides() -> None:
     assert len(runs.requests) == 2
 
 
-async def test_an_object_that_changes_hands_concerns_both_owners() -> None:
+async def test_a_change_of_owner_enqueues_both_owners() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
 
     def owned_by(name: str) -> dict[str, object]:
@@ -348,7 +348,7 @@ async def test_a_request_for_a_cluster_that_is_not_engaged_is_dropped_and_counte
     assert controller.statistics().dropped_unengaged == 1
 
 
-async def test_reconciles_wait_for_what_they_have_to_know() -> None:
+async def test_reconciles_wait_for_required_caches() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
     plane.put("a")
     plane.unserved.add("parts")
@@ -376,7 +376,7 @@ async def _hold(env: SimulatedEnvironment, controller: Controller) -> None:
         await asyncio.sleep(100_000)
 
 
-async def test_what_is_not_required_may_be_unreachable() -> None:
+async def test_reconciles_run_although_an_optional_cluster_is_unreachable() -> None:
     env, plane, remote, runs = SimulatedEnvironment(), FakePlane(), FakePlane(), Runs()
     plane.put("a")
     fleet = _fleet(env, one=plane)
@@ -396,7 +396,7 @@ async def test_what_is_not_required_may_be_unreachable() -> None:
     assert runs.names() == ["a"]
 
 
-async def test_indexes_are_there_before_the_first_run() -> None:
+async def test_indexes_exist_before_the_first_reconcile() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     plane.put("p", resource=PARTS, metadata={"labels": {"of": "a"}})

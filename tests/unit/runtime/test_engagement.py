@@ -90,7 +90,7 @@ async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:
             assert not controller._queue._failures
 
 
-async def test_a_run_that_outlives_its_cluster_requests_nothing_more() -> None:
+async def test_a_reconcile_that_outlives_its_cluster_is_not_requeued() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), list[float]()
     plane.put("a")
     fleet = OpenFleet("open", env)
@@ -142,7 +142,7 @@ async def test_a_cluster_engaged_again_gets_the_requests_that_others_map_to_it()
     assert requests == ["demo://default/a"]
 
 
-async def test_a_cluster_that_never_comes_costs_a_bounded_amount() -> None:
+async def test_requests_for_a_cluster_that_is_never_engaged_are_bounded() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     fleet = StaticFleet("fleet", {"one": plane}, env)
 
@@ -183,7 +183,7 @@ async def test_a_cluster_with_very_many_objects_does_not_starve_another() -> Non
     assert runs[before:].count("small") == 3
 
 
-async def test_requests_that_wait_for_a_cluster_to_be_known_go_with_it() -> None:
+async def test_requests_that_wait_for_caches_are_dropped_with_their_cluster() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     plane.unserved.add("parts")
@@ -204,7 +204,7 @@ async def test_requests_that_wait_for_a_cluster_to_be_known_go_with_it() -> None
         assert controller._intake.kept_aside() == 0
 
 
-async def test_a_cluster_that_hangs_does_not_hold_up_another() -> None:
+async def test_a_cluster_that_hangs_does_not_delay_another() -> None:
     env, hanging, healthy = SimulatedEnvironment(), FakePlane(), FakePlane()
     for number in range(100):
         hanging.put(f"w{number:02}")

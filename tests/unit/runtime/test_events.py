@@ -58,7 +58,7 @@ async def test_an_event_names_object_component_and_time() -> None:
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:01:00Z"
 
 
-async def test_the_same_again_is_counted_also_after_a_restart() -> None:
+async def test_a_repeated_event_is_counted_also_after_a_restart() -> None:
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
@@ -124,7 +124,7 @@ async def test_similar_messages_become_one_event_after_ten() -> None:
     assert combined[0]["message"].endswith("attempt 14")
 
 
-async def test_an_object_that_causes_too_many_is_limited() -> None:
+async def test_events_of_one_object_are_rate_limited() -> None:
     env, registry = SimulatedEnvironment(), MetricsRegistry()
     async with embedded_server(env) as embedded:
         client = embedded.client("project/demo")
@@ -145,7 +145,7 @@ async def test_an_object_that_causes_too_many_is_limited() -> None:
     assert outcomes.value("c", "limited") == 19
 
 
-async def test_an_unreachable_plane_costs_a_count_and_nothing_else() -> None:
+async def test_an_event_for_an_unreachable_plane_is_dropped_and_counted() -> None:
     env, registry, plane = SimulatedEnvironment(), MetricsRegistry(), FakePlane()
     obj = plane.put("a")
     with plane.down():
@@ -156,7 +156,7 @@ async def test_an_unreachable_plane_costs_a_count_and_nothing_else() -> None:
     assert plane.calls == ["create", "create"]  # tried once more, then let be
 
 
-async def test_a_refusal_is_not_repeated() -> None:
+async def test_a_refused_event_is_not_retried() -> None:
     async with controller_planes() as there:
         obj = await some_object(there.project)
         client, link = there.linked("project/demo")

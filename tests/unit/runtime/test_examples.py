@@ -91,7 +91,7 @@ def test_greetings_are_created_kept_and_changed_in_every_order(seed: int) -> Non
     virtual.run(_keeps_greetings(), seed=seed)
 
 
-async def test_an_example_at_rest_writes_nothing() -> None:
+async def test_a_settled_example_writes_nothing() -> None:
     async with _greeted() as (dfw_client, _):
         await dfw_client.create(
             NAMESPACES, {"metadata": {"name": "town", "labels": {"greet": "Dallas"}}}
@@ -104,7 +104,7 @@ async def test_an_example_at_rest_writes_nothing() -> None:
 
 
 @pytest.mark.realtime
-async def test_the_example_runs_on_any_server_a_kubeconfig_names(tmp_path: Path) -> None:
+async def test_the_example_runs_with_a_kubeconfig(tmp_path: Path) -> None:
     async with embedded_server(SystemEnvironment()) as embedded, embedded.serve_https() as address:
         file = tmp_path / "kubeconfig"
         file.write_text(

@@ -68,7 +68,7 @@ async def test_engaging_starts_watches_and_disengaging_stops_them() -> None:
         assert fleet.get("one") is None
 
 
-async def test_a_cluster_engaged_again_starts_from_nothing() -> None:
+async def test_a_reengaged_cluster_starts_with_an_empty_cache() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     fleet, requests = OpenFleet("open", env), list[str]()
@@ -82,7 +82,7 @@ async def test_a_cluster_engaged_again_starts_from_nothing() -> None:
     assert requests == ["one://default/a"] * 3
 
 
-async def test_a_request_that_came_before_its_cluster_runs_when_the_cluster_comes() -> None:
+async def test_a_request_made_before_its_cluster_is_engaged_runs_once_it_is() -> None:
     """The hub may deliver a project's object before the project is engaged; it will not
     deliver it again."""
     env, hub, project = SimulatedEnvironment(), FakePlane(), FakePlane()
@@ -129,7 +129,7 @@ async def test_a_required_cluster_that_joins_later_is_waited_for() -> None:
         await eventually(lambda: requests == ["a"], lambda: requests)
 
 
-async def test_a_fleet_shared_by_managers_runs_once_and_is_taken_over() -> None:
+async def test_a_fleet_shared_by_managers_runs_once_and_outlives_the_first() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("a")
     fleet = StaticFleet("shared", {"one": plane}, env)
@@ -154,7 +154,7 @@ async def test_a_fleet_shared_by_managers_runs_once_and_is_taken_over() -> None:
     assert "one://default/b" not in first_requests
 
 
-async def test_the_first_of_two_managers_may_end_first() -> None:
+async def test_the_manager_that_runs_a_shared_fleet_may_stop_first() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     fleet, requests = StaticFleet("shared", {"one": plane}, env), list[str]()
     first, second = Manager("first", env), Manager("second", env)
@@ -223,7 +223,7 @@ async def test_a_manager_without_controllers_is_refused() -> None:
         await Manager("empty", SimulatedEnvironment()).run()
 
 
-async def test_names_are_given_once() -> None:
+async def test_engaging_needs_a_running_fleet_and_an_unused_name() -> None:
     fleet = OpenFleet("open", SimulatedEnvironment())
     with pytest.raises(RuntimeError, match="does not run"):
         fleet.engage("one", FakePlane())

@@ -58,7 +58,7 @@ async def test_draining_lets_reconciles_end_and_takes_no_new_keys() -> None:
     assert slow.begun == slow.ended == ["a", "b"]
 
 
-async def test_draining_does_not_wait_for_ever() -> None:
+async def test_draining_ends_at_its_timeout() -> None:
     plane, slow = FakePlane(), Slow(1000.0)
     plane.put("a")
     manager = managed(slow, plane)

@@ -41,7 +41,7 @@ def test_a_counter_and_a_gauge_in_the_text_format() -> None:
     )
 
 
-def test_a_histogram_counts_upwards_and_includes_its_bounds() -> None:
+def test_a_histogram_is_cumulative_and_includes_its_bounds() -> None:
     registry = MetricsRegistry()
     seconds = registry.histogram("s", "Time.", "of", buckets=(0.1, 1.0)).labels("me")
     for value in (0.1, 0.5, 7.0):
@@ -56,7 +56,7 @@ def test_a_histogram_counts_upwards_and_includes_its_bounds() -> None:
     ]
 
 
-def test_text_from_elsewhere_cannot_break_a_line() -> None:
+def test_label_values_and_help_texts_are_escaped() -> None:
     registry = MetricsRegistry()
     registry.counter("x_total", "One\nline \\ only.", "text").labels('a"b\\c\nd').inc()
 
@@ -76,7 +76,7 @@ def test_series_are_in_order_of_their_labels() -> None:
     assert render(one) == render(other)
 
 
-def test_parts_that_do_not_know_each_other_count_together() -> None:
+def test_counters_of_one_name_are_summed() -> None:
     registry = MetricsRegistry()
     end = registry.counter("n_total", "", "of").labels("x").track(lambda: 3)
     registry.counter("n_total", "", "of").labels("x").inc()
@@ -97,7 +97,7 @@ def test_a_gauge_adds_up_or_takes_the_greatest() -> None:
     assert registry.gauge("most", "", combine=max).value() == 5
 
 
-def test_sampled_series_come_and_go() -> None:
+def test_sampled_series_appear_and_disappear() -> None:
     registry = MetricsRegistry()
     there: dict[tuple[str, ...], float] = {("a",): 1.0, ("b",): 2.0}
     end = registry.gauge("s", "", "of").sample(lambda: there)
@@ -199,7 +199,7 @@ async def test_runs_are_counted_under_the_names_of_controller_runtime() -> None:
         assert line in lines, text
 
 
-async def test_a_run_that_does_not_end_is_seen() -> None:
+async def test_a_reconcile_that_does_not_end_is_counted_as_active() -> None:
     env, plane, registry = SimulatedEnvironment(), FakePlane(), MetricsRegistry()
     plane.put("a")
 

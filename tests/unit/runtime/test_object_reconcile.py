@@ -13,7 +13,7 @@ from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 from tests.support.runtime.fleets import running
 
 
-async def test_missing_and_deleted_objects_are_left_out() -> None:
+async def test_missing_and_deleting_objects_are_not_reconciled() -> None:
     plane = FakePlane()
     plane.put("a")
     plane.put("going", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})

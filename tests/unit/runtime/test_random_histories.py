@@ -171,7 +171,7 @@ async def _history(world: World) -> Wire:
 
 
 @pytest.mark.parametrize("seed", range(1, 31))
-def test_every_history_settles_and_is_silent_afterwards(seed: int) -> None:
+def test_every_random_history_settles_and_then_writes_nothing(seed: int) -> None:
     outcome = virtual.run(_history(World(seed)), seed=seed)
 
     assert outcome["stale"] == []
@@ -179,7 +179,7 @@ def test_every_history_settles_and_is_silent_afterwards(seed: int) -> None:
     assert outcome["trace"]
 
 
-def test_a_seed_is_a_history() -> None:
+def test_a_seed_reproduces_its_history() -> None:
     first = virtual.run(_history(World(4)), seed=4)
     second = virtual.run(_history(World(4)), seed=4)
     other = virtual.run(_history(World(4)), seed=5)

@@ -42,7 +42,7 @@ async def test_a_late_process_waits_longer_for_the_next_write() -> None:
     assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_LATE_SECONDS)
 
 
-async def test_lateness_ends_with_the_first_write_in_time() -> None:
+async def test_a_punctual_write_ends_the_slowdown() -> None:
     limiter = RateLimiter()
     limiter.spend("a")
     await come_late(limiter, "a", 1.0)

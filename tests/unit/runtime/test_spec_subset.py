@@ -31,5 +31,5 @@ from datum_compute.runtime.writes.spec_copies import is_subset
         ({"a": []}, {"a": [1]}, False),
     ],
 )
-def test_subset(source: Any, target: Any, subset: bool) -> None:
+def test_spec_subset(source: Any, target: Any, subset: bool) -> None:
     assert is_subset(source, target) is subset

@@ -65,7 +65,7 @@ async def test_leaving_the_block_waits_for_the_children() -> None:
     assert ended == [1, 2]
 
 
-async def test_the_first_error_wins_and_stops_the_rest() -> None:
+async def test_the_first_error_is_raised_and_stops_the_other_children() -> None:
     log = Log()
 
     with pytest.raises(ValueError, match="first") as caught:
@@ -100,7 +100,7 @@ async def test_later_errors_become_notes() -> None:
     assert caught.value.__notes__ == ["afterwards in group: KeyError('second')"]
 
 
-async def test_cancelling_the_owner_stops_all_and_stays_a_cancellation() -> None:
+async def test_cancelling_the_owner_stops_all_children_and_stays_a_cancellation() -> None:
     log = Log()
 
     async def owner() -> None:

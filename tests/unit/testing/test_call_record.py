@@ -25,7 +25,7 @@ def test_a_call_is_recorded_by_type_of_plane_allowed_or_not() -> None:
     assert record.denied == set()
 
 
-def test_a_refusal_is_noted_and_stays_one_unless_all_is_allowed() -> None:
+def test_a_denial_is_recorded_and_enforced_unless_the_record_is_permissive() -> None:
     strict, permissive = _record(), _record(permissive=True)
 
     assert not strict.allows(ROBOT, READ)
@@ -33,7 +33,7 @@ def test_a_refusal_is_noted_and_stays_one_unless_all_is_allowed() -> None:
     assert strict.denied == permissive.denied == {LISTED}
 
 
-def test_paths_are_noted_only_when_refused() -> None:
+def test_paths_are_recorded_only_when_denied() -> None:
     record = _record()
     record.allows(ROBOT, Attributes("get", "root", path="/apis"))
     record.allows(ROBOT, Attributes("get", "root", path="/metrics"))

@@ -28,7 +28,7 @@ async def test_the_start_can_be_chosen() -> None:
 
 
 @pytest.mark.realtime
-async def test_on_an_ordinary_loop_the_clock_starts_with_the_first_question() -> None:
+async def test_on_an_ordinary_loop_the_clock_starts_at_its_first_reading() -> None:
     env = SimulatedEnvironment()
 
     assert env.now() == START
@@ -56,7 +56,7 @@ def test_ids_look_like_uids_and_repeat_with_the_seed() -> None:
     assert one.new_token() != one.new_token()
 
 
-def test_variables_are_those_given() -> None:
+def test_environment_variables_are_those_given() -> None:
     env = SimulatedEnvironment(variables={"HOME": "/nowhere"})
 
     assert env.variable("HOME") == "/nowhere"

@@ -9,7 +9,7 @@ import pytest
 from datum_compute.testing.expectations import eventually
 
 
-async def test_returns_when_nothing_is_missing() -> None:
+async def test_eventually_returns_when_nothing_is_missing() -> None:
     loop = asyncio.get_running_loop()
 
     async def look() -> str:
@@ -20,7 +20,7 @@ async def test_returns_when_nothing_is_missing() -> None:
     assert 5 < loop.time() < 6
 
 
-async def test_gives_up_with_what_was_missing() -> None:
+async def test_eventually_fails_with_what_is_missing() -> None:
     async def look() -> str:
         return "the moon"
 

@@ -46,7 +46,7 @@ async def _interleaving() -> list[str]:
     return seen
 
 
-async def test_an_hour_passes_at_once_and_is_an_hour() -> None:
+async def test_an_hour_of_virtual_time_passes_at_once() -> None:
     loop = asyncio.get_running_loop()
 
     await asyncio.sleep(3600)
@@ -115,7 +115,7 @@ def test_waiting_for_ever_is_an_error_that_names_who_waits() -> None:
         virtual.run(main())
 
 
-def test_work_without_end_in_one_moment_is_an_error_that_names_it() -> None:
+def test_endless_work_without_passing_time_is_an_error_that_names_it() -> None:
     async def storm() -> None:
         for _ in itertools.count():
             await asyncio.sleep(0)
@@ -186,7 +186,7 @@ def test_an_error_that_is_never_retrieved_fails_the_run() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_generator_left_half_way_is_closed() -> None:
+def test_an_unfinished_generator_is_closed() -> None:
     closed: list[str] = []
 
     async def numbers() -> AsyncIterator[int]:
@@ -207,7 +207,7 @@ def test_a_generator_left_half_way_is_closed() -> None:
     assert closed == ["numbers"]
 
 
-def test_many_cancelled_timeouts_do_not_pile_up() -> None:
+def test_cancelled_timeouts_do_not_accumulate() -> None:
     async def main() -> int:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, virtual.VirtualLoop)

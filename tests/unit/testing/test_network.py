@@ -91,7 +91,7 @@ async def test_a_request_whose_reply_is_lost_was_carried_out() -> None:
     assert len(server.arrived) == 1
 
 
-async def test_a_late_request_arrives_after_its_caller_gave_it_up() -> None:
+async def test_a_late_request_arrives_after_its_callers_timeout() -> None:
     server = Server()
     async with network(NetworkFaults(late_request=1.0)) as bad:
         with pytest.raises(errors.Disconnected):
@@ -111,7 +111,7 @@ async def test_a_doubled_request_arrives_twice_unless_it_creates(method: str, ti
     assert len(server.arrived) == times
 
 
-async def test_a_stray_arrives_again_when_its_caller_has_the_answer() -> None:
+async def test_a_duplicate_arrives_after_its_caller_has_the_response() -> None:
     server = Server()
     async with network(NetworkFaults(stray=1.0)) as bad:
         await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
@@ -123,7 +123,7 @@ async def test_a_stray_arrives_again_when_its_caller_has_the_answer() -> None:
     assert sorted(server.arrived) == [f"GET {READ.path}", "POST /x", "POST /x"]
 
 
-async def test_no_stray_crosses_a_partition() -> None:
+async def test_no_duplicate_crosses_a_partition() -> None:
     server = Server()
     async with network(NetworkFaults(stray=1.0)) as bad:
         await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
@@ -133,7 +133,7 @@ async def test_no_stray_crosses_a_partition() -> None:
     assert len(server.arrived) == 1
 
 
-async def test_requests_overtake_one_another_where_ways_take_time() -> None:
+async def test_requests_may_overtake_one_another_on_slow_paths() -> None:
     server = Server()
     async with network(NetworkFaults(delay=1.0)) as slow, TaskGroup("callers") as tasks:
         link = slow.transport("cell", "hub", server)
@@ -188,7 +188,7 @@ async def test_a_partition_also_stops_those_beyond_it_from_reaching_in() -> None
             await cut.transport("propagation", "cell/dfw", Server()).send(READ, timeout=30)
 
 
-async def test_a_watch_stalls_in_silence_and_goes_on_or_breaks_when_healed() -> None:
+async def test_a_stalled_watch_continues_or_breaks_when_a_silent_partition_heals() -> None:
     ends = {await _end_of_a_stalled_watch(seed) for seed in range(1, 9)}
 
     assert ends == {"went on", "broke"}
@@ -211,7 +211,7 @@ async def _end_of_a_stalled_watch(seed: int) -> str:
     return "went on" if message == b"while partitioned" else "lost a message"
 
 
-async def test_a_loud_partition_breaks_watches_at_once() -> None:
+async def test_a_partition_that_is_not_silent_breaks_watches_at_once() -> None:
     async with network() as cut:
         stream = await messages(cut.transport("cell", "hub", Server()))
         cut.partition("cell", "hub", silent=False)
@@ -245,7 +245,7 @@ async def test_a_watch_lags_in_order_while_reads_are_live() -> None:
         assert [await anext(stream), now(), await anext(stream), now()] == [b"1", 7.0, b"2", 7.0]
 
 
-async def test_a_kind_lags_and_not_all_that_lies_below_one_of_its_name() -> None:
+async def test_lag_applies_to_a_kind_and_not_to_paths_below_an_object_of_its_name() -> None:
     server = Server()
     below = HttpRequest("GET", f"/clusters/dfw{WATCH.path}", WATCH.query)
     async with network() as lagging:
@@ -256,7 +256,7 @@ async def test_a_kind_lags_and_not_all_that_lies_below_one_of_its_name() -> None
         assert [await anext(stream), now()] == [b"1", 0.0]
 
 
-async def test_what_a_dead_process_sent_may_still_arrive_and_nothing_else() -> None:
+async def test_only_requests_in_flight_of_a_killed_process_may_still_arrive() -> None:
     server = Server()
     async with network(NetworkFaults(delay=5.0)) as slow, TaskGroup("process") as tasks:
         link = slow.transport("cell", "hub", server)
@@ -275,7 +275,7 @@ async def test_what_a_dead_process_sent_may_still_arrive_and_nothing_else() -> N
         await slow.transport("cell", "hub", server).send(WRITE, timeout=30)
 
 
-async def test_the_watches_of_a_dead_process_end() -> None:
+async def test_the_watches_of_a_killed_process_end() -> None:
     async with network() as calm:
         stream = await messages(calm.transport("cell", "hub", Server()))
         calm.kill("cell")
@@ -284,7 +284,7 @@ async def test_the_watches_of_a_dead_process_end() -> None:
             await anext(stream)
 
 
-async def test_the_course_follows_from_the_seed() -> None:
+async def test_a_seed_determines_the_faults() -> None:
     first, again, other = [await _course(seed) for seed in (3, 3, 4)]
 
     assert first == again

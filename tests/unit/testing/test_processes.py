@@ -72,7 +72,7 @@ async def test_a_crash_runs_no_cleanup_and_keeps_no_memory() -> None:
     assert server.arrived == ["/1", "/2", "/3", "/1", "/goodbye"]
 
 
-async def test_a_program_that_fails_by_itself_fails_the_world() -> None:
+async def test_a_failing_program_fails_the_simulation() -> None:
     class Failing:
         async def run(self) -> None:
             raise ValueError("a mistake in the program")
@@ -85,7 +85,7 @@ async def test_a_program_that_fails_by_itself_fails_the_world() -> None:
             await Process("failing", lambda _: Failing(), env, network).run()
 
 
-async def test_a_skewed_clock_is_off_and_drifts_and_all_else_is_shared() -> None:
+async def test_a_skewed_clock_has_an_offset_and_drift_and_shares_the_rest() -> None:
     env = SimulatedEnvironment(5)
     skewed: Environment = SkewedEnvironment(env, offset=-60, rate=2.0)
     assert (skewed.now() - START).total_seconds() == -60

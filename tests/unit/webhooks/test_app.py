@@ -62,7 +62,7 @@ def having(**more: Any) -> dict[str, Any]:
     ids=lambda value: str(value)[:40],
 )
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
-async def test_a_body_that_is_no_review_is_a_bad_request(
+async def test_a_body_that_is_no_admission_review_is_a_bad_request(
     path: str, body: Any, expected: str
 ) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -85,21 +85,21 @@ async def test_other_paths_methods_and_content_types_are_refused() -> None:
     assert (await ask(APP, MUTATE_PATH, raw, form="application/json; charset=utf-8"))[0] == 200
 
 
-async def test_a_review_beyond_all_bounds_is_not_read() -> None:
+async def test_a_review_beyond_the_size_limit_is_not_read() -> None:
     code, answer = await ask(APP, MUTATE_PATH, b" " * (MAX_BODY + 1))
 
     assert code == 413
     assert str(MAX_BODY) in answer["error"]
 
 
-async def test_fields_of_later_versions_are_left_alone() -> None:
+async def test_unknown_fields_of_a_review_are_ignored() -> None:
     code, _ = await ask(APP, MUTATE_PATH, json.dumps(having(mood="good")).encode())
 
     assert code == 200
 
 
 @pytest.mark.parametrize("workload", [None, 3, [], {}, {"spec": []}, {"metadata": 1}], ids=str)
-async def test_any_object_gets_a_verdict(workload: Any) -> None:
+async def test_any_object_gets_a_response(workload: Any) -> None:
     code, answer = await ask(APP, VALIDATE_PATH, json.dumps(request(workload)).encode())
 
     assert code == 200
@@ -111,7 +111,7 @@ async def test_any_object_gets_a_verdict(workload: Any) -> None:
     [{"userInfo": None}, {"userInfo": {"username": "ana", "groups": None, "extra": None}}],
     ids=["no user", "a user without groups"],
 )
-async def test_a_field_that_is_null_is_one_that_is_absent(more: dict[str, Any]) -> None:
+async def test_a_null_field_counts_as_absent(more: dict[str, Any]) -> None:
     raw = json.dumps(having(namespace=None, subResource=None, **more)).encode()
 
     code, answer = await ask(APP, VALIDATE_PATH, raw)
@@ -120,7 +120,7 @@ async def test_a_field_that_is_null_is_one_that_is_absent(more: dict[str, Any]) 
     assert answer["response"]["status"]["reason"] == "Forbidden"
 
 
-async def test_a_body_that_never_ends_is_given_up() -> None:
+async def test_an_endless_body_is_abandoned() -> None:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

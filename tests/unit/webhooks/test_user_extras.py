@@ -51,7 +51,9 @@ async def test_lesson_16_a_member_known_by_its_extras_may_use_the_network() -> N
 
 
 @pytest.mark.parametrize("change", [{"username": "bob"}, {"uid": "u-2"}, {"groups": []}], ids=str)
-async def test_lesson_16_the_rest_of_the_user_travels_too(change: dict[str, Any]) -> None:
+async def test_lesson_16_user_groups_and_uid_are_sent_with_the_review(
+    change: dict[str, Any],
+) -> None:
     verdict = await _verdict({**ANA, **change})
 
     assert verdict["allowed"] is False

@@ -66,7 +66,7 @@ async def test_a_location_not_bound_to_the_project_is_refused_with_the_bound_one
     }
 
 
-async def test_a_city_is_known_from_the_moment_it_is_bound() -> None:
+async def test_a_city_is_accepted_as_soon_as_it_is_bound() -> None:
     async with webhooks(cities=("DFW",)) as hooks:
         assert (await hooks.validate(request(CONTAINER)))["allowed"] is False
 
@@ -84,7 +84,7 @@ async def test_all_faults_are_reported_at_once_up_to_a_limit() -> None:
     assert response["status"]["message"].endswith("] and 36 more")
 
 
-async def test_warnings_stand_beside_the_verdict() -> None:
+async def test_warnings_are_returned_with_the_response() -> None:
     workload = with_changes(CONTAINER, {"SCALE.metrics": [CPU]})
     async with webhooks() as hooks:
         response = await hooks.validate(request(workload))
@@ -116,7 +116,7 @@ async def test_defaults_are_filled_in_by_a_patch() -> None:
     assert json_patch(CONTAINER, operations) == with_defaults(CONTAINER) != CONTAINER
 
 
-async def test_there_is_no_patch_where_nothing_is_missing() -> None:
+async def test_there_is_no_patch_where_no_default_is_missing() -> None:
     async with webhooks() as hooks:
         assert await hooks.mutate(request(with_defaults(CONTAINER))) == []
         assert await hooks.mutate(request({"spec": "nonsense"})) == []
@@ -138,7 +138,7 @@ async def test_a_network_that_may_not_be_used_is_refused() -> None:
     ]
 
 
-async def test_each_network_of_each_interface_is_asked_about() -> None:
+async def test_access_to_each_network_of_each_interface_is_reviewed() -> None:
     rules = NetworkAuthorizer(frozenset({"default", "lab"}))
     workload = with_changes(
         CONTAINER, {"TEMPLATE.networkInterfaces[1]": {"network": {"name": "lab"}}}
@@ -183,7 +183,7 @@ async def test_the_review_carries_user_groups_uid_and_extra() -> None:
     assert spec["extra"] == ANA["extra"]
 
 
-async def test_the_namespace_is_the_one_that_is_written_to() -> None:
+async def test_the_namespace_is_that_of_the_request() -> None:
     """The object need not repeat it, and another value in it does not count."""
     named = {"TEMPLATE.networkInterfaces[0].network.namespace": "default"}
     async with webhooks() as hooks:
@@ -195,7 +195,7 @@ async def test_the_namespace_is_the_one_that_is_written_to() -> None:
 # Updates.
 
 
-async def test_an_update_is_judged_by_what_it_brings_in() -> None:
+async def test_only_the_changes_of_an_update_are_validated() -> None:
     rules = NetworkAuthorizer()
     async with webhooks(cities=("DFW", "IAD"), rules=rules) as hooks:  # without LHR
         rules.networks = frozenset()
@@ -211,7 +211,7 @@ async def test_an_update_is_judged_by_what_it_brings_in() -> None:
 @pytest.mark.parametrize(
     "more", [{"operation": "DELETE"}, {"operation": "CONNECT"}, {"subResource": "status"}], ids=str
 )
-async def test_what_is_no_write_of_a_spec_is_not_judged(more: dict[str, Any]) -> None:
+async def test_writes_other_than_of_the_spec_are_not_validated(more: dict[str, Any]) -> None:
     async with webhooks() as hooks:
         response = await hooks.validate(request({"spec": None}, **more))
 
@@ -219,7 +219,7 @@ async def test_what_is_no_write_of_a_spec_is_not_judged(more: dict[str, Any]) ->
         assert await hooks.mutate(request(CONTAINER, **more)) == []
 
 
-async def test_a_dry_run_is_answered_like_any_other() -> None:
+async def test_a_dry_run_is_reviewed_like_any_other() -> None:
     async with webhooks() as hooks:
         good = await hooks.validate(request(CONTAINER, dryRun=True))
         bad = await hooks.validate(request(with_changes(CONTAINER, {"APP.image": ""}), dryRun=True))
@@ -254,7 +254,7 @@ async def test_the_project_is_the_one_the_user_acts_in() -> None:
     ],
     ids=str,
 )
-async def test_who_acts_in_no_project_is_refused(extra: dict[str, Any]) -> None:
+async def test_a_user_without_a_project_is_refused(extra: dict[str, Any]) -> None:
     async with webhooks() as hooks:
         response = await hooks.validate(request(CONTAINER, user={**ANA, "extra": extra}))
 
@@ -309,7 +309,7 @@ async def test_an_unreadable_project_is_a_refusal_that_may_be_retried(
     assert loop.time() - started <= READ_SECONDS + 1
 
 
-async def test_a_controller_can_note_its_finalizer_whatever_is_down() -> None:
+async def test_a_controller_can_write_its_finalizer_while_planes_are_unreachable() -> None:
     noted = with_changes(
         CONTAINER, {"metadata.finalizers": ["compute.datumapis.com/workload-controller"]}
     )
@@ -322,7 +322,7 @@ async def test_a_controller_can_note_its_finalizer_whatever_is_down() -> None:
         assert (await WebhookServer(app, hooks.embedded).validate(review))["allowed"] is True
 
 
-async def test_invalid_names_are_not_read() -> None:
+async def test_networks_with_invalid_names_are_not_read() -> None:
     """What a user calls a network becomes part of a path."""
     workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "../x"})
     async with webhooks() as hooks:

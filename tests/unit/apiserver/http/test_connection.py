@@ -82,7 +82,7 @@ async def test_a_code_without_a_name_is_sent() -> None:
     assert wire.sent[0].startswith(b"HTTP/1.1 499 \r\n")
 
 
-async def test_a_trailer_is_no_header() -> None:
+async def test_a_trailer_is_not_added_to_the_headers() -> None:
     seen: list[HttpRequest] = []
 
     async def handler(request: HttpRequest) -> HttpResponse:
@@ -130,7 +130,7 @@ async def test_line_breaks_in_a_header_cannot_add_another() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GE", GET + b"GE"])
-async def test_a_request_has_so_long_to_arrive_from_its_first_byte(sent: bytes) -> None:
+async def test_a_request_must_arrive_within_a_time_limit_of_its_first_byte(sent: bytes) -> None:
     wire, connection = connect(_hello)
     await asyncio.sleep(TIMEOUT - 10)
     connection.data_received(sent) if sent else None
@@ -145,7 +145,7 @@ async def test_a_request_has_so_long_to_arrive_from_its_first_byte(sent: bytes) 
     connection.connection_lost(None)
 
 
-async def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs() -> None:
+async def test_an_idle_connection_is_closed_later_than_clients_would_close_it() -> None:
     wire, connection = connect(_hello)
     connection.data_received(GET)
 
@@ -159,7 +159,7 @@ async def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs() -> N
     connection.connection_lost(None)
 
 
-async def test_a_slow_handler_is_under_no_deadline_and_holds_back_later_requests() -> None:
+async def test_a_slow_handler_has_no_deadline_and_delays_later_requests() -> None:
     seen: list[str] = []
 
     async def slow(request: HttpRequest) -> HttpResponse:

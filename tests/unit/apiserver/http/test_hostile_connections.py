@@ -129,7 +129,7 @@ async def test_a_client_that_falls_silent_loses_its_connection(tmp_path: Path, s
         await server.assert_serves()
 
 
-async def test_a_second_request_has_no_longer_than_the_first(tmp_path: Path) -> None:
+async def test_a_second_request_has_the_same_time_limit_as_the_first(tmp_path: Path) -> None:
     async with front(tmp_path, SHORT) as server, server.wire() as (reader, writer):
         writer.write(server.head("GET", WIDGETS_PATH))
         code, _ = await response(reader)
@@ -152,7 +152,7 @@ async def test_a_silent_watch_outlives_the_idle_timeout(tmp_path: Path) -> None:
             assert b'"ADDED"' in await reader.readuntil(b"}\n")
 
 
-async def test_half_a_request_is_none(tmp_path: Path) -> None:
+async def test_an_incomplete_request_is_not_handled(tmp_path: Path) -> None:
     async with front(tmp_path) as server:
         await server.caller.create("one")
         options = b'{"dryRun":["All"]}'
@@ -168,7 +168,7 @@ async def test_half_a_request_is_none(tmp_path: Path) -> None:
         assert await server.caller.exists("one")
 
 
-async def test_half_a_yaml_document_is_none(tmp_path: Path) -> None:
+async def test_an_incomplete_yaml_document_is_not_stored(tmp_path: Path) -> None:
     async with front(tmp_path) as server:
         body = b"metadata:\n  name: one\n"
         headers = ("Content-Type: application/yaml", f"Content-Length: {len(body) + 50}")
@@ -232,7 +232,7 @@ NOT_HTTP = {
 
 
 @pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP)
-async def test_what_is_not_http_is_refused(tmp_path: Path, sent: bytes) -> None:
+async def test_bytes_that_are_not_http_are_refused(tmp_path: Path, sent: bytes) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         writer.write(sent)
 
@@ -256,7 +256,7 @@ ODD_TARGETS = {
 
 
 @pytest.mark.parametrize("target", ODD_TARGETS.values(), ids=ODD_TARGETS)
-async def test_an_odd_target_gets_a_response(tmp_path: Path, target: str) -> None:
+async def test_an_unusual_target_gets_a_response(tmp_path: Path, target: str) -> None:
     async with front(tmp_path) as server:
         code, body = await server.exchange(server.head("GET", f"{WIDGETS_PATH}{target}"))
 
@@ -317,7 +317,7 @@ NOT_TLS = {
 
 
 @pytest.mark.parametrize("sent", NOT_TLS.values(), ids=NOT_TLS)
-async def test_a_connection_without_tls_disturbs_no_other(tmp_path: Path, sent: bytes) -> None:
+async def test_a_connection_without_tls_does_not_affect_others(tmp_path: Path, sent: bytes) -> None:
     async with front(tmp_path) as server:
         writers = []
         for _ in range(20):
@@ -332,7 +332,7 @@ async def test_a_connection_without_tls_disturbs_no_other(tmp_path: Path, sent: 
         await server.assert_serves()
 
 
-async def test_a_broken_record_ends_only_its_own_connection(tmp_path: Path) -> None:
+async def test_a_broken_tls_record_ends_only_its_own_connection(tmp_path: Path) -> None:
     async with front(tmp_path) as server, server.wire() as (reader, writer):
         writer.write(server.head("GET", WIDGETS_PATH))
         await response(reader)

@@ -37,7 +37,7 @@ async def served() -> AsyncIterator[tuple[Caller, ServerAddress]]:
         yield caller, address
 
 
-async def test_objects_go_in_and_out_over_tls() -> None:
+async def test_objects_are_written_and_read_over_tls() -> None:
     async with served() as (caller, address), connected(address) as connection:
         connection.send("POST", WIDGETS_PATH, json.dumps(widget("one", {"size": 5})).encode())
         code, made = await connection.response()
@@ -49,7 +49,7 @@ async def test_objects_go_in_and_out_over_tls() -> None:
         assert (await caller.get("one"))["spec"]["size"] == 5
 
 
-async def test_the_head_of_a_watch_comes_before_its_first_event() -> None:
+async def test_the_response_head_of_a_watch_is_sent_before_its_first_event() -> None:
     async with served() as (caller, address), connected(address) as connection:
         connection.send("GET", f"{WIDGETS_PATH}?watch=true&labelSelector=a%3Db")
         code, head = await connection.head()
@@ -132,7 +132,7 @@ def test_certificates_are_kept_private_and_used_again(tmp_path: Path) -> None:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
-def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path: Path) -> None:
+def test_a_certificate_near_expiry_is_renewed_under_the_same_authority(tmp_path: Path) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     first = ensure_certificates(tmp_path, SimulatedEnvironment(start=start))
     kept = first.certificate.read_bytes()
@@ -146,7 +146,7 @@ def test_a_certificate_near_its_end_is_renewed_under_the_same_authority(tmp_path
     assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
 
 
-async def test_an_upgrade_request_is_served_plainly_and_closes_the_connection() -> None:
+async def test_an_upgrade_request_is_served_without_the_upgrade_and_closes_the_connection() -> None:
     async with served() as (_, address), connected(address) as connection:
         connection.send("GET", WIDGETS_PATH, b"", "Connection: upgrade", "Upgrade: websocket")
 

@@ -274,7 +274,7 @@ def test_all_faults_of_a_definition_are_reported_at_once() -> None:
     assert len(faults(crd)) == 3
 
 
-def test_every_built_in_kind_can_be_shown_and_judged() -> None:
+def test_every_built_in_kind_has_columns_and_validation() -> None:
     served = builtin_kinds()
 
     assert {kind.resource.kind for kind in served} == {
@@ -308,7 +308,7 @@ def test_every_built_in_kind_can_be_shown_and_judged() -> None:
         ("Namespace", {"spec": {"finalizers": "kubernetes"}}, "spec.finalizers: Invalid value"),
     ],
 )
-def test_built_in_kinds_have_their_types_checked(
+def test_field_types_of_built_in_kinds_are_checked(
     kind: str, obj: dict[str, Any], fault: str
 ) -> None:
     served = {one.resource.kind: one for one in builtin_kinds()}

@@ -57,7 +57,7 @@ async def test_an_owner_that_never_existed_counts_as_deleted() -> None:
         assert not await caller.exists("child")
 
 
-async def test_an_owner_is_known_by_its_uid_and_not_its_name() -> None:
+async def test_an_owner_is_identified_by_its_uid_and_not_its_name() -> None:
     async with widget_server() as caller:
         first = await caller.create("owner")
         await caller.create("child", ownerReferences=owned_by(first))

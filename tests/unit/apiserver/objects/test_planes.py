@@ -38,7 +38,7 @@ async def _names(client: ApiClient, resource: Resource) -> list[str]:
     return [item.name for item in (await client.list(resource)).items]
 
 
-async def test_planes_do_not_see_each_other() -> None:
+async def test_planes_are_isolated_from_each_other() -> None:
     async with widget_server() as caller:
         hub = caller.embedded.client("hub")
         await hub.create(CONFIG_MAPS, {"metadata": {"name": "one"}}, "default")
@@ -47,7 +47,7 @@ async def test_planes_do_not_see_each_other() -> None:
         assert await _names(hub, CONFIG_MAPS) == ["one"]
 
 
-async def test_a_write_on_one_plane_leaves_the_revision_of_another() -> None:
+async def test_a_write_on_one_plane_does_not_change_the_revision_of_another() -> None:
     async with widget_server() as caller:
         hub = caller.embedded.client("hub")
         before = (await hub.list(CONFIG_MAPS)).resource_version
@@ -80,7 +80,7 @@ async def test_a_kind_is_served_once_its_definition_is_created() -> None:
             await caller.embedded.client("hub").list(GADGETS)
 
 
-async def test_a_changed_definition_holds_for_the_next_write() -> None:
+async def test_a_changed_definition_applies_to_the_next_write() -> None:
     async with widget_server() as caller:
         client = caller.client
         await client.create(CRDS, gadget_crd())

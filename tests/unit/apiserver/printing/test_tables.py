@@ -181,7 +181,7 @@ PARTIAL = {
 @pytest.mark.parametrize(
     ("include", "expected"), [("None", None), ("Metadata", PARTIAL), ("Object", WIDGET)]
 )
-def test_a_row_carries_as_much_of_its_object_as_requested(
+def test_a_row_includes_the_object_as_requested(
     include: tables.IncludeObject, expected: Any
 ) -> None:
     printed = tables.table(
@@ -200,7 +200,7 @@ def test_later_events_of_a_watch_leave_the_columns_out() -> None:
     assert printed["rows"][0]["cells"] == ["w", "47s"]
 
 
-def test_metadata_alone_is_listed_as_such() -> None:
+def test_a_list_of_partial_metadata_has_its_own_kind() -> None:
     printed = tables.partial_metadata_list([WIDGET], resource_version="7")
 
     assert printed == {

@@ -111,7 +111,7 @@ async def test_an_unknown_path_is_a_404_in_plain_text(path: str) -> None:
         assert answer.headers["content-type"].startswith("text/plain")
 
 
-async def test_a_target_that_is_no_path_is_a_404() -> None:
+async def test_an_empty_or_asterisk_target_is_a_404() -> None:
     async with widget_server() as caller:
         headers = {"authorization": f"Bearer {caller.embedded.token()}"}
         for path in ("", "*"):
@@ -120,7 +120,7 @@ async def test_a_target_that_is_no_path_is_a_404() -> None:
             assert answer.status == 404
 
 
-async def test_a_method_that_does_not_fit_is_not_allowed() -> None:
+async def test_an_unsupported_method_of_a_path_is_not_allowed() -> None:
     async with widget_server() as caller:
         on_object = await caller.call("POST", f"{WIDGETS_PATH}/one", {})
         on_collection = await caller.call("PUT", WIDGETS_PATH, {})
@@ -128,7 +128,7 @@ async def test_a_method_that_does_not_fit_is_not_allowed() -> None:
         assert on_object[0] == on_collection[0] == 405
 
 
-async def test_the_version_chooses_a_kubectl_that_fits() -> None:
+async def test_the_server_reports_version_1_32() -> None:
     async with widget_server() as caller:
         _, version = await caller.call("GET", "/version")
 
@@ -154,7 +154,7 @@ async def test_discovery_shows_a_kind_in_both_forms() -> None:
         assert unchanged.status == 304
 
 
-async def test_openapi_leads_from_the_index_to_the_document_of_the_same_plane() -> None:
+async def test_the_openapi_index_links_to_documents_of_the_same_plane() -> None:
     async with widget_server() as caller:
         _, index = await caller.call("GET", "/openapi/v3")
         link = index["paths"]["apis/example.com/v1"]["serverRelativeURL"]
@@ -190,7 +190,7 @@ async def test_a_user_may_review_its_own_identity_and_rights() -> None:
         assert refused["status"]["allowed"] is False
 
 
-async def test_local_verbs_are_for_masters_and_outside_every_plane() -> None:
+async def test_local_verbs_are_only_for_masters_and_outside_every_plane() -> None:
     async def local(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, {}, request.path.encode())
 

@@ -115,7 +115,7 @@ async def test_a_write_is_reviewed_before_it_is_stored() -> None:
         assert made.metadata.generation == 1
 
 
-async def test_a_patch_is_applied_and_what_is_validated_is_what_is_stored() -> None:
+async def test_a_mutation_is_applied_and_the_mutated_object_is_validated_and_stored() -> None:
     async with reviewed_server() as (embedded, reviewer):
         operation = {"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}
         reviewer.on_mutate = always(patch(operation))
@@ -253,7 +253,7 @@ async def test_a_patch_that_is_never_the_latest_is_a_conflict() -> None:
         assert stored.metadata.labels == {}
 
 
-async def test_an_update_of_what_has_changed_is_a_conflict() -> None:
+async def test_an_update_of_an_object_that_changed_during_review_is_a_conflict() -> None:
     async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
@@ -276,7 +276,7 @@ async def test_an_update_of_what_has_changed_is_a_conflict() -> None:
         assert stored.metadata.labels == {"c": "d"}
 
 
-async def test_what_is_deleted_meanwhile_is_not_created_again() -> None:
+async def test_an_object_deleted_during_review_is_not_created_again() -> None:
     async with reviewed_server() as (embedded, reviewer):
         await create(embedded)
         client = embedded.client("project/demo")
@@ -294,7 +294,7 @@ async def test_what_is_deleted_meanwhile_is_not_created_again() -> None:
         assert (await client.list(compute.WORKLOADS)).items == []
 
 
-async def test_two_creates_of_one_name_make_one() -> None:
+async def test_only_one_of_two_concurrent_creates_succeeds() -> None:
     async with reviewed_server() as (embedded, reviewer):
         both = asyncio.Event()
 
@@ -342,7 +342,7 @@ async def test_nothing_is_created_in_a_deleted_plane() -> None:
         assert (await client.list(compute.WORKLOADS)).items == []
 
 
-async def test_a_failed_admission_call_denies() -> None:
+async def test_a_failed_admission_call_denies_the_write() -> None:
     async with reviewed_server() as (embedded, reviewer):
 
         async def fail(_: dict[str, Any]) -> dict[str, Any]:
@@ -377,7 +377,7 @@ async def test_a_user_may_review_the_rights_of_others() -> None:
             await review()
 
 
-async def test_reviewing_others_needs_a_right() -> None:
+async def test_reviewing_the_rights_of_others_needs_a_right() -> None:
     async with embedded_server() as embedded:
         embedded.token("ana", groups=("developers",))
         client = embedded.client("project/demo", "ana")

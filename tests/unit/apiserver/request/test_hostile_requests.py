@@ -68,7 +68,7 @@ async def test_a_body_that_is_no_object_is_refused(path: str, body: bytes) -> No
 
 @pytest.mark.parametrize("body", NO_JSON.values(), ids=NO_JSON)
 @pytest.mark.parametrize("form", ["merge-patch", "json-patch"])
-async def test_a_patch_that_is_none_is_refused(form: str, body: bytes) -> None:
+async def test_an_invalid_patch_is_refused(form: str, body: bytes) -> None:
     async with widget_server() as caller:
         before = await caller.create("one")
         headers = {"content-type": f"application/{form}+json"}
@@ -104,7 +104,7 @@ async def test_yaml_that_cannot_be_an_object_is_refused(body: bytes) -> None:
         assert await names(caller, CONFIG_MAPS) == []
 
 
-async def test_yaml_may_be_large_but_not_so_large_that_others_wait() -> None:
+async def test_the_size_of_a_yaml_body_is_limited() -> None:
     async with widget_server() as caller:
         small = b"metadata: {name: small}\ndata: {a: " + b"x" * 200_000 + b"}"
         large = b"metadata: {name: large}\ndata: {a: " + b"x" * 300_000 + b"}"
@@ -117,7 +117,7 @@ async def test_yaml_may_be_large_but_not_so_large_that_others_wait() -> None:
         assert await names(caller, CONFIG_MAPS) == ["small"]
 
 
-async def test_a_field_given_twice_counts_as_given_last() -> None:
+async def test_the_last_of_duplicate_fields_counts() -> None:
     async with widget_server() as caller:
         body = b'{"metadata":{"name":"first","name":"last"},"data":{"a":"1"},"data":{"b":"2"}}'
 
@@ -127,7 +127,7 @@ async def test_a_field_given_twice_counts_as_given_last() -> None:
         assert made["data"] == {"b": "2"}
 
 
-async def test_what_json_allows_comes_back_as_it_was() -> None:
+async def test_any_json_value_is_returned_unchanged() -> None:
     async with widget_server() as caller:
         data = {"nul": "a\0b", "pair": "\U0001f600", "line": "\u2028", "empty": "", "": "nameless"}
 
@@ -171,7 +171,7 @@ BAD_NAMES = ["x" * 254, "x" * 1_000_000, "Upper", "a b", "a\0", "..", ".", "a/b"
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: name[:6])
-async def test_a_name_that_no_path_could_hold_is_refused(name: str) -> None:
+async def test_a_name_that_is_invalid_in_a_path_is_refused(name: str) -> None:
     async with widget_server() as caller:
         code, answer = await caller.call("POST", WIDGETS_PATH, widget(name))
 
@@ -202,7 +202,7 @@ BAD_QUERIES: dict[str, Mapping[str, str]] = {
 
 
 @pytest.mark.parametrize("query", BAD_QUERIES.values(), ids=BAD_QUERIES)
-async def test_a_query_that_makes_no_sense_is_refused(query: Mapping[str, str]) -> None:
+async def test_an_invalid_query_is_refused(query: Mapping[str, str]) -> None:
     async with widget_server() as caller:
         code, answer = await caller.call("GET", WIDGETS_PATH, query=query)
 
@@ -210,7 +210,7 @@ async def test_a_query_that_makes_no_sense_is_refused(query: Mapping[str, str]) 
         assert await names(caller, WIDGETS_PATH) == []
 
 
-async def test_copies_that_double_an_object_again_and_again_are_refused() -> None:
+async def test_a_json_patch_whose_copies_grow_the_object_too_much_is_refused() -> None:
     async with widget_server() as caller:
         await caller.call("POST", CONFIG_MAPS, config_map("one", list=["x"]))
         double = {"op": "copy", "from": "/list", "path": "/list/-"}
@@ -227,7 +227,7 @@ async def test_copies_that_double_an_object_again_and_again_are_refused() -> Non
         assert (await caller.call("GET", f"{CONFIG_MAPS}/one"))[1] == grown
 
 
-async def test_patches_cannot_bury_a_value_deeper_than_a_body_may() -> None:
+async def test_a_patch_cannot_nest_deeper_than_a_body() -> None:
     async with widget_server() as caller:
         await caller.call("POST", CONFIG_MAPS, config_map("one", field={}))
         bury = {"op": "add", "path": "/field", "value": json.loads("[" * 150 + "]" * 150)}
@@ -269,7 +269,7 @@ ODD_NAMES = ["..", ".", "\0", "\xe9", "a b", "%2e%2e", "x" * 100_000, "one\n"]
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: name[:6])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
-async def test_an_object_of_an_odd_name_is_not_found(method: str, name: str) -> None:
+async def test_an_object_with_an_unusual_name_is_not_found(method: str, name: str) -> None:
     async with widget_server() as caller:
         await caller.create("one")
         headers = {"content-type": "application/merge-patch+json"} if method == "PATCH" else {}

@@ -73,7 +73,7 @@ def test_a_namespace_as_kubectl_sent_it() -> None:
         ),
     ],
 )
-def test_an_object_is_what_it_is_in_json(
+def test_a_protobuf_object_equals_its_json_form(
     kind: str, message: bytes, expected: dict[str, Any]
 ) -> None:
     owner = field(13, field(1, "Namespace") + field(3, "o") + field(5, "v1") + flag(6, True))
@@ -95,7 +95,7 @@ def test_an_object_is_what_it_is_in_json(
     }
 
 
-async def test_the_server_stores_them() -> None:
+async def test_the_server_stores_protobuf_objects() -> None:
     async with widget_server() as caller:
         made = await caller.call("POST", "/api/v1/namespaces", AS_KUBECTL_SENT_IT, headers=FORM)
         assert made[0] == 201, made
@@ -121,7 +121,7 @@ async def test_a_kind_without_protobuf_gets_the_accepted_media_types() -> None:
 
 @given(st.binary(max_size=40), st.integers(0, 60))
 @settings(deadline=None)
-def test_arbitrary_bytes_never_fail_otherwise(noise: bytes, cut: int) -> None:
+def test_arbitrary_bytes_raise_only_the_declared_error(noise: bytes, cut: int) -> None:
     whole = envelope("ConfigMap", metadata("x") + entry(2, "a", "b") + noise)
     code = 200
     try:

@@ -28,7 +28,7 @@ def about(verb: str, resource: str, **more: str) -> bytes:
     return field(1, field(2, verb) + field(5, resource) + rest)
 
 
-def test_a_review_is_what_it_is_in_json() -> None:
+def test_a_protobuf_review_equals_its_json_form() -> None:
     spec = about("use", "networks", namespace="default", group="example.com", name="blue")
     whom = field(3, "ana") + field(4, "developers") + field(4, "people") + field(6, "u-1")
     metadata = field(1, field(1, "ignored"))
@@ -54,7 +54,7 @@ def test_a_review_is_what_it_is_in_json() -> None:
     }
 
 
-async def test_the_server_responds_to_them() -> None:
+async def test_the_server_responds_to_protobuf_reviews() -> None:
     async with widget_server() as caller:
         caller.embedded.token("bob", ["developers"])
         bob = Caller(caller.embedded, "cell/dfw", "bob")
@@ -84,7 +84,7 @@ async def _ask(caller: Caller, path: str, body: bytes) -> Any:
 @pytest.mark.parametrize(
     "body", [b"", b"{}", protobuf.MAGIC + b"\x0a\xff", protobuf.MAGIC + b"\x0f"]
 )
-def test_what_is_no_review_is_a_bad_request(body: bytes) -> None:
+def test_a_body_that_is_no_protobuf_review_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(ApiError) as caught:
         protobuf_bodies.decode_review("selfsubjectaccessreviews", body)
 
@@ -93,7 +93,7 @@ def test_what_is_no_review_is_a_bad_request(body: bytes) -> None:
 
 @given(st.binary(max_size=40), st.integers(0, 60))
 @settings(deadline=None)
-def test_arbitrary_bytes_never_fail_otherwise(noise: bytes, cut: int) -> None:
+def test_arbitrary_bytes_raise_only_the_declared_error(noise: bytes, cut: int) -> None:
     whole = envelope(field(2, about("list", "widgets", group="example.com")) + noise)
     code = 200
     try:

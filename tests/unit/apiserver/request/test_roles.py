@@ -52,7 +52,7 @@ def test_a_right_is_a_verb_on_a_resource_of_a_group() -> None:
     assert not roles.allows(ROBOT, _asks("get", "cell/dfw", "workloads", group))
 
 
-def test_a_right_on_everything_is_still_one_to_certain_verbs() -> None:
+def test_a_right_on_every_resource_is_limited_to_its_verbs() -> None:
     roles = Roles()
     roles.grant("robot", "project", [PolicyRule("*", "*", ("list", "delete"))])
 
@@ -63,7 +63,7 @@ def test_a_right_on_everything_is_still_one_to_certain_verbs() -> None:
     assert not roles.allows(ROBOT, _asks("delete", "hub", "secrets"))
 
 
-def test_a_right_holds_on_the_planes_it_was_given_for() -> None:
+def test_a_right_applies_only_to_the_granted_planes() -> None:
     roles, group = _roles(), "compute.datumapis.com"
 
     assert not roles.allows(ROBOT, _asks("get", "cell/lhr", "instances", group))
@@ -81,7 +81,7 @@ def test_a_right_belongs_to_one_user() -> None:
     assert roles.rules(RequestUser("other", ()), "cell/dfw") == ()
 
 
-def test_a_later_grant_takes_the_place_of_the_earlier() -> None:
+def test_a_later_grant_replaces_the_earlier_one() -> None:
     roles = _roles()
     roles.grant("robot", "cell/dfw", [REPORT])
 

@@ -47,7 +47,7 @@ def array(items: dict[str, Any], **rules: Any) -> dict[str, Any]:
         (INT_OR_STRING, 1.5, "integer,string", "number"),
     ],
 )
-def test_a_value_of_the_wrong_type(
+def test_a_value_of_the_wrong_type_is_reported(
     field: dict[str, Any], value: Any, wanted: str, found: str
 ) -> None:
     assert faults(field, value) == [wrong_type(wanted, found)]
@@ -156,7 +156,7 @@ def test_a_value_of_the_wrong_type(
         ),
     ],
 )
-def test_a_broken_rule(field: dict[str, Any], value: Any, fault: str) -> None:
+def test_a_broken_rule_is_reported(field: dict[str, Any], value: Any, fault: str) -> None:
     assert faults(field, value) == [fault]
 
 
@@ -229,7 +229,7 @@ def test_items_of_a_map_like_list_differ_in_their_keys() -> None:
         ),
     ],
 )
-def test_composites_name_what_is_not_met(
+def test_errors_of_composites_name_the_unmet_schema(
     rules: dict[str, Any], value: Any, expected: list[str]
 ) -> None:
     field = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, **rules}
@@ -285,7 +285,9 @@ def test_an_embedded_resource_must_have_a_type() -> None:
         (array(INTEGER, **{"x-kubernetes-list-type": "set"}), [1, 0]),
     ],
 )
-def test_what_the_real_server_lets_pass(field: dict[str, Any], value: Any) -> None:
+def test_values_that_the_real_server_accepts_are_accepted(
+    field: dict[str, Any], value: Any
+) -> None:
     assert faults(field, value) == []
 
 
@@ -308,7 +310,7 @@ def test_what_the_real_server_lets_pass(field: dict[str, Any], value: Any) -> No
         ("duration", "1h30m", "soon"),
     ],
 )
-def test_a_checked_format(name: str, good: str, bad: str) -> None:
+def test_an_invalid_format_is_reported(name: str, good: str, bad: str) -> None:
     field = {**STRING, "format": name}
 
     assert faults(field, good) == []

@@ -31,7 +31,7 @@ from datum_compute.apiserver.schema.patterns import compile_pattern
         ("(?m)^b$", "a\nb\nc", True),
     ],
 )
-def test_a_pattern_finds(pattern: str, text: str, found: bool) -> None:
+def test_a_pattern_matches_as_in_re2(pattern: str, text: str, found: bool) -> None:
     assert bool(compile_pattern(pattern).search(text)) is found
 
 
@@ -50,6 +50,6 @@ def test_a_pattern_finds(pattern: str, text: str, found: bool) -> None:
         r"a\Z",
     ],
 )
-def test_what_re2_refuses_is_refused(pattern: str) -> None:
+def test_a_pattern_that_re2_refuses_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError):
         compile_pattern(pattern)

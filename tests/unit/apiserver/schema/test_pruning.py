@@ -70,7 +70,7 @@ def test_unknown_fields_are_dropped_and_named(
     assert processed(schema, given) == (kept, unknown)
 
 
-def test_the_envelope_of_an_object_is_never_touched() -> None:
+def test_metadata_of_an_object_is_not_pruned() -> None:
     given = {
         "apiVersion": "g/v",
         "kind": "K",
@@ -82,7 +82,7 @@ def test_the_envelope_of_an_object_is_never_touched() -> None:
         assert processed(schema, given) == (given, [])
 
 
-def test_the_envelope_of_an_embedded_resource_is_kept_as_well() -> None:
+def test_metadata_of_an_embedded_resource_is_not_pruned() -> None:
     embedded = {**obj(spec=obj(a=STRING)), "x-kubernetes-embedded-resource": True}
     given = {"pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "x": 1}}
 
@@ -219,7 +219,7 @@ def test_a_schema_does_not_follow_later_changes_of_its_source() -> None:
     assert schema.process({"b": "1"}).unknown == ["b"]
 
 
-def test_value_rules_in_cel_are_kept_with_their_place() -> None:
+def test_cel_rules_are_kept_with_their_path() -> None:
     rule = {"rule": "self.a < self.b", "message": "a before b"}
     item = {**obj(a={"type": "integer"}), "x-kubernetes-validations": [rule]}
 

@@ -69,7 +69,7 @@ def test_a_value_that_may_not_change_is_named_with_its_type(
         ({"spec": {"many": ["a"]}}, {"spec": {"many": ["b"]}}),
     ],
 )
-def test_what_is_equal_absent_or_another_rule_passes(
+def test_equal_or_absent_values_and_other_rules_pass(
     old: dict[str, Any], new: dict[str, Any]
 ) -> None:
     assert faults(old, new) == []

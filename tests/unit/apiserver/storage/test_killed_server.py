@@ -108,7 +108,7 @@ def found(directory: Path, port: int) -> tuple[dict[str, int], int]:
     return listed, int(metadata["resourceVersion"])
 
 
-def test_what_was_acknowledged_survives_kills(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_kills(tmp_path: Path) -> None:
     chance = random.Random(7)
     acknowledged = Acknowledged()
     reached = 0

@@ -23,7 +23,7 @@ def rows_on_file(path: Path) -> int:
         connection.close()
 
 
-async def test_versions_of_an_object_share_what_they_have_in_common() -> None:
+async def test_versions_of_an_object_share_equal_parts_in_memory() -> None:
     """The history holds every version of the last minutes; labels are most of one."""
     plane = LogStore(SimulatedEnvironment()).open_plane("p")
     owner = {"uid": "u", "apiVersion": "v1", "kind": "Thing", "name": "owner"}
@@ -41,7 +41,7 @@ async def test_versions_of_an_object_share_what_they_have_in_common() -> None:
     assert [each.revision - first.revision for each in (first, second, third)] == [0, 1, 2]
 
 
-async def test_superseded_bytes_leave_memory() -> None:
+async def test_superseded_bytes_are_freed_from_memory() -> None:
     store = LogStore(SimulatedEnvironment())
     plane = store.open_plane("p")
     old = put(plane, "one", 1)
@@ -84,7 +84,7 @@ async def test_a_dropped_plane_leaves_no_rows(tmp_path: Path) -> None:
     store.close()
 
 
-async def test_a_file_of_a_later_program_is_refused(tmp_path: Path) -> None:
+async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     connection = apsw.Connection(path)
     connection.execute("PRAGMA user_version = 99")

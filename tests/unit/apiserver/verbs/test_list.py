@@ -57,7 +57,7 @@ async def test_a_list_over_all_namespaces_goes_by_namespace_first() -> None:
         ({"fieldSelector": "metadata.name!=two,metadata.namespace=default"}, ["one", "three"]),
     ],
 )
-async def test_selectors_choose(query: dict[str, str], expected: list[str]) -> None:
+async def test_selectors_filter_a_list(query: dict[str, str], expected: list[str]) -> None:
     async with widget_server() as caller:
         await caller.create("one", labels={"tier": "web"})
         await caller.create("two", labels={"tier": "db"})
@@ -76,7 +76,7 @@ async def test_a_selector_that_cannot_be_served_is_a_bad_request(query: dict[str
         assert (code, refused["reason"]) == (400, "BadRequest")
 
 
-async def test_events_are_found_by_what_they_are_about() -> None:
+async def test_events_are_found_by_their_involved_object() -> None:
     path = "/api/v1/namespaces/default/events"
     async with widget_server() as caller:
         for name in ("one", "two"):
@@ -87,7 +87,7 @@ async def test_events_are_found_by_what_they_are_about() -> None:
         assert names(await _list(caller, path, fieldSelector=selector)) == ["two"]
 
 
-async def test_pages_show_one_moment_whatever_happens_meanwhile() -> None:
+async def test_pages_show_one_revision_despite_concurrent_changes() -> None:
     async with widget_server() as caller:
         for number in range(5):
             await caller.create(f"w{number}", {"size": 1})
@@ -138,14 +138,14 @@ async def test_a_page_of_a_compacted_revision_is_gone() -> None:
         ({"resourceVersion": "1", "resourceVersionMatch": "NotOlderThan"}, 200),
     ],
 )
-async def test_requested_revisions(query: dict[str, str], code: int) -> None:
+async def test_a_list_honours_the_requested_revision(query: dict[str, str], code: int) -> None:
     async with widget_server() as caller:
         await caller.create("one")
 
         assert (await caller.send("GET", WIDGETS_PATH, query=query)).status == code
 
 
-async def test_an_exact_revision_shows_the_past() -> None:
+async def test_a_list_at_an_exact_revision_shows_that_revision() -> None:
     async with widget_server() as caller:
         await caller.create("one", {"size": 1})
         then = (await _list(caller))["metadata"]["resourceVersion"]

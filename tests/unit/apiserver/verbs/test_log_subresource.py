@@ -129,7 +129,7 @@ async def test_the_options_reach_the_source() -> None:
         ("timestamps", "yes", "true or false"),
     ],
 )
-async def test_a_parameter_that_makes_no_sense_is_named(key: str, value: str, allowed: str) -> None:
+async def test_an_invalid_log_parameter_is_named(key: str, value: str, allowed: str) -> None:
     async with logging_server() as (caller, source):
         assert await refused(caller, ONE, **{key: value}) == (
             400,
@@ -138,7 +138,7 @@ async def test_a_parameter_that_makes_no_sense_is_named(key: str, value: str, al
         assert source.calls == []
 
 
-async def test_an_object_that_is_not_there_has_no_lines() -> None:
+async def test_logs_of_a_missing_object_are_not_found() -> None:
     async with logging_server() as (caller, _):
         code, status = await caller.call("GET", f"{WIDGETS_PATH}/two/log")
 
@@ -156,7 +156,7 @@ async def test_lines_can_only_be_read() -> None:
         assert answers == [405, 405, 405, 405]
 
 
-async def test_other_planes_kinds_and_servers_have_none() -> None:
+async def test_other_planes_kinds_and_servers_have_no_log_subresource() -> None:
     async with logging_server() as (caller, _):
         hub = Caller(caller.embedded, "hub")
         await hub.create("one")
@@ -170,14 +170,14 @@ async def test_other_planes_kinds_and_servers_have_none() -> None:
     assert [on_hub.status, of_namespace.status, unserved.status] == [404, 404, 404]
 
 
-async def test_discovery_names_no_such_subresource() -> None:
+async def test_discovery_does_not_list_the_log_subresource() -> None:
     async with logging_server() as (caller, _):
         _, found = await caller.call("GET", "/apis/example.com/v1")
 
         assert [each["name"] for each in found["resources"]] == ["widgets", "widgets/status"]
 
 
-async def test_the_right_is_get_on_the_subresource() -> None:
+async def test_reading_logs_needs_get_on_the_subresource() -> None:
     roles = Roles()
     async with logging_server(roles) as (caller, _):
         for user, resource in (("reader", "widgets"), ("tail", "widgets/log")):
@@ -214,7 +214,7 @@ async def all_of(response: HttpResponse) -> list[bytes]:
 FIRST = [b"line 1\n", b"line 2\n"]
 
 
-async def test_a_followed_log_goes_on_until_its_source_ends() -> None:
+async def test_a_followed_log_ends_with_its_source() -> None:
     async with logging_server() as (caller, source):
         reading = asyncio.create_task(all_of(await followed(caller)))
         for text in ("third", "fourth", ""):
@@ -265,7 +265,7 @@ async def test_a_client_may_disconnect_between_two_lines() -> None:
         assert await all_of(response) == []
 
 
-async def test_a_client_may_disconnect_while_it_waits_and_before_it_reads() -> None:
+async def test_a_client_may_disconnect_before_the_first_line() -> None:
     async with logging_server() as (caller, source):
         response = await followed(caller)
         reading = asyncio.create_task(all_of(response))
@@ -293,7 +293,7 @@ async def test_a_reader_that_is_cancelled_stays_cancelled() -> None:
 
 
 @pytest.mark.realtime
-async def test_over_tls_lines_are_streamed_and_a_disconnect_is_noticed() -> None:
+async def test_lines_are_streamed_over_tls_and_a_disconnect_is_detected() -> None:
     async with (
         logging_server(env=SystemEnvironment()) as (caller, source),
         caller.embedded.serve_https() as address,

@@ -115,7 +115,7 @@ async def test_unknown_fields_are_dropped_with_a_warning_or_refused_when_strict(
         assert "warning" not in ignored.headers
 
 
-async def test_a_field_name_made_to_break_a_header_does_not() -> None:
+async def test_a_field_name_with_line_breaks_cannot_inject_a_header() -> None:
     async with widget_server() as caller:
         spec = {'a\r\nSet-Cookie: "x\\': 1, "é" * 500: 2, **{f"n{n}": n for n in range(100)}}
 
@@ -254,7 +254,7 @@ async def test_a_create_over_an_object_being_deleted_already_exists() -> None:
         ),
     ],
 )
-async def test_a_create_that_does_not_fit_is_refused_with_its_reason(
+async def test_an_invalid_create_is_refused_with_its_reason(
     path: str, body: dict[str, object], code: int, message: str
 ) -> None:
     async with widget_server() as caller:
@@ -323,7 +323,7 @@ async def test_a_body_beyond_the_limit_is_refused() -> None:
         assert (code, refused["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_built_ins_may_leave_their_type_to_the_path() -> None:
+async def test_built_in_objects_may_omit_their_type() -> None:
     async with widget_server() as caller:
         code, made = await caller.call(
             "POST", CONFIG_MAPS, {"metadata": {"name": "one"}, "data": {"a": "b"}}
@@ -412,7 +412,7 @@ async def test_no_finalizer_may_be_added_while_deleting() -> None:
         assert [c["reason"] for c in refused["details"]["causes"]] == ["FieldValueForbidden"]
 
 
-async def test_deletion_preconditions_are_kept() -> None:
+async def test_deletion_preconditions_are_checked() -> None:
     async with widget_server() as caller:
         await caller.create("one")
 
@@ -437,7 +437,7 @@ async def test_a_collection_is_deleted_by_selector_and_returned() -> None:
         assert await caller.exists("two")
 
 
-async def test_writes_to_one_object_in_one_tick_build_on_each_other() -> None:
+async def test_concurrent_writes_to_one_object_build_on_each_other() -> None:
     async with widget_server() as caller:
         await caller.create("one", {"tags": []})
 

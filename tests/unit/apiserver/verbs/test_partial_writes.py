@@ -23,7 +23,7 @@ async def redefine(caller: Caller, **spec_properties: Any) -> None:
     assert code == 200, answer
 
 
-def test_a_validated_value_is_not_walked_and_any_other_is() -> None:
+def test_a_value_is_not_validated_again_only_when_it_is_the_stored_one() -> None:
     part = {"type": "object", "properties": {"n": {"type": "integer"}}}
     schema = compiled({"type": "object", "properties": {"spec": part, "status": part}})
     old: dict[str, Any] = {"spec": {"n": "not judged"}, "status": {"n": 1}}
@@ -53,7 +53,7 @@ async def test_a_change_of_one_part_is_validated_after_changes_of_the_other() ->
         assert changed["status"] == {"phase": "New", "ready": True}
 
 
-async def test_a_patch_under_a_new_schema_brings_the_whole_object_up_to_it() -> None:
+async def test_a_patch_under_a_new_schema_prunes_and_defaults_the_whole_object() -> None:
     async with widget_server() as caller:
         made = await caller.create("one", {"color": "red", "size": 3})
         await redefine(
@@ -69,7 +69,7 @@ async def test_a_patch_under_a_new_schema_brings_the_whole_object_up_to_it() -> 
         assert again == labelled
 
 
-async def test_what_a_new_schema_forbids_is_refused_at_the_next_write() -> None:
+async def test_a_stored_value_that_a_new_schema_forbids_is_refused_at_the_next_write() -> None:
     async with widget_server() as caller:
         await caller.create("one", {"size": 3})
         await redefine(caller, size={"type": "integer", "maximum": 2})

@@ -34,12 +34,16 @@ values = st.recursive(
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
 )
-def test_merge_patches_do_what_their_standard_lists(target: Any, patch: Any, expected: Any) -> None:
+def test_merge_patches_follow_the_examples_of_the_rfc(
+    target: Any, patch: Any, expected: Any
+) -> None:
     assert merge_patch(target, patch) == expected
 
 
 @given(values, values)
-def test_a_merge_patch_leaves_its_target_alone_and_settles(target: Any, patch: Any) -> None:
+def test_a_merge_patch_does_not_change_its_target_and_is_idempotent(
+    target: Any, patch: Any
+) -> None:
     before = repr(target)
 
     once = merge_patch(target, patch)
@@ -89,7 +93,7 @@ def test_json_patch_operations(target: Any, operation: Any, expected: Any) -> No
         {"path": "/a"},
     ],
 )
-def test_operations_that_do_not_fit_are_refused(operation: Any) -> None:
+def test_inapplicable_operations_are_refused(operation: Any) -> None:
     with pytest.raises(ApiError) as caught:
         json_patch({"a": [1], "s": "text"}, [operation])
 
@@ -97,7 +101,7 @@ def test_operations_that_do_not_fit_are_refused(operation: Any) -> None:
 
 
 @given(values, st.lists(st.sampled_from(["a", "b", "0", "1", "-", "~1"]), max_size=3), values)
-def test_a_json_patch_gives_a_value_or_a_refusal_and_leaves_its_target(
+def test_a_json_patch_returns_or_refuses_and_does_not_change_its_target(
     target: Any, path: list[str], value: Any
 ) -> None:
     before = repr(target)
@@ -121,7 +125,7 @@ def test_too_many_operations_are_refused_before_any_is_tried() -> None:
     assert caught.value.code == 413
 
 
-def test_true_is_not_one() -> None:
+def test_a_json_patch_test_distinguishes_true_from_one() -> None:
     assert not json_equal(True, 1)
     assert not json_equal({"a": [0]}, {"a": [False]})
     assert json_equal({"a": [1, {"b": None}]}, {"a": [1.0, {"b": None}]})

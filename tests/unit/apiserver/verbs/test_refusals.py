@@ -42,7 +42,7 @@ async def test_a_finalizer_of_a_built_in_kind_names_its_domain() -> None:
 
 @pytest.mark.parametrize("named", ["", None, "other"])
 @pytest.mark.parametrize("path", ["one", "absent"])
-async def test_an_update_names_its_object(path: str, named: str | None) -> None:
+async def test_an_update_must_name_its_object(path: str, named: str | None) -> None:
     async with widget_server() as caller:
         before = await caller.create("one")
         body = {**before, "metadata": {**before["metadata"], "name": named}}
@@ -68,7 +68,7 @@ async def test_a_patch_may_not_remove_the_metadata() -> None:
         assert await caller.get("one") == before
 
 
-async def test_an_owner_is_named_in_full() -> None:
+async def test_an_owner_reference_must_be_complete() -> None:
     async with widget_server() as caller:
         code, answer = await caller.call("POST", WIDGETS_PATH, widget("one", ownerReferences=[{}]))
 
@@ -79,7 +79,7 @@ async def test_an_owner_is_named_in_full() -> None:
         }
 
 
-async def test_another_kind_is_refused_but_not_on_the_status() -> None:
+async def test_a_body_of_another_kind_is_refused_except_for_status() -> None:
     async with widget_server() as caller:
         await caller.create("one")
 

@@ -106,7 +106,7 @@ async def test_a_dry_run_of_a_scale_changes_nothing() -> None:
         assert whole["spec"]["size"] == 2
 
 
-async def test_a_kind_that_declares_no_scale_has_none() -> None:
+async def test_a_kind_without_a_scale_declaration_has_no_scale() -> None:
     async with widget_server() as caller:
         await caller.create("one")
         assert (await caller.call("GET", f"{WIDGETS_PATH}/one/scale"))[0] == 404

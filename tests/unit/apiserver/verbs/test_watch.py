@@ -115,7 +115,7 @@ async def test_a_revision_replays_everything_after_it_in_order() -> None:
             assert await lines.is_silent()
 
 
-async def test_each_event_comes_once_whether_opened_before_or_within_a_batch() -> None:
+async def test_each_event_is_sent_once_whether_the_watch_opens_before_or_within_a_batch() -> None:
     async with widget_server() as caller:
         await caller.create("a")
         creating = asyncio.gather(*(caller.create(f"n{n}") for n in range(5)))
@@ -129,7 +129,7 @@ async def test_each_event_comes_once_whether_opened_before_or_within_a_batch() -
             assert await lines.is_silent()
 
 
-async def test_a_revision_of_the_future_stays_silent_until_then() -> None:
+async def test_a_watch_from_a_future_revision_is_silent_until_that_revision() -> None:
     async with widget_server() as caller:
         made = await caller.create("a")
         ahead = str(int(revision(made)) + 2)
@@ -167,7 +167,7 @@ async def test_history_is_kept_for_five_minutes() -> None:
             assert await lines.take(1) == [("MODIFIED", "a")]
 
 
-async def test_coming_and_going_of_a_field_selector() -> None:
+async def test_entering_and_leaving_a_field_selector() -> None:
     async with (
         widget_server() as caller,
         watching(caller, fieldSelector="metadata.name=b") as lines,
@@ -213,7 +213,7 @@ SELECTORS = (
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
-async def test_an_open_watch_and_a_replay_select_alike(selector: str) -> None:
+async def test_an_open_watch_and_a_replay_select_the_same_events(selector: str) -> None:
     chance = Random(selector)
     async with widget_server() as caller:
         start = revision(await caller.create("zero"))
@@ -239,7 +239,7 @@ async def test_an_open_watch_and_a_replay_select_alike(selector: str) -> None:
     assert len(received) > 5
 
 
-async def test_an_update_without_effect_is_no_event() -> None:
+async def test_an_update_without_effect_sends_no_event() -> None:
     async with widget_server() as caller:
         await caller.create("a", {"size": 1})
 
@@ -250,7 +250,7 @@ async def test_an_update_without_effect_is_no_event() -> None:
             assert await lines.is_silent()
 
 
-async def test_bookmarks_come_each_minute_where_allowed_and_before_the_end() -> None:
+async def test_bookmarks_are_sent_each_minute_and_at_the_end_when_allowed() -> None:
     async with widget_server() as caller:
         made = await caller.create("a")
         options = {"resourceVersion": revision(made), "timeoutSeconds": "90"}

@@ -20,7 +20,7 @@ def container(workload: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_flags_make_a_whole_workload() -> None:
+def test_flags_describe_a_complete_workload() -> None:
     flags = Flags(
         image="acme/api:1",
         cities=("DFW", "LHR"),
@@ -46,7 +46,7 @@ def test_flags_make_a_whole_workload() -> None:
     assert runtime["resources"] == {"instanceType": "datumcloud/d1-standard-2"}
 
 
-def test_what_flags_do_not_mention_stays() -> None:
+def test_fields_that_no_flag_mentions_stay() -> None:
     before = new_workload("api", Flags(image="a:1", cities=("DFW",), env=("A=1", "B=2")))
     before["spec"]["template"]["spec"]["somethingNew"] = {"kept": True}
 
@@ -88,7 +88,7 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
         (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected an instance type"),
     ],
 )
-def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, expected: str) -> None:
+def test_invalid_flags_are_usage_errors_with_the_expected_form(flags: Flags, expected: str) -> None:
     with pytest.raises(CommandError, match=expected) as caught:
         new_workload("api", flags)
 
@@ -109,7 +109,7 @@ def test_bad_flags_are_usage_errors_that_say_what_is_expected(flags: Flags, expe
         ),
     ],
 )
-def test_a_bad_file_is_refused_with_its_place(text: str, expected: str) -> None:
+def test_an_invalid_file_is_refused_with_its_position(text: str, expected: str) -> None:
     with pytest.raises(CommandError, match=expected):
         load("-", io.StringIO(text))
 
@@ -118,7 +118,7 @@ def test_a_bad_file_is_refused_with_its_place(text: str, expected: str) -> None:
     ("flags", "expected"),
     [(Flags(image=""), "expected an image name"), (Flags(cities=()), "at least one city")],
 )
-def test_an_empty_value_empties_nothing(flags: Flags, expected: str) -> None:
+def test_an_empty_flag_value_clears_nothing(flags: Flags, expected: str) -> None:
     live = new_workload("api", Flags(image="a:1", cities=("DFW",)))
 
     with pytest.raises(CommandError, match=expected) as caught:
@@ -164,14 +164,14 @@ BOMB = "a: &a [x, x]\n" + "".join(
     ],
     ids=lambda value: str(value)[-30:],
 )
-def test_a_hostile_file_is_refused_before_anything_is_done(text: str, expected: str) -> None:
+def test_a_hostile_file_is_refused_before_any_request(text: str, expected: str) -> None:
     with pytest.raises(CommandError, match=expected) as caught:
         load("-", io.StringIO(text))
 
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "workload.yaml"
     file.write_bytes(b"\xff\xfe\x00")
 
@@ -179,7 +179,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         load(str(file), io.StringIO())
 
 
-def test_what_looks_like_a_date_stays_text() -> None:
+def test_a_value_that_looks_like_a_date_stays_text() -> None:
     [loaded] = load("-", io.StringIO(WHOLE.replace("NAME", "a") + "x: 2024-01-01"))
 
     assert loaded["x"] == "2024-01-01"
@@ -201,7 +201,7 @@ spec:
 """
 
 
-def test_a_mistyped_field_is_named_before_what_is_missed_for_it_and_all_of_it_at_once() -> None:
+def test_a_mistyped_field_is_named_before_the_missing_field_in_one_message() -> None:
     with pytest.raises(CommandError) as caught:
         load("-", io.StringIO(MISTYPED))
 

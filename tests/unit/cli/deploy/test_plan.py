@@ -27,7 +27,7 @@ def test_changes_are_described() -> None:
     assert plan_of(Flags(cities=("DFW", "LHR"))) == [("cities (default)", "DFW → DFW, LHR")]
 
 
-def test_nothing_changed_is_an_empty_plan() -> None:
+def test_equal_specs_give_an_empty_plan() -> None:
     assert plan_of(Flags(image="a:1", minimum=1)) == []
 
 

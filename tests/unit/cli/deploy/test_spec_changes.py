@@ -20,7 +20,7 @@ async def write_status(client: Client, replicas: int) -> None:
     await client.patch(compute.WORKLOADS, "api", status, "default", subresource="status")
 
 
-async def test_status_written_meanwhile_is_no_conflict() -> None:
+async def test_a_concurrent_status_write_is_no_conflict() -> None:
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         live = to_dict(await client.create(compute.WORKLOADS, FIRST, "default"))
@@ -33,7 +33,7 @@ async def test_status_written_meanwhile_is_no_conflict() -> None:
         assert changed["status"]["replicas"] == 1
 
 
-async def test_a_spec_changed_meanwhile_is_a_conflict_and_stays() -> None:
+async def test_a_concurrent_spec_change_is_a_conflict_and_is_kept() -> None:
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         live = to_dict(await client.create(compute.WORKLOADS, FIRST, "default"))
@@ -47,7 +47,7 @@ async def test_a_spec_changed_meanwhile_is_a_conflict_and_stays() -> None:
         assert now["spec"] == theirs["spec"]
 
 
-async def test_a_workload_of_the_same_name_is_another_workload() -> None:
+async def test_a_change_of_a_recreated_workload_is_a_conflict() -> None:
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         live = to_dict(await client.create(compute.WORKLOADS, FIRST, "default"))
@@ -69,7 +69,7 @@ async def test_an_invalid_value_is_reported_as_such() -> None:
             await change_spec(client, live, wanted["spec"])
 
 
-async def test_annotations_go_with_the_spec_and_never_over_anothers() -> None:
+async def test_annotations_are_written_with_the_spec_and_never_over_a_concurrent_change() -> None:
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         live = to_dict(await client.create(compute.WORKLOADS, FIRST, "default"))

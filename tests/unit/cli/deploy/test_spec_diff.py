@@ -116,7 +116,7 @@ def test_a_disk_image_is_named() -> None:
     ]
 
 
-def test_the_order_of_named_things_counts() -> None:
+def test_the_order_of_named_items_is_a_change() -> None:
     two = with_changes(
         CONTAINER, {"APP.env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
     )
@@ -137,7 +137,7 @@ def test_a_long_value_is_cut() -> None:
     assert change.old == "a" * 100 + "… (1000 characters)"
 
 
-def test_what_a_server_fills_in_is_no_change() -> None:
+def test_server_defaults_are_no_change() -> None:
     for base in (CONTAINER, MACHINE):
         assert diff_specs(base["spec"], with_defaults(base)["spec"]) == ()
         assert diff_specs({**base["spec"], "gateway": None}, base["spec"]) == ()
@@ -229,7 +229,7 @@ def exact(spec: dict[str, Any]) -> str:
 
 @settings(max_examples=50)
 @given(PAIRS)
-def test_there_are_no_changes_exactly_when_both_say_the_same(
+def test_there_are_no_changes_exactly_when_specs_are_equal(
     pair: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
     old, new = pair
@@ -239,7 +239,7 @@ def test_there_are_no_changes_exactly_when_both_say_the_same(
 
 @settings(max_examples=50)
 @given(PAIRS)
-def test_turning_the_specs_around_turns_the_changes_around(
+def test_swapping_the_specs_swaps_the_changes(
     pair: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
     forth = {(c.path, c.old, c.new) for c in diff_specs(*pair)}
@@ -251,7 +251,7 @@ def test_turning_the_specs_around_turns_the_changes_around(
 @settings(max_examples=50)
 @given(PAIRS)
 @example(({"template": {"metadata": {"labels": {"env": []}}}}, {}))  # the name of a named list
-def test_every_changed_leaf_is_covered(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_every_changed_leaf_is_in_a_change(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Leaves by their place in both documents, found here in the plainest way."""
     old, new = (dict(leaves(normalize_spec(spec))) for spec in pair)
     covered = [change.path for change in diff_specs(*pair)]

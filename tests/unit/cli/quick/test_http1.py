@@ -57,7 +57,7 @@ async def answer_to(sent: bytes) -> Answer:
 
 
 @pytest.mark.realtime
-async def test_a_request_goes_out_as_it_is_given() -> None:
+async def test_a_request_is_sent_as_given() -> None:
     heads = []
 
     async def script(connection: ServedConnection) -> None:
@@ -141,7 +141,9 @@ async def test_some_answers_have_no_body(code: int) -> None:
         b"HTTP/1.1 100 Continue\r\n\r\n" * http1.MAX_INTERIM + OK + b"\r\n",
     ],
 )
-async def test_what_is_not_http_is_refused_and_the_connection_closed(sent: bytes) -> None:
+async def test_a_response_that_is_not_http_is_refused_and_closes_the_connection(
+    sent: bytes,
+) -> None:
     def refused(connection: HttpConnection) -> bool:
         with pytest.raises(MalformedResponse):
             get(connection)
@@ -163,7 +165,7 @@ async def test_what_is_not_http_is_refused_and_the_connection_closed(sent: bytes
     ],
     ids=["header", "headers", "chunk line", "trailers", "chunk", "length"],
 )
-async def test_a_server_that_never_ends_is_left(flood: bytes) -> None:
+async def test_an_endless_response_is_abandoned_at_a_limit(flood: bytes) -> None:
     """The server stays connected: only a limit ends it, not a hangup."""
 
     async def script(connection: ServedConnection) -> None:
@@ -217,7 +219,7 @@ async def test_one_connection_serves_several_requests() -> None:
         (b"HTTP/1.1 101 Switch\r\n\r\n", False),
     ],
 )
-async def test_a_connection_is_kept_only_while_both_agree_where_it_stands(
+async def test_a_connection_is_reused_only_when_its_framing_allows_it(
     sent: bytes, stays: bool
 ) -> None:
     def asked(connection: HttpConnection) -> bool:
@@ -228,7 +230,7 @@ async def test_a_connection_is_kept_only_while_both_agree_where_it_stands(
 
 
 @pytest.mark.realtime
-async def test_silence_has_an_end_and_closes() -> None:
+async def test_a_silent_server_times_out_and_the_connection_is_closed() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.client_left()
@@ -253,7 +255,9 @@ async def test_silence_has_an_end_and_closes() -> None:
         ("/", {"Authorization": "Bearer \N{GREEK SMALL LETTER ALPHA}"}),
     ],
 )
-async def test_nothing_is_smuggled_into_a_request(target: str, headers: dict[str, str]) -> None:
+async def test_line_breaks_cannot_be_injected_into_a_request(
+    target: str, headers: dict[str, str]
+) -> None:
     ended = asyncio.Event()
     received = []
 
@@ -332,12 +336,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         b"",
     ],
 )
-async def test_a_proxy_that_does_not_connect_ends_it(answer: bytes) -> None:
+async def test_a_proxy_that_refuses_connect_is_an_error(answer: bytes) -> None:
     with pytest.raises(MalformedResponse):
         await talk(answering(answer), get, beyond="api.example.com:443")
 
 
-def test_a_name_that_is_none_is_an_error_of_the_network() -> None:
+def test_an_invalid_host_name_is_a_network_error() -> None:
     for host in ("a" * 64 + "\N{LATIN SMALL LETTER E WITH ACUTE}.example", "\N{SNOWMAN}" * 70):
         with pytest.raises(OSError, match="not a valid host name"):
             HttpConnection(host, 1, timeout=1.0).connect()
@@ -356,7 +360,7 @@ def framed(draw: st.DrawFn) -> tuple[bytes, bytes]:
 
 @settings(max_examples=40, deadline=None)
 @given(framed(), st.integers(1, 7))
-def test_it_does_not_matter_how_the_bytes_arrive(given: tuple[bytes, bytes], step: int) -> None:
+def test_a_response_may_arrive_in_pieces_of_any_size(given: tuple[bytes, bytes], step: int) -> None:
     body, sent = given
     source = _Drip(sent, step)
     connection = HttpConnection("", 0, timeout=1.0)

@@ -64,7 +64,7 @@ users:
 
 
 @pytest.mark.parametrize("text", [RENDERED, KUBECTL.replace("      - --region\n", "")])
-def test_what_tools_write_needs_no_library(text: str) -> None:
+def test_files_as_tools_write_them_are_read_without_the_library(text: str) -> None:
     found = parse_plain_yaml(text)
 
     assert found is not None
@@ -119,7 +119,7 @@ def test_what_tools_write_needs_no_library(text: str) -> None:
         "a: b\n c",
     ],
 )
-def test_what_is_not_plain_is_left_to_the_library(text: str) -> None:
+def test_other_yaml_is_left_to_the_library(text: str) -> None:
     assert parse_plain_yaml(text) is None
 
 
@@ -181,7 +181,7 @@ LINES = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=6).map("\n".join))
-def test_it_never_differs_from_the_library(text: str) -> None:
+def test_plain_yaml_never_differs_from_the_library(text: str) -> None:
     found = parse_plain_yaml(text)
     if found is not None:
         assert _same(found, yaml.safe_load(text)), text
@@ -197,7 +197,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
-def test_what_the_library_writes_is_read_back_or_left_to_it(value: dict[str, Any]) -> None:
+def test_output_of_the_library_is_read_back_or_left_to_it(value: dict[str, Any]) -> None:
     found = parse_plain_yaml(yaml.safe_dump(value))
 
     assert found is None or _same(found, value)

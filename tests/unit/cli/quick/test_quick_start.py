@@ -115,7 +115,7 @@ async def test_a_plain_read_loads_nothing_heavy(argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["instances", "--help"], ["--version"]])
-def test_help_loads_next_to_nothing(argv: list[str]) -> None:
+def test_help_loads_few_modules(argv: list[str]) -> None:
     assert loaded_by(argv) & (HELP if argv == ["--help"] else HEAVY) == set()
 
 
@@ -159,7 +159,7 @@ def test_a_short_command_skips_teardown_and_prints_everything(argv: list[str], c
     assert "taken apart" not in done.stdout
 
 
-def test_what_has_something_to_tidy_up_does_so() -> None:
+def test_a_process_with_threads_is_torn_down_normally() -> None:
     done = started("version", before="import threading")
 
     assert done.returncode == 0
@@ -167,7 +167,7 @@ def test_what_has_something_to_tidy_up_does_so() -> None:
 
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
-def test_closed_streams_are_no_reason_to_fail(closed: str) -> None:
+def test_closed_streams_do_not_fail_a_command(closed: str) -> None:
     done = started(
         "version", before=f"import os; os.close(sys.{closed}.fileno()); sys.{closed} = None"
     )
@@ -175,7 +175,7 @@ def test_closed_streams_are_no_reason_to_fail(closed: str) -> None:
     assert done.returncode == 0
 
 
-def test_output_that_cannot_be_written_is_not_taken_for_done() -> None:
+def test_output_that_cannot_be_written_fails_the_command() -> None:
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w") as full:
         done = subprocess.run(

@@ -36,7 +36,7 @@ HEAVY = (
 """Others, and parts of the standard library that take longer to load than a read to make."""
 
 
-def test_it_needs_little_of_the_standard_library_and_nothing_else() -> None:
+def test_the_reader_imports_little_of_the_standard_library_and_nothing_else() -> None:
     program = "import sys; import datum_compute.cli.quick.reader; print(*sys.modules)"
 
     loaded = subprocess.run(
@@ -209,7 +209,7 @@ async def test_a_refusal_carries_its_retry_after() -> None:
 @pytest.mark.parametrize(
     "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"not HTTP\r\n\r\n"]
 )
-async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> None:
+async def test_an_incomplete_or_malformed_reader_response_is_a_disconnection(sent: bytes) -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         if sent:
@@ -220,7 +220,7 @@ async def test_an_answer_cut_off_or_garbled_is_a_disconnection(sent: bytes) -> N
 
 
 @pytest.mark.realtime
-async def test_a_bad_object_hides_no_other() -> None:
+async def test_an_unreadable_object_does_not_hide_others() -> None:
     skipped: list[str] = []
     items = [
         {"metadata": {"name": "a", "labels": 5, "finalizers": ["x"]}},
@@ -247,7 +247,7 @@ async def test_a_bad_object_hides_no_other() -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"items": []}, {"kind": "WidgetList"}, {"kind": "Status", "items": []}]
 )
-async def test_nothing_but_a_list_is_an_empty_list(body: Any) -> None:
+async def test_a_body_that_is_no_list_is_malformed_and_not_an_empty_list(body: Any) -> None:
     with pytest.raises(errors.Malformed):
         await ask(
             ScriptedHttp(lambda head: (body,)), lambda reader: reader.list(WIDGETS, "default")
@@ -260,7 +260,7 @@ async def test_nothing_but_a_list_is_an_empty_list(body: Any) -> None:
 
 
 @pytest.mark.realtime
-async def test_silence_ends_with_the_deadline() -> None:
+async def test_a_silent_server_ends_the_call_at_its_deadline() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.client_left()
@@ -270,7 +270,7 @@ async def test_silence_ends_with_the_deadline() -> None:
 
 
 @pytest.mark.realtime
-async def test_after_a_failure_it_connects_again() -> None:
+async def test_the_reader_reconnects_after_a_failure() -> None:
     broken = True
 
     async def script(connection: ServedConnection) -> None:
@@ -288,7 +288,7 @@ async def test_after_a_failure_it_connects_again() -> None:
     assert await ask(script, twice) == WIDGET
 
 
-def test_a_refused_connection_surely_did_nothing() -> None:
+def test_a_refused_connection_is_a_failed_connect() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         reader = Reader(f"http://127.0.0.1:{listener.getsockname()[1]}", cluster="toy")
@@ -297,7 +297,7 @@ def test_a_refused_connection_surely_did_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
-def test_a_name_that_would_address_something_else_is_never_sent(name: str) -> None:
+def test_a_name_that_would_change_the_path_is_never_sent(name: str) -> None:
     reader = Reader("http://nobody.invalid", cluster="toy")
 
     with pytest.raises(errors.Invalid):
@@ -330,7 +330,7 @@ async def test_tls_is_checked() -> None:
 
 
 @pytest.mark.realtime
-async def test_a_proxy_is_asked_to_connect() -> None:
+async def test_the_reader_connects_through_a_proxy() -> None:
     asked: list[str] = []
 
     async def proxy(connection: ServedConnection) -> None:
@@ -351,7 +351,7 @@ async def test_a_proxy_is_asked_to_connect() -> None:
 
 
 @pytest.mark.realtime
-async def test_after_a_401_the_credential_is_asked_again() -> None:
+async def test_after_a_401_the_reader_fetches_the_credential_again() -> None:
     tokens = iter(["old", "new"])
 
     def answers(head: RequestHead) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ def context(**args: object) -> tuple[Context, io.StringIO, io.StringIO]:
     return Context(SimulatedEnvironment(), streams, Namespace(**args)), out, err
 
 
-def test_columns_have_room_for_what_the_numbers_become() -> None:
+def test_columns_are_wide_enough_for_growing_numbers() -> None:
     shown, _, err = context()
     progress = Progress(shown)
     waits = BlockingReason("PendingProgramming", "Instance has not\nbeen programmed")
@@ -63,7 +63,7 @@ def test_columns_have_room_for_what_the_numbers_become() -> None:
 WORKLOAD = {"metadata": {"name": "web"}, "spec": {"template": {"spec": {}}}}
 
 
-def test_one_result_is_shown_as_itself_and_several_as_a_list() -> None:
+def test_one_result_is_printed_as_an_object_and_several_as_a_list() -> None:
     one, out_one, _ = context(output="json", no_headers=False)
     several, out_several, _ = context(output="yaml", no_headers=False)
 

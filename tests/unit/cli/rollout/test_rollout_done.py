@@ -12,7 +12,7 @@ import pytest
 from tests.support.cli.rollout_plane import rollout_plane
 
 
-async def test_lesson_25_nothing_desired_yet_is_not_done() -> None:
+async def test_lesson_25_a_rollout_without_desired_replicas_is_not_done() -> None:
     async with rollout_plane() as on:
         await on.create(minimum=2)
 
@@ -34,7 +34,7 @@ async def test_lesson_25_nothing_desired_yet_is_not_done() -> None:
         assert not any("/0" in line for line in on.lines), "nobody wants none"
 
 
-async def test_lesson_25_an_old_replica_that_is_left_is_not_done() -> None:
+async def test_lesson_25_a_rollout_with_an_old_replica_is_not_done() -> None:
     async with rollout_plane() as on:
         await on.create(minimum=2)
         name = await on.deploy()

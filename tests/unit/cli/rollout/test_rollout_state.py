@@ -29,7 +29,9 @@ from tests.support.decisions.builders import NOW, workload
         (3, 3, 0, 3, "Updating"),
     ],
 )
-def test_phases(target: int, ready: int, updated: int, replicas: int, phase: str) -> None:
+def test_the_phase_of_a_city(
+    target: int, ready: int, updated: int, replicas: int, phase: str
+) -> None:
     row = Row(
         placement="default",
         city="DFW",
@@ -74,7 +76,7 @@ def test_a_report_on_an_older_spec_is_not_done() -> None:
     assert row.phase() is Phase.UPDATING
 
 
-def test_a_new_deployment_is_not_done_at_its_zeroes() -> None:
+def test_a_new_deployment_with_zero_counters_is_not_done() -> None:
     fresh = wire_deployment("DFW", generation=1, observed=0)
 
     rollout = decide_rollout(wire_workload("DFW"), [fresh])
@@ -185,7 +187,7 @@ def test_objects_with_missing_fields_are_read() -> None:
     assert [row.removing for row in rollout.rows] == [True]
 
 
-def test_it_loads_without_the_typed_kinds() -> None:
+def test_the_rollout_state_loads_without_the_typed_kinds() -> None:
     code = "import sys, datum_compute.cli.rollout.state\nprint('msgspec' in sys.modules)"
 
     found = subprocess.run(

@@ -32,7 +32,9 @@ IMAGE = {
 
 
 @pytest.mark.parametrize("change", [IMAGE, RESTART], ids=["update-or-undo", "restart"])
-async def test_stale_status_after_update_restart_or_undo(change: dict[str, Any]) -> None:
+async def test_a_stale_status_after_update_restart_or_undo_is_not_done(
+    change: dict[str, Any],
+) -> None:
     """The counters of the spec before look complete; they count for nothing."""
     async with rollout_plane() as on:
         await on.create()
@@ -59,7 +61,7 @@ async def test_stale_status_after_update_restart_or_undo(change: dict[str, Any])
         assert seconds == pytest.approx(20, abs=0.5)
 
 
-async def test_new_city_missing() -> None:
+async def test_an_added_city_without_a_deployment_is_pending() -> None:
     """A city that was added and has no deployment yet is Pending, not forgotten."""
     async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
@@ -78,7 +80,7 @@ async def test_new_city_missing() -> None:
         assert "  default     LHR    0/2       0/2     0     Pending" in on.lines
 
 
-async def test_two_placements_in_one_city() -> None:
+async def test_two_placements_in_one_city_have_a_row_each() -> None:
     """Both have a row of their own, and both must be done."""
     async with rollout_plane() as on:
         await on.create()
@@ -102,7 +104,7 @@ async def test_two_placements_in_one_city() -> None:
         ]
 
 
-async def test_stalled_never_blocked() -> None:
+async def test_a_stalled_rollout_is_blocked_until_it_moves() -> None:
     """What has not moved for 30 s is told as Blocked, and as Updating when it moves again."""
     async with rollout_plane() as on:
         await on.create()
@@ -125,7 +127,7 @@ async def test_stalled_never_blocked() -> None:
         assert seconds == pytest.approx(32, abs=0.5)
 
 
-async def test_a_changed_message_alone_is_no_progress() -> None:
+async def test_a_changed_message_does_not_count_as_progress() -> None:
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -149,7 +151,7 @@ async def test_a_changed_message_alone_is_no_progress() -> None:
         assert "Blocked" in on.lines[-1]
 
 
-async def test_pending_never_blocked() -> None:
+async def test_a_pending_city_with_a_reason_that_needs_action_is_blocked() -> None:
     """A reason that delete must act on blocks also what has not begun."""
     async with rollout_plane() as on:
         await on.create()
@@ -206,7 +208,7 @@ async def test_waiting_ends_at_once_or_after_a_grace(
         assert f"the message of {reason}" in failed.message
 
 
-async def test_a_refusal_that_passes_within_the_grace_is_forgotten() -> None:
+async def test_failures_shorter_than_the_grace_do_not_end_the_wait() -> None:
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -225,7 +227,7 @@ async def test_a_refusal_that_passes_within_the_grace_is_forgotten() -> None:
         assert seconds == pytest.approx(63, abs=0.5)
 
 
-async def test_draining_at_zero() -> None:
+async def test_a_rollout_to_zero_is_done_when_nothing_is_left() -> None:
     """With nothing wanted it is done only when nothing is left."""
     async with rollout_plane() as on:
         await on.create(minimum=1)
@@ -243,7 +245,7 @@ async def test_draining_at_zero() -> None:
         assert "  default     DFW    0/0       0/0     2     Updating" in on.lines
 
 
-async def test_no_timeout() -> None:
+async def test_a_wait_ends_at_its_timeout_and_names_what_is_missing() -> None:
     """A wait ends when its time is up, and names what it still waits for."""
     async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
@@ -284,7 +286,7 @@ def broken(on: RolloutPlane) -> Broken:
     )
 
 
-async def test_endless_list_errors() -> None:
+async def test_persistent_list_errors_end_the_watch_with_exit_code_1() -> None:
     """Errors that persist end the watch with 1; a few are passed over."""
     async with rollout_plane() as on:
         await on.create()
@@ -307,7 +309,7 @@ async def test_endless_list_errors() -> None:
         await asyncio.gather(on.watch(client=client), mends())
 
 
-async def test_misaligned_header() -> None:
+async def test_columns_stay_aligned_with_their_header() -> None:
     """Every column begins under its title, however wide it becomes."""
     async with rollout_plane() as on:
         await on.create()
@@ -334,7 +336,7 @@ async def test_misaligned_header() -> None:
             assert all(row[start - 1] == " " for start in starts)
 
 
-async def test_deleted_while_watched() -> None:
+async def test_a_workload_deleted_while_watched_ends_with_exit_code_5() -> None:
     """It ends with 5, also when another of the same name has taken its place."""
     async with rollout_plane() as on:
         for again in (False, True):
@@ -353,7 +355,7 @@ async def test_deleted_while_watched() -> None:
             assert failed.message == 'workload "web" was deleted while it was watched'
 
 
-async def test_one_being_removed_is_shown_until_gone() -> None:
+async def test_a_deployment_being_removed_is_shown_until_it_is_gone() -> None:
     async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
         await on.done(await on.deploy("DFW"))

@@ -134,7 +134,7 @@ def test_a_file_that_is_being_replaced_keeps_the_last_token(file: Path, content:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"a\nb"])
-async def test_without_any_token_nothing_is_sent(tmp_path: Path, content: bytes) -> None:
+async def test_without_a_token_no_request_is_sent(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
     toy = ScriptedServer(answer(WIDGET))
@@ -146,7 +146,7 @@ async def test_without_any_token_nothing_is_sent(tmp_path: Path, content: bytes)
 
 
 @pytest.mark.parametrize("text", ["a\r\nX-Evil: 1", "\0", "\x7f", "caf\xe9"])
-def test_a_token_carries_nothing_else_into_a_header(text: str) -> None:
+def test_a_token_with_line_breaks_cannot_inject_a_header(text: str) -> None:
     assert not is_token(text)
 
 

@@ -132,7 +132,7 @@ async def test_the_program_receives_its_arguments_and_exec_info(program: Program
 
 
 @pytest.mark.realtime
-async def test_it_runs_once_until_it_expires(program: Program) -> None:
+async def test_the_program_runs_once_until_its_credential_expires(program: Program) -> None:
     env = SimulatedEnvironment()
     expires = START + timedelta(seconds=60)
     program.gives(token="short-lived", expirationTimestamp=expires.isoformat())
@@ -263,7 +263,7 @@ async def test_a_program_that_hangs_is_killed(program: Program, tmp_path: Path) 
 
 
 @pytest.mark.realtime
-async def test_a_cancelled_fetch_ends_the_program(program: Program, tmp_path: Path) -> None:
+async def test_a_cancelled_fetch_kills_the_program(program: Program, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     program.does(f"import time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
 
@@ -317,7 +317,7 @@ def refusing(good: str) -> Callable[[Any], Any]:
 
 
 @pytest.mark.realtime
-async def test_a_refused_token_makes_it_run_again_and_the_request_is_repeated(
+async def test_a_refused_token_runs_the_program_again_and_repeats_the_request(
     program: Program,
 ) -> None:
     program.gives(token="old")
@@ -395,7 +395,7 @@ def test_programs_run_only_where_allowed(tmp_path: Path, program: Program) -> No
 
 
 @pytest.mark.realtime
-async def test_a_kubeconfig_s_program_starts_at_its_directory(
+async def test_a_relative_program_is_found_from_the_directory_of_the_kubeconfig(
     tmp_path: Path, program: Program
 ) -> None:
     program.gives(token="t")
@@ -433,7 +433,7 @@ async def test_a_kubeconfig_s_program_starts_at_its_directory(
         ({"env": [{"name": ""}]}, "exec.env is not a list"),
     ],
 )
-def test_a_wrong_entry_is_reported_with_its_fault(
+def test_an_invalid_exec_entry_is_reported_with_its_fault(
     tmp_path: Path, program: Program, change: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(KubeconfigError, match=rf"config: user 'me': {problem}"):
@@ -496,7 +496,7 @@ async def test_a_certificate_from_the_program_is_used_and_renewed(
 
 
 @pytest.mark.realtime
-async def test_an_unusable_certificate_is_a_failure_of_the_credential(
+async def test_an_invalid_certificate_of_the_program_is_a_failed_credential(
     tmp_path: Path, program: Program
 ) -> None:
     program.gives(clientCertificateData="no", clientKeyData="pem")

@@ -65,7 +65,7 @@ def test_a_context_can_be_named(tmp_path: Path) -> None:
     assert token_of(connection) == ""
 
 
-def test_a_server_s_path_becomes_the_prefix(tmp_path: Path) -> None:
+def test_the_path_of_a_server_becomes_the_prefix(tmp_path: Path) -> None:
     server = "https://api.example.com/apis/resourcemanager.miloapis.com/v1alpha1/projects/p/"
 
     connection = loaded(tmp_path, cluster={"server": server + "control-plane/"})
@@ -74,7 +74,7 @@ def test_a_server_s_path_becomes_the_prefix(tmp_path: Path) -> None:
     assert connection.prefix.endswith("/projects/p/control-plane")
 
 
-def test_data_and_files_give_the_same(tmp_path: Path) -> None:
+def test_inline_data_and_files_give_the_same_connection(tmp_path: Path) -> None:
     identity = self_signed("me")
     (tmp_path / "pem").mkdir()
     for name, data in (("ca", b"ca pem"), ("crt", identity.certificate_pem), ("key", b"k")):
@@ -148,7 +148,7 @@ def test_a_missing_token_file_is_an_error(tmp_path: Path) -> None:
         ("as", "another-user"),
     ],
 )
-def test_unsupported_users_are_never_ignored(tmp_path: Path, key: str, value: Any) -> None:
+def test_unsupported_user_entries_are_an_error(tmp_path: Path, key: str, value: Any) -> None:
     with pytest.raises(KubeconfigError, match=rf"user 'u' uses .* \({key}\).*not supported"):
         loaded(tmp_path, user={"token": "secret", key: value})
 
@@ -193,7 +193,7 @@ def test_a_server_must_be_a_url(tmp_path: Path, server: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "- a\n", "", "a: [", "\x00"])
-def test_other_files_are_an_error(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
 
@@ -217,7 +217,7 @@ def test_unusable_certificates_are_named(tmp_path: Path) -> None:
         connection.tls()
 
 
-def test_a_rendered_file_loads_as_it_was_meant(tmp_path: Path) -> None:
+def test_a_rendered_kubeconfig_loads_as_written(tmp_path: Path) -> None:
     ca_pem = self_signed("127.0.0.1").certificate_pem
     text = kubeconfig.render(
         server="https://127.0.0.1:7443/clusters/hub",

@@ -40,7 +40,7 @@ async def test_a_slow_reader_pauses_the_socket_until_it_reads() -> None:
     assert not socket.is_paused
 
 
-async def test_what_arrived_before_a_disconnection_is_still_read() -> None:
+async def test_chunks_received_before_a_disconnection_are_still_read() -> None:
     connection, socket, stream = await open_stream()
     connection.data_received(chunk(LARGE))
     connection.data_received(chunk(b"more"))
@@ -52,7 +52,7 @@ async def test_what_arrived_before_a_disconnection_is_still_read() -> None:
         await anext(stream)
 
 
-async def test_a_body_without_a_length_that_we_abort_does_not_end_properly() -> None:
+async def test_an_aborted_body_without_a_length_is_a_disconnection() -> None:
     connection = HttpConnection("fake")
     FakeSocket(connection)
     exchange = asyncio.ensure_future(connection.exchange("GET", b"request", stream=True))

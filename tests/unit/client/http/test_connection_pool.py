@@ -70,7 +70,7 @@ async def test_idle_connections_are_closed_after_a_while() -> None:
     assert (await pool.acquire()) not in (first, second)
 
 
-async def test_an_idle_connection_that_its_server_closed_is_not_used() -> None:
+async def test_an_idle_connection_closed_by_the_server_is_not_used() -> None:
     server = FakeServer()
     pool = server.pool()
     pool.release(await pool.acquire())
@@ -131,7 +131,7 @@ async def test_no_more_connections_are_kept_than_allowed() -> None:
     assert server.open_sockets() == 2
 
 
-async def test_a_caller_that_gives_up_leaves_no_connection() -> None:
+async def test_a_cancelled_caller_leaves_no_connection() -> None:
     server = FakeServer()
     server.delay = 1.0
     pool = server.pool()
@@ -156,7 +156,7 @@ async def test_a_server_that_closes_at_once_is_a_failed_connect() -> None:
         await server.pool().acquire()
 
 
-async def test_closing_ends_what_is_open_and_what_is_being_opened() -> None:
+async def test_closing_the_pool_ends_open_connections_and_pending_connects() -> None:
     server = FakeServer()
     pool = server.pool()
     idle, busy = await pool.acquire(), await pool.acquire()

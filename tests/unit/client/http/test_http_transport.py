@@ -53,7 +53,7 @@ class Recorder:
             await connection.answer(*self.answer)
 
 
-async def test_a_request_arrives_as_it_was_given() -> None:
+async def test_a_request_arrives_as_given() -> None:
     recorder = Recorder()
     request = HttpRequest(
         "PATCH",
@@ -84,7 +84,7 @@ async def test_an_empty_body_has_no_content_type() -> None:
 
 
 @pytest.mark.parametrize("path", ["//elsewhere.example.com/x", "/../x", "/a/../../b", "/a//b"])
-async def test_a_path_is_never_anything_but_a_path(path: str) -> None:
+async def test_a_path_is_sent_unchanged_to_the_same_host(path: str) -> None:
     recorder = Recorder()
 
     async with transport_to(recorder) as transport:
@@ -114,7 +114,7 @@ async def test_repeated_headers_are_joined() -> None:
     assert response.headers["x-up"] == "1"
 
 
-async def test_an_answer_may_come_compressed() -> None:
+async def test_a_compressed_response_is_decoded() -> None:
     body = b"x" * 10_000
     recorder = Recorder(gzip.compress(body), "200 OK", "Content-Encoding: gzip")
 
@@ -124,7 +124,7 @@ async def test_an_answer_may_come_compressed() -> None:
     assert "gzip" in recorder.heads[0].headers["accept-encoding"]
 
 
-async def test_what_comes_before_the_answer_is_passed_over() -> None:
+async def test_informational_responses_are_skipped() -> None:
     async def script(connection: ServedConnection) -> None:
         while await connection.request():
             await connection.send(b"HTTP/1.1 103 Early Hints\r\nLink: </y>\r\n\r\n")
@@ -135,7 +135,7 @@ async def test_what_comes_before_the_answer_is_passed_over() -> None:
             assert (await transport.send(GET, timeout=LONG)).body == b"ok"
 
 
-async def test_closing_while_a_connection_is_made_surely_did_nothing() -> None:
+async def test_closing_during_a_connect_is_a_failed_connect() -> None:
     async def silent(connection: ServedConnection) -> None:
         await connection.client_left()
 
@@ -149,7 +149,7 @@ async def test_closing_while_a_connection_is_made_surely_did_nothing() -> None:
             await sending
 
 
-async def test_closing_while_requests_wait_for_a_connection_surely_did_nothing() -> None:
+async def test_closing_while_requests_wait_for_a_connection_is_a_failed_connect() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.client_left()
@@ -165,7 +165,7 @@ async def test_closing_while_requests_wait_for_a_connection_surely_did_nothing()
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "307 Temporary", "404 Not Found", "500 Oh"])
-async def test_every_status_is_an_answer(status: str) -> None:
+async def test_every_status_code_is_a_response(status: str) -> None:
     recorder = Recorder(b"body", status, "Location: /elsewhere")
 
     async with transport_to(recorder) as transport:
@@ -227,7 +227,7 @@ async def test_after_reconnect_a_connection_is_made_for_the_next_request() -> No
     assert opened == 3
 
 
-async def test_a_refused_connection_surely_did_nothing() -> None:
+async def test_a_refused_connection_is_a_failed_connect() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # bound but not listening
         port = listener.getsockname()[1]
@@ -238,7 +238,7 @@ async def test_a_refused_connection_surely_did_nothing() -> None:
         await transport.close()
 
 
-async def test_an_unknown_host_surely_did_nothing() -> None:
+async def test_an_unknown_host_is_a_failed_connect() -> None:
     transport = HttpTransport("http://unknown.invalid:1")
 
     with pytest.raises(errors.ConnectFailed):
@@ -247,7 +247,7 @@ async def test_an_unknown_host_surely_did_nothing() -> None:
     await transport.close()
 
 
-async def test_silence_ends_with_the_deadline() -> None:
+async def test_a_silent_server_ends_the_call_at_its_deadline() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.client_left()
@@ -257,7 +257,7 @@ async def test_silence_ends_with_the_deadline() -> None:
             await transport.send(GET, timeout=0.05)
 
 
-async def test_silence_within_a_body_ends_with_the_deadline() -> None:
+async def test_a_server_silent_within_a_body_ends_the_call_at_its_deadline() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
@@ -292,7 +292,7 @@ async def test_an_incomplete_or_malformed_response_is_a_disconnection(sent: byte
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
-async def test_nothing_is_sent_twice(method: str) -> None:
+async def test_no_request_is_sent_twice(method: str) -> None:
     """Not even over a connection that had been kept open and breaks at its second use."""
     seen: list[str] = []
 
@@ -311,7 +311,7 @@ async def test_nothing_is_sent_twice(method: str) -> None:
     assert seen == ["OPTIONS", method]
 
 
-async def test_a_stream_gives_chunks_as_they_come_and_ends() -> None:
+async def test_a_stream_yields_chunks_as_they_arrive_and_ends() -> None:
     go_on = asyncio.Event()
 
     async def script(connection: ServedConnection) -> None:
@@ -331,7 +331,7 @@ async def test_a_stream_gives_chunks_as_they_come_and_ends() -> None:
         assert [chunk async for chunk in response.stream] == [b"two\n"]
 
 
-async def test_a_stream_s_head_comes_before_its_first_chunk() -> None:
+async def test_the_head_of_a_stream_is_returned_before_its_first_chunk() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.begin_stream()
@@ -344,7 +344,7 @@ async def test_a_stream_s_head_comes_before_its_first_chunk() -> None:
         assert response.stream is not None
 
 
-async def test_a_stream_outlives_the_deadline_of_its_head() -> None:
+async def test_a_stream_may_outlast_the_deadline_of_its_head() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.begin_stream()
@@ -372,7 +372,7 @@ async def test_an_incomplete_stream_is_a_disconnection() -> None:
                 pass
 
 
-async def test_a_stream_that_is_not_read_holds_its_server_back() -> None:
+async def test_a_stream_that_is_not_read_applies_backpressure() -> None:
     chunk = b"x" * 2**16
     sent = 0
     total = 500  # far more than the buffers of both sides
@@ -420,7 +420,7 @@ async def test_closing_a_stream_early_disconnects_from_the_server(reads: int) ->
             await left.wait()
 
 
-async def test_open_streams_do_not_hold_up_requests() -> None:
+async def test_open_streams_do_not_delay_requests() -> None:
     async def script(connection: ServedConnection) -> None:
         while head := await connection.request():
             if "watch" in head.target:
@@ -473,7 +473,7 @@ async def test_a_cancelled_request_leaves_the_transport_usable() -> None:
         assert (await transport.send(GET, timeout=LONG)).body == b"ok"
 
 
-async def test_closing_ends_open_streams_and_refuses_what_follows() -> None:
+async def test_closing_ends_open_streams_and_refuses_later_requests() -> None:
     async def script(connection: ServedConnection) -> None:
         await connection.request()
         await connection.begin_stream()
@@ -511,7 +511,7 @@ async def test_a_server_with_a_trusted_certificate_is_reached() -> None:
         assert await reach(HttpTransport(f"https://127.0.0.1:{port}", ca_pem=pem)) == b"ok"
 
 
-async def test_an_untrusted_certificate_surely_did_nothing() -> None:
+async def test_an_untrusted_certificate_is_a_failed_connect() -> None:
     async with tls_server("127.0.0.1") as (port, _):
         other = self_signed("127.0.0.1").certificate_pem
         for transport in (
@@ -548,7 +548,7 @@ async def test_verification_can_be_turned_off() -> None:
         assert await reach(HttpTransport(f"https://127.0.0.1:{port}", tls=unverified)) == b"ok"
 
 
-async def test_a_server_without_tls_surely_did_nothing() -> None:
+async def test_a_server_without_tls_is_a_failed_connect() -> None:
     async def script(connection: ServedConnection) -> None:
         assert await connection.reader.read(1)
         await connection.answer(b"plain HTTP here", "400 Bad Request")
@@ -617,7 +617,7 @@ async def piped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "502 Bad Gateway"])
-async def test_a_proxy_that_does_not_connect_surely_did_nothing(status: str) -> None:
+async def test_a_proxy_that_does_not_connect_is_a_failed_connect(status: str) -> None:
     recorder = Recorder(b"no", status)
 
     async with serve_script(recorder) as port:
@@ -639,6 +639,6 @@ async def test_a_proxy_that_does_not_connect_surely_did_nothing(status: str) -> 
         "https://user:password@example.com",
     ],
 )
-async def test_only_an_origin_can_be_a_base(url: str) -> None:
+async def test_a_base_url_must_be_an_origin(url: str) -> None:
     with pytest.raises(ValueError, match=r"URL|origin"):
         HttpTransport(url)

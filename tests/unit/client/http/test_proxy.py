@@ -49,7 +49,9 @@ def chosen(origin: str, **variables: str) -> str:
         ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, ""),
     ],
 )
-def test_proxy_variables(origin: str, variables: dict[str, str], expected: str) -> None:
+def test_the_proxy_is_chosen_by_environment_variables(
+    origin: str, variables: dict[str, str], expected: str
+) -> None:
     assert chosen(origin, **variables) == expected
 
 
@@ -82,14 +84,14 @@ def test_proxy_variables(origin: str, variables: dict[str, str], expected: str) 
         (API, "", False),
     ],
 )
-def test_exceptions(origin: str, exceptions: str, excepted: bool) -> None:
+def test_no_proxy_excludes_hosts(origin: str, exceptions: str, excepted: bool) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         found = chosen(origin, HTTPS_PROXY="http://p", **{name: exceptions})
         assert found == ("" if excepted else "http://p")
 
 
 @pytest.mark.parametrize("url", ["socks5://p:1080", "https://p", "http://", "http://p:0x", "://"])
-def test_an_unusable_proxy_is_never_ignored(tmp_path: Path, url: str) -> None:
+def test_an_unusable_proxy_is_an_error(tmp_path: Path, url: str) -> None:
     with pytest.raises(ValueError, match="expected http://HOST"):
         checked_proxy(url)
     with pytest.raises(KubeconfigError, match=r"HTTPS_PROXY: .*expected http://HOST"):
@@ -116,7 +118,7 @@ def loaded(directory: Path, cluster: dict[str, Any] | None = None, **variables: 
     return kubeconfig.load(file, env=SimulatedEnvironment(variables=variables))
 
 
-def test_a_file_s_proxy_wins_over_the_environment(tmp_path: Path) -> None:
+def test_the_proxy_of_a_kubeconfig_wins_over_the_environment(tmp_path: Path) -> None:
     variables = {"HTTPS_PROXY": "http://env", "NO_PROXY": "*"}
 
     assert loaded(tmp_path, HTTPS_PROXY="http://env").proxy == "http://env"
@@ -124,7 +126,7 @@ def test_a_file_s_proxy_wins_over_the_environment(tmp_path: Path) -> None:
     assert loaded(tmp_path, None, **variables).proxy == ""
 
 
-def test_a_pod_s_proxy_comes_from_its_environment(tmp_path: Path) -> None:
+def test_the_proxy_of_a_pod_comes_from_its_environment(tmp_path: Path) -> None:
     for name in ("ca.crt", "namespace", "token"):
         (tmp_path / name).write_text(name)
     variables = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HTTPS_PROXY": "http://p"}
@@ -222,7 +224,7 @@ async def test_a_server_is_reached_through_a_proxy(tmp_path: Path, password: str
 
 
 @pytest.mark.realtime
-async def test_a_proxy_that_refuses_surely_did_nothing(tmp_path: Path) -> None:
+async def test_a_proxy_that_refuses_is_a_failed_connect(tmp_path: Path) -> None:
     async with route(tmp_path, "me:secret") as way:
         port = way.connection.proxy.rpartition(":")[2]
         wrong = Connection(
@@ -250,7 +252,7 @@ async def test_a_proxy_that_refuses_surely_did_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.realtime
-async def test_without_tls_the_proxy_is_given_the_whole_address() -> None:
+async def test_without_tls_the_proxy_receives_the_absolute_url() -> None:
     proxy = Proxy(0, "me:secret")
     async with serve_script(proxy) as port:
         url = f"http://me:secret@127.0.0.1:{port}"

@@ -84,7 +84,7 @@ def test_the_response_to_head_has_no_body() -> None:
 
 
 @pytest.mark.parametrize("headers", [b"", b"Connection: upgrade\r\n"])
-def test_nothing_follows_a_change_of_protocol(headers: bytes) -> None:
+def test_no_response_follows_a_change_of_protocol(headers: bytes) -> None:
     parser = ResponseParser()
 
     parser.feed(b"HTTP/1.1 101 Switching\r\nUpgrade: tcp\r\n" + headers + b"\r\nraw bytes")

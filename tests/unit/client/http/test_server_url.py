@@ -20,7 +20,7 @@ URLS = st.builds(
 
 
 @given(URLS)
-def test_it_parses_as_urllib_does(url: str) -> None:
+def test_a_server_url_parses_as_in_urllib(url: str) -> None:
     parts, found = urlsplit(url), parse(url)
     default = {"http": 80, "https": 443}.get(parts.scheme, 0)
 

@@ -44,7 +44,7 @@ async def peer_of(*listeners: socket.socket) -> object:
         return connected.getpeername()
 
 
-async def test_a_refusing_address_is_passed_over() -> None:
+async def test_a_refusing_address_is_skipped() -> None:
     with bound(backlog=None) as refusing, bound(backlog=5) as accepting:
         assert await peer_of(refusing, accepting) == accepting.getsockname()
 
@@ -55,7 +55,7 @@ async def test_a_silent_address_is_not_waited_for() -> None:
             assert await peer_of(first, accepting) == accepting.getsockname()
 
 
-async def test_the_preferred_address_s_failure_is_raised() -> None:
+async def test_the_failure_of_the_preferred_address_is_raised() -> None:
     with bound(backlog=None) as refusing, bound(backlog=None) as other:
         with pytest.raises(ConnectionRefusedError):
             await peer_of(refusing, other)
@@ -63,7 +63,7 @@ async def test_the_preferred_address_s_failure_is_raised() -> None:
             await peer_of(refusing)
 
 
-async def test_giving_up_leaves_no_attempt() -> None:
+async def test_a_cancelled_connect_leaves_no_attempt() -> None:
     with silent() as first, silent() as second:
         before = asyncio.all_tasks()
         with pytest.raises(TimeoutError):

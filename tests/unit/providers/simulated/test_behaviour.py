@@ -18,14 +18,14 @@ from datum_compute.providers.simulated.behaviour import (
 )
 
 
-def test_without_annotations_it_is_available_at_once_and_stays_so() -> None:
+def test_without_annotations_an_instance_is_available_at_once_and_stays_available() -> None:
     report = decide_report(parse_behaviour({}), 0.0, ())
 
     assert (report.programmed.status, report.available.status) == ("True", "True")
     assert report.requeue_after is None
 
 
-def test_it_starts_when_its_time_has_come() -> None:
+def test_an_instance_starts_after_its_start_delay() -> None:
     behaviour = parse_behaviour({START_SECONDS: "3"})
 
     starting = decide_report(behaviour, -3.0, ())
@@ -37,7 +37,7 @@ def test_it_starts_when_its_time_has_come() -> None:
     assert decide_report(behaviour, 0.0, ()).available.status == "True"
 
 
-def test_it_crashes_and_keeps_crashing() -> None:
+def test_an_instance_crashes_repeatedly() -> None:
     behaviour = parse_behaviour({CRASH_AFTER_SECONDS: "10"})
 
     assert decide_report(behaviour, 9.0, ()).requeue_after == 1.0
@@ -52,7 +52,7 @@ def test_a_sleeping_instance_is_available_with_its_own_reason() -> None:
     assert (asleep.available.status, asleep.available.reason) == ("True", "Asleep")
 
 
-def test_it_fails_with_the_reason_asked_for() -> None:
+def test_an_instance_fails_with_the_annotated_reason() -> None:
     with pytest.raises(Rejected) as failure:
         decide_report(parse_behaviour({FAIL: "ImageUnavailable"}), 0.0, ())
 
@@ -62,7 +62,7 @@ def test_it_fails_with_the_reason_asked_for() -> None:
 @pytest.mark.parametrize(
     "annotations", [{FAIL: "Bored"}, {START_SECONDS: "soon"}, {CRASH_AFTER_SECONDS: "-1"}]
 )
-def test_an_annotation_without_sense_is_a_configuration_error(annotations: dict[str, str]) -> None:
+def test_an_invalid_annotation_is_a_configuration_error(annotations: dict[str, str]) -> None:
     with pytest.raises(Rejected) as failure:
         parse_behaviour(annotations)
 
@@ -86,7 +86,7 @@ def test_an_interface_keeps_its_address() -> None:
     assert subnet.ensure(("a", 0)) != subnet.ensure(("a", 1))
 
 
-def test_what_instances_say_they_have_is_not_given_to_others() -> None:
+def test_addresses_in_use_are_not_assigned_again() -> None:
     subnet = SubnetAddresses(IPv4Network("10.128.0.0/20"))
     subnet.adopt([(("old", 0), "10.128.0.2"), (("far", 0), "10.9.0.3"), (("odd", 0), "fd00::1")])
 

@@ -134,7 +134,7 @@ async def test_an_instance_costs_two_writes() -> None:
         assert int(up.metadata.resource_version) - before == 2
 
 
-async def test_its_own_conditions_are_restored_and_those_of_others_left_alone() -> None:
+async def test_conditions_of_the_provider_are_restored_and_others_kept() -> None:
     async with provided() as found:
         dfw = found.cells["dfw"]
         await start(found, 0)
@@ -182,7 +182,7 @@ async def test_a_slow_start_is_reported_until_it_ends() -> None:
         assert 18 < asyncio.get_running_loop().time() - begun < 22
 
 
-async def test_a_crash_comes_at_its_time_also_when_the_provider_was_restarted() -> None:
+async def test_a_crash_happens_at_its_time_although_the_provider_restarted() -> None:
     async with cell() as found:
         async with running(
             found.env, SimulatedProvider(found.own_fleet("dfw"), found.env).controllers()
@@ -208,7 +208,7 @@ async def test_a_crash_comes_at_its_time_also_when_the_provider_was_restarted() 
         assert 25 < asyncio.get_running_loop().time() - begun < 35
 
 
-async def test_asleep_it_stays_available() -> None:
+async def test_a_sleeping_instance_stays_available() -> None:
     async with provided() as found:
         await start(found, 0, {SLEEP_AFTER_SECONDS: "5"})
         asleep = await until(

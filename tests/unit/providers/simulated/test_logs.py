@@ -98,7 +98,7 @@ async def test_after_a_restart_the_log_notes_that_earlier_lines_are_lost() -> No
             ]
 
 
-async def test_lines_go_with_their_instance_and_followers_get_the_last_ones() -> None:
+async def test_lines_are_deleted_with_their_instance_and_followers_get_the_last_ones() -> None:
     async with cell() as found, running_provider(found) as provider:
         obj = await start(found, 0)
         await available(found, 0)
@@ -132,7 +132,7 @@ async def test_only_the_last_lines_are_kept() -> None:
     assert kept[-1].endswith(f": {KEPT + 49}")
 
 
-async def test_a_slow_follower_misses_what_is_not_kept_and_nothing_else() -> None:
+async def test_a_slow_follower_misses_only_dropped_lines() -> None:
     logs = InstanceLogs(SimulatedEnvironment())
     add_line(logs, 0)
     lines = logs.lines("one", tail=None, since=None, follow=True)
@@ -149,7 +149,7 @@ async def test_a_slow_follower_misses_what_is_not_kept_and_nothing_else() -> Non
     assert len(found) == KEPT + 1
 
 
-async def test_since_and_tail_choose_together() -> None:
+async def test_since_and_tail_are_combined() -> None:
     logs = InstanceLogs(SimulatedEnvironment())
     for number in range(6):
         add_line(logs, number)
@@ -163,7 +163,7 @@ async def test_since_and_tail_choose_together() -> None:
     assert await texts(logs, tail=0) == []
 
 
-async def test_waiting_for_one_that_never_comes_leaves_nothing() -> None:
+async def test_waiting_for_an_instance_that_never_appears_leaves_nothing() -> None:
     logs = InstanceLogs(SimulatedEnvironment())
     waiting = asyncio.create_task(texts(logs, follow=True))
     await asyncio.sleep(1)

@@ -79,7 +79,7 @@ def _from_wire(name: str, revision: int, color: str) -> Object:
     return Object.from_wire(msgspec.json.encode({"kind": "Widget", "metadata": metadata}))
 
 
-def test_objects_are_kept_with_what_they_share_held_once() -> None:
+def test_equal_parts_of_cached_objects_are_stored_once() -> None:
     cache = Cache(WIDGETS)
     cache.replace([_from_wire("a", 1, "deep-red"), _from_wire("b", 2, "deep-red")], "2")
     first, other = cache.list()
@@ -113,7 +113,7 @@ def test_an_index_follows_every_change() -> None:
     assert [o.name for o in cache.by_index("color", "blue")] == ["b"]
 
 
-def test_an_index_is_added_once_and_must_have_been() -> None:
+def test_an_index_is_added_once_and_must_exist_to_be_used() -> None:
     cache = Cache(WIDGETS)
     cache.add_index("color", _by_color)
     cache.add_index("color", lambda obj: ["other"])
@@ -124,7 +124,7 @@ def test_an_index_is_added_once_and_must_have_been() -> None:
         cache.by_index("shape", "round")
 
 
-def test_an_object_an_index_cannot_read_stays_in_the_cache() -> None:
+def test_an_object_that_an_index_cannot_read_stays_in_the_cache() -> None:
     cache = Cache(WIDGETS)
     cache.add_index("color", lambda obj: [obj.metadata.labels["color"]])
 
@@ -134,7 +134,7 @@ def test_an_object_an_index_cannot_read_stays_in_the_cache() -> None:
     assert [o.name for o in cache.by_index("color", "red")] == ["red"]
 
 
-def test_subscribers_hear_what_there_is_and_then_every_change() -> None:
+def test_subscribers_get_the_current_objects_and_then_every_change() -> None:
     cache = Cache(WIDGETS)
     cache.replace([_widget("a", 1)], "1")
 
@@ -174,7 +174,7 @@ def _uid(obj: Object | None) -> str:
     return obj.metadata.uid if obj is not None else ""
 
 
-def test_seen_is_what_the_stream_has_passed() -> None:
+def test_a_revision_counts_as_seen_once_the_stream_has_passed_it() -> None:
     cache = Cache(WIDGETS)
     cache.replace([], "5")
     wanted = CacheExpectation("default", "a", resource_version="8")
@@ -185,7 +185,7 @@ def test_seen_is_what_the_stream_has_passed() -> None:
     assert cache.has_seen(wanted)
 
 
-def test_a_bookmark_is_progress() -> None:
+def test_a_bookmark_advances_the_seen_revision() -> None:
     cache = Cache(WIDGETS)
     cache.replace([], "5")
     seen: list[str] = []
@@ -203,7 +203,7 @@ def test_a_bookmark_is_progress() -> None:
     assert cache.resource_version == "12"
 
 
-def test_revisions_that_are_no_numbers_are_compared_for_equality() -> None:
+def test_non_numeric_revisions_are_compared_for_equality() -> None:
     cache = Cache(WIDGETS)
     metadata = ObjectMeta(name="a", namespace="default", resource_version="v-b")
     cache.replace([Object("example.com/v1", "Widget", metadata)], "v-c")
@@ -237,7 +237,7 @@ def test_what_a_live_read_found_is_not_undone_by_older_events() -> None:
     assert [(o.name, o.metadata.resource_version) for o in cache.list()] == [("a", "10")]
 
 
-def test_a_name_used_again_after_a_live_read_missed_it_is_welcome() -> None:
+def test_an_object_recreated_after_a_live_read_found_none_is_added() -> None:
     cache = Cache(WIDGETS)
     cache.replace([_widget("b", 2, uid="old")], "2")
     cache.drop_live("b", "default")
@@ -281,7 +281,7 @@ def test_a_live_read_takes_out_what_a_selector_does_not_match_any_more() -> None
     assert cache.list() == []
 
 
-def test_a_server_restored_from_a_copy_is_believed() -> None:
+def test_a_list_of_a_server_restored_from_a_backup_is_accepted() -> None:
     """Its revisions start before what was seen; all there is, is what it lists."""
     cache = Cache(WIDGETS)
     cache.replace([_widget("a", 90, color="new"), _widget("b", 95)], "100")
@@ -298,7 +298,7 @@ def test_a_server_restored_from_a_copy_is_believed() -> None:
     assert listener.lines == ["a@90 > a@40", "b@95 > -", "- > c@51"]
 
 
-def test_an_event_without_a_revision_does_not_lose_the_place() -> None:
+def test_an_event_without_a_revision_keeps_the_seen_revision() -> None:
     cache = Cache(WIDGETS)
     cache.replace([], "5")
     metadata = ObjectMeta(name="a", namespace="default", uid="u")
@@ -309,7 +309,7 @@ def test_an_event_without_a_revision_does_not_lose_the_place() -> None:
     assert [o.name for o in cache.list()] == ["a"]
 
 
-def test_an_object_without_keys_is_counted_each_time_and_reported_once(
+def test_an_object_without_index_keys_is_counted_each_time_and_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cache = Cache(WIDGETS)

@@ -160,7 +160,7 @@ async def test_a_patch_that_changed_nothing_is_not_waited_for() -> None:
     assert world.controller.statistics().deferred == 0
 
 
-async def test_a_write_no_cache_will_hear_of_is_not_waited_for() -> None:
+async def test_a_write_of_a_kind_without_a_cache_is_not_waited_for() -> None:
     world = World(_create_part, selector="color=red")
 
     async with managed(world.env, world.controller):
@@ -191,7 +191,7 @@ async def test_a_plane_unreachable_after_the_write_does_not_hold_the_key_for_eve
             assert len(world.runs) >= 2
 
 
-async def test_an_ordinary_change_of_status_costs_no_waiting() -> None:
+async def test_an_ordinary_status_write_causes_no_wait() -> None:
     async def write_status(cluster: Cluster, request: Request) -> None:
         body = merge({"status": {"runs": min(len(world.runs), 3)}})
         await cluster.client.patch(WIDGETS, "a", body, "default", subresource="status")
@@ -255,7 +255,7 @@ async def test_what_others_write_over_an_own_write_requests_a_run() -> None:
     assert world.found == [{}, {"marked": "again"}, {"marked": "and again"}]
 
 
-async def test_an_own_write_is_another_controllers_news() -> None:
+async def test_an_own_write_enqueues_the_key_of_another_controller() -> None:
     world = Marker(own_writes=False)
     seen: list[str] = []
 
@@ -299,7 +299,7 @@ async def test_an_own_write_that_a_later_run_did_not_see_requests_a_run() -> Non
     assert world.found == [{}, {}, {"marked": "yes"}]
 
 
-def test_own_writes_that_never_come_back_are_forgotten_in_time() -> None:
+def test_own_writes_without_an_event_are_forgotten_after_a_while() -> None:
     own_writes = OwnWriteFilter([WIDGETS])
     for number in range(3 * MAX_EXPECTED_WRITES):
         widget = Object("v1", "Widget", ObjectMeta(uid="u", resource_version=str(number)))
@@ -314,7 +314,7 @@ def test_own_writes_that_never_come_back_are_forgotten_in_time() -> None:
     assert not own_writes.consume(first)
 
 
-def test_own_writes_that_no_watch_leaves_out_are_not_kept() -> None:
+def test_own_writes_are_not_recorded_where_no_watch_ignores_them() -> None:
     own_writes = OwnWriteFilter([WIDGETS])
     gadget = Object("v1", "Gadget", ObjectMeta(uid="u", resource_version="7"))
     own_writes.expect(WIDGETS._replace(plural="gadgets", kind="Gadget"), gadget)

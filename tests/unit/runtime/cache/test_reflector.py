@@ -22,7 +22,7 @@ def _report(cache: Cache) -> tuple[str, str]:
     return cache.state.value, cache.message
 
 
-async def test_lists_in_pages_then_follows() -> None:
+async def test_the_reflector_lists_in_pages_and_then_watches() -> None:
     plane = FakePlane()
     for number in range(1201):
         plane.put(f"w{number:04}")
@@ -53,7 +53,7 @@ async def test_one_cache_per_kind_and_selector() -> None:
         assert _names(red) == ["red"]
 
 
-async def test_a_forgotten_revision_makes_it_list_again_without_losing_what_it_knew() -> None:
+async def test_an_expired_revision_causes_a_relist_that_keeps_the_cache() -> None:
     plane = FakePlane()
     plane.put("stays")
     plane.put("goes")
@@ -75,7 +75,7 @@ async def test_a_forgotten_revision_makes_it_list_again_without_losing_what_it_k
         assert lost == ["goes"]
 
 
-async def test_an_outage_is_bridged_from_the_last_revision() -> None:
+async def test_a_watch_resumes_from_the_last_revision_after_an_outage() -> None:
     plane = FakePlane()
     plane.put("a")
 
@@ -95,7 +95,7 @@ async def test_an_outage_is_bridged_from_the_last_revision() -> None:
         assert _report(cache) == ("Current", "")
 
 
-async def test_a_line_that_breaks_every_few_seconds_is_back_at_once_each_time() -> None:
+async def test_a_watch_that_breaks_every_few_seconds_is_reopened_at_once() -> None:
     """A watch that was open for a while is no failure, though nothing came through it."""
     plane = FakePlane()
     plane.put("a")
@@ -111,7 +111,7 @@ async def test_a_line_that_breaks_every_few_seconds_is_back_at_once_each_time() 
             await asyncio.sleep(4.9)
 
 
-async def test_a_watch_that_breaks_as_soon_as_it_is_open_is_opened_less_and_less_often() -> None:
+async def test_a_watch_that_breaks_at_once_is_reopened_with_backoff() -> None:
     plane = FakePlane()
     plane.put("a")
 
@@ -144,7 +144,7 @@ async def test_a_kind_that_is_not_served_is_reported_and_waited_for() -> None:
         assert _names(cache) == ["a"]
 
 
-async def test_a_kind_that_is_withdrawn_leaves_what_was_known() -> None:
+async def test_the_cache_of_a_kind_that_is_no_longer_served_is_kept() -> None:
     plane = FakePlane()
     plane.put("a")
 
@@ -199,7 +199,7 @@ class ForgettingPlane(FakePlane):
         return await super().list(resource, namespace, **how)
 
 
-async def test_a_list_that_expires_between_its_pages_is_taken_at_once() -> None:
+async def test_a_list_that_expires_between_pages_is_repeated_at_once() -> None:
     plane = ForgettingPlane()
     for number in range(501):
         plane.put(f"w{number:04}")
@@ -221,7 +221,7 @@ class ChangingPlane(FakePlane):
         return await super().list(resource, namespace, **how)
 
 
-async def test_what_changes_between_pages_of_a_list_is_not_missed() -> None:
+async def test_changes_between_pages_of_a_list_are_not_missed() -> None:
     """On a server whose later pages are younger than its first one."""
     plane = ChangingPlane()
     for number in range(501):
@@ -237,7 +237,7 @@ async def test_what_changes_between_pages_of_a_list_is_not_missed() -> None:
         assert bytes(changed.spec) == b'{"changed": true}'
 
 
-async def test_what_a_server_keeps_about_fields_is_not_kept_in_memory() -> None:
+async def test_managed_fields_are_not_kept_in_memory() -> None:
     plane = FakePlane()
     managed_fields = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
     plane.put("a", metadata={"managedFields": managed_fields})

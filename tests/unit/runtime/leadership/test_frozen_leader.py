@@ -89,7 +89,7 @@ def freeze_at(main: Any, step: int) -> None:
         raise AssertionError(f"frozen at step {step}: {error}") from error
 
 
-def test_a_frozen_leader_does_nothing_more_once_another_leads() -> None:
+def test_a_frozen_leader_writes_nothing_once_another_leads() -> None:
     steps = steps_of(two_toys)
 
     assert steps > 200
@@ -100,7 +100,7 @@ def test_a_frozen_leader_does_nothing_more_once_another_leads() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("share", range(SHARES))
-def test_a_frozen_leader_does_nothing_more_wherever_it_freezes(share: int) -> None:
+def test_a_frozen_leader_writes_nothing_wherever_it_freezes(share: int) -> None:
     for step in range(share, steps_of(two_toys), SHARES):
         freeze_at(two_toys, step)
 

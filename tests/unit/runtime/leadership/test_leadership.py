@@ -56,7 +56,7 @@ async def lease_of(client: Client) -> core.LeaseSpec:
     return (await client.get(core.LEASES, LEASE.name, LEASE.namespace)).view(core.Lease).spec
 
 
-async def test_the_first_takes_the_lease_and_keeps_it() -> None:
+async def test_the_first_candidate_acquires_the_lease_and_keeps_it() -> None:
     async with embedded_server() as embedded:
         first = candidate(embedded, "first")
         async with running(first):
@@ -79,7 +79,7 @@ async def test_the_first_takes_the_lease_and_keeps_it() -> None:
     assert (held.renew_time - begun.renew_time).total_seconds() > 115
 
 
-async def test_a_release_lets_the_next_one_in_without_waiting_for_the_lease() -> None:
+async def test_a_released_lease_is_acquired_without_waiting_for_its_expiry() -> None:
     async with embedded_server() as embedded:
         first, second = candidate(embedded, "first"), candidate(embedded, "second")
         async with running(second) as following:
@@ -96,7 +96,7 @@ async def test_a_release_lets_the_next_one_in_without_waiting_for_the_lease() ->
     assert spec.lease_duration_seconds == 1
 
 
-async def test_a_release_is_a_transition_when_another_takes_it() -> None:
+async def test_acquiring_a_released_lease_counts_as_a_transition() -> None:
     async with embedded_server() as embedded:
         first, second = candidate(embedded, "first"), candidate(embedded, "second")
         async with running(first):
@@ -106,7 +106,7 @@ async def test_a_release_is_a_transition_when_another_takes_it() -> None:
             assert (await lease_of(embedded.client("cell/dfw"))).lease_transitions == 1
 
 
-async def test_without_renewal_the_holder_stops_before_the_next_one_starts() -> None:
+async def test_a_holder_that_cannot_renew_stops_before_the_next_one_starts() -> None:
     async with embedded_server() as embedded:
         first, link = linked_candidate(embedded, "first")
         second = candidate(embedded, "second")
@@ -127,7 +127,7 @@ async def test_without_renewal_the_holder_stops_before_the_next_one_starts() -> 
         assert started_at - stopped_at >= 3.0
 
 
-async def test_time_counts_from_the_moment_a_renewal_was_sent() -> None:
+async def test_lease_time_counts_from_the_moment_a_renewal_was_sent() -> None:
     """Its answer may have been long under way, and others count from before it came."""
     async with embedded_server() as embedded:
         client = embedded.client("cell/dfw")
@@ -161,7 +161,7 @@ class SlowAnswers:
         await self._transport.close()
 
 
-async def test_a_short_loss_of_contact_costs_nothing() -> None:
+async def test_a_short_loss_of_contact_keeps_the_lease() -> None:
     async with embedded_server() as embedded:
         first, link = linked_candidate(embedded, "first")
         async with running(first, candidate(embedded, "second")) as tasks:
@@ -175,7 +175,7 @@ async def test_a_short_loss_of_contact_costs_nothing() -> None:
             assert not tasks[0].done()
 
 
-async def test_a_lease_taken_by_force_ends_the_holder_at_its_next_look() -> None:
+async def test_a_lease_taken_by_force_stops_the_holder_at_its_next_renewal() -> None:
     async with embedded_server() as embedded:
         first = candidate(embedded, "first")
         async with running(first) as tasks:
@@ -235,7 +235,7 @@ async def test_a_write_without_leadership_is_not_sent() -> None:
     assert not issubclass(NotLeader, errors.ClientError)
 
 
-async def test_the_leader_is_a_metric() -> None:
+async def test_leadership_is_reported_as_a_metric() -> None:
     async with embedded_server() as embedded:
         first, second = candidate(embedded, "first"), candidate(embedded, "second")
         registries = [MetricsRegistry(), MetricsRegistry()]

@@ -12,7 +12,7 @@ from datum_compute.runtime.backoff import Backoff
     failures=st.integers(0, 10_000),
     chance=st.floats(0, 1, exclude_max=True),
 )
-def test_a_delay_is_below_the_grown_ceiling_and_the_cap(failures: int, chance: float) -> None:
+def test_a_delay_is_below_the_growing_ceiling_and_the_cap(failures: int, chance: float) -> None:
     delay = Backoff(0.1, 30).delay(failures, chance)
 
     assert 0 <= delay <= min(30, 0.1 * 2 ** min(failures, 20))

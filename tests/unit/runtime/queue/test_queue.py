@@ -27,7 +27,7 @@ async def _drain(queue: Queue[str]) -> list[str]:
     return taken
 
 
-async def test_keys_come_in_the_order_added_and_once() -> None:
+async def test_keys_are_handed_out_once_in_the_order_added() -> None:
     queue = _queue()
     for key in "abcab":
         queue.add(key)
@@ -35,7 +35,7 @@ async def test_keys_come_in_the_order_added_and_once() -> None:
     assert await _drain(queue) == ["a", "b", "c"]
 
 
-async def test_a_key_added_while_it_runs_runs_again_and_not_at_once() -> None:
+async def test_a_key_added_while_it_runs_runs_again_afterwards() -> None:
     queue = _queue()
     queue.add("a")
     running = await queue.get()
@@ -61,7 +61,7 @@ async def test_delayed_adds_keep_the_soonest() -> None:
     assert len(queue) == 0
 
 
-async def test_a_run_answers_delayed_adds_made_before_it() -> None:
+async def test_a_run_cancels_delayed_adds_made_before_it() -> None:
     queue = _queue()
     queue.add_after("a", 10)
     queue.add("a")
@@ -72,7 +72,7 @@ async def test_a_run_answers_delayed_adds_made_before_it() -> None:
     assert len(queue) == 0
 
 
-async def test_a_delayed_add_made_while_running_counts() -> None:
+async def test_a_delayed_add_made_while_running_is_kept() -> None:
     queue = _queue()
     queue.add("a")
     await queue.get()
@@ -83,7 +83,7 @@ async def test_a_delayed_add_made_while_running_counts() -> None:
     assert asyncio.get_running_loop().time() == 5
 
 
-async def test_retries_grow_until_forgotten() -> None:
+async def test_retry_delays_grow_until_the_key_is_forgotten() -> None:
     queue = _queue(chance=0.5)
 
     delays = [queue.retry("a") for _ in range(7)]
@@ -111,7 +111,7 @@ async def test_waiting_workers_get_one_key_each() -> None:
     assert sorted(got) == ["a", "b", "c"]
 
 
-async def test_a_cancelled_worker_passes_its_turn_on() -> None:
+async def test_a_key_of_a_cancelled_worker_goes_to_another() -> None:
     queue = _queue()
     first = asyncio.create_task(queue.get())
     second = asyncio.create_task(queue.get())
@@ -124,7 +124,7 @@ async def test_a_cancelled_worker_passes_its_turn_on() -> None:
     assert first.cancelled()
 
 
-async def test_statistics_tell_what_is_where() -> None:
+async def test_statistics_count_keys_by_state() -> None:
     queue = _queue()
     for key in "ab":
         queue.add(key)
@@ -136,7 +136,7 @@ async def test_statistics_tell_what_is_where() -> None:
     assert (now.ready, now.running, now.delayed, now.adds) == (1, 1, 1, 2)
 
 
-async def test_a_key_that_is_delayed_over_and_over_does_not_pile_up() -> None:
+async def test_repeated_delayed_adds_of_a_key_do_not_accumulate() -> None:
     queue = _queue()
     for _ in range(1000):
         queue.add_after("a", 300)
@@ -152,7 +152,7 @@ async def _waiters(queue: Queue[str], count: int) -> list[asyncio.Task[str]]:
     return tasks
 
 
-async def test_lanes_take_turns_and_keep_their_own_order() -> None:
+async def test_lanes_are_served_in_rotation_and_keep_their_order() -> None:
     queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0])
     for key in ("a1", "a2", "a3", "a4", "b1", "b2", "c1"):
         queue.add(key)
@@ -160,7 +160,7 @@ async def test_lanes_take_turns_and_keep_their_own_order() -> None:
     assert await _drain(queue) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
 
 
-async def test_a_lane_with_a_hundred_thousand_keys_costs_others_one_turn() -> None:
+async def test_a_lane_with_a_hundred_thousand_keys_delays_others_by_one_key() -> None:
     queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key.partition("/")[0])
     for number in range(100_000):
         queue.add(f"large/{number}")
@@ -172,7 +172,7 @@ async def test_a_lane_with_a_hundred_thousand_keys_costs_others_one_turn() -> No
     assert [await queue.get() for _ in range(4)] == ["large/1", "small/1", "large/2", "small/2"]
 
 
-async def test_a_lane_that_comes_back_stands_behind_those_that_wait() -> None:
+async def test_a_lane_that_becomes_active_again_is_served_after_waiting_lanes() -> None:
     queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0])
     for key in ("a1", "b1", "c1"):
         queue.add(key)
@@ -183,7 +183,7 @@ async def test_a_lane_that_comes_back_stands_behind_those_that_wait() -> None:
     assert [first, *await _drain(queue)] == ["a1", "b1", "c1", "a2"]
 
 
-async def test_a_lane_whose_keys_never_end_leaves_workers_for_every_other() -> None:
+async def test_a_lane_whose_keys_never_finish_leaves_workers_for_other_lanes() -> None:
     """Of sixteen workers the first cluster that hangs gets eight, the next four, and so on."""
     queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0], workers=16)
     held: list[str] = []
@@ -201,7 +201,7 @@ async def test_a_lane_whose_keys_never_end_leaves_workers_for_every_other() -> N
     assert [lanes.count(lane) for lane in "abcd"] == [8, 4, 2, 1]
 
 
-async def test_a_lane_gets_one_more_when_one_of_its_keys_is_done() -> None:
+async def test_a_lane_gets_another_worker_when_one_of_its_keys_is_done() -> None:
     queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, workers=4)
     for key in "abc":
         queue.add(key)
@@ -215,7 +215,7 @@ async def test_a_lane_gets_one_more_when_one_of_its_keys_is_done() -> None:
     assert await third == "c"
 
 
-async def test_a_key_is_never_in_two_hands_however_many_workers_and_adds() -> None:
+async def test_a_key_is_never_processed_by_two_workers() -> None:
     queue = _queue()
     running: list[str] = []
     runs: list[str] = []
@@ -283,7 +283,7 @@ async def test_no_wakeup_is_lost_among_many_workers() -> None:
     assert all(task.done() for task in tasks)
 
 
-async def test_a_delayed_add_does_not_hold_back_a_plain_one() -> None:
+async def test_a_delayed_add_does_not_delay_an_immediate_one() -> None:
     queue = _queue()
     queue.add_after("a", 1000)
     queue.add("b")
@@ -305,7 +305,7 @@ async def test_delayed_keys_come_in_the_order_of_their_times() -> None:
     assert got == [("a", 1), ("b", 2), ("c", 3), ("d", 3)]
 
 
-async def test_a_delay_of_nothing_is_a_plain_add() -> None:
+async def test_a_delay_of_zero_is_an_immediate_add() -> None:
     queue = _queue()
     queue.add_after("a", 0)
     queue.add_after("b", -1)
@@ -323,7 +323,7 @@ async def test_failures_of_one_key_do_not_slow_another() -> None:
     assert queue.retry("bad") == 15
 
 
-async def test_a_plain_add_is_not_held_back_by_failures() -> None:
+async def test_an_immediate_add_is_not_delayed_by_failures() -> None:
     queue = _queue(chance=0.5)
     for _ in range(10):
         queue.retry("a")
@@ -333,7 +333,7 @@ async def test_a_plain_add_is_not_held_back_by_failures() -> None:
     assert asyncio.get_running_loop().time() == 0
 
 
-async def test_full_jitter_spreads_retries_between_nothing_and_the_ceiling() -> None:
+async def test_full_jitter_spreads_retries_between_zero_and_the_ceiling() -> None:
     chances = iter([0.0, 0.25, 0.999])
     queue = Queue[str](Backoff(8.0, 30.0), lambda: next(chances))
 
@@ -356,7 +356,7 @@ async def test_closing_ends_every_wait_and_every_timer() -> None:
         await queue.get()
 
 
-async def test_after_closing_nothing_is_added_and_running_keys_may_end() -> None:
+async def test_a_closed_queue_accepts_no_keys_and_lets_running_ones_end() -> None:
     queue = _queue()
     queue.add("running")
     queue.add("ready")
@@ -374,7 +374,7 @@ async def test_after_closing_nothing_is_added_and_running_keys_may_end() -> None
     assert queue._timer is None
 
 
-async def test_dropping_a_lane_leaves_nothing_of_it_and_all_of_the_others() -> None:
+async def test_dropping_a_lane_removes_only_its_keys() -> None:
     queue = Queue[str](Backoff(1.0, 30.0), lambda: 0.5, lambda key: key[0])
     queue.add("a1")
     running = await queue.get()
@@ -394,7 +394,7 @@ async def test_dropping_a_lane_leaves_nothing_of_it_and_all_of_the_others() -> N
     assert asyncio.get_running_loop().time() == 7
 
 
-async def test_dropping_the_last_delayed_key_takes_its_timer_along() -> None:
+async def test_dropping_the_last_delayed_key_cancels_its_timer() -> None:
     queue = _queue()
     queue.add_after("a", 5)
 

@@ -52,7 +52,7 @@ async def test_a_start_is_immediate_below_the_limit() -> None:
     assert 1 <= clock.turn <= 3
 
 
-async def test_after_a_quiet_loop_iteration_there_is_room_again() -> None:
+async def test_the_limit_is_reset_after_a_loop_iteration() -> None:
     limiter = StartLimiter(1)
     await limiter.acquire("a")
     await asyncio.sleep(1)
@@ -168,7 +168,7 @@ async def test_a_worker_cancelled_while_it_waits_leaves_the_key_to_another() -> 
     assert await second == "key"
 
 
-async def test_one_key_that_is_dropped_meanwhile_does_not_cost_the_next_its_worker() -> None:
+async def test_a_worker_whose_waiting_key_is_dropped_takes_the_next_key() -> None:
     gate = asyncio.Event()
     queue = _queue(gate)
     getting = _getting(queue, "get")
@@ -206,7 +206,7 @@ async def test_only_as_many_workers_wait_as_there_are_keys() -> None:
     assert taken == 2
 
 
-async def test_a_queue_that_is_closed_meanwhile_hands_nothing_out() -> None:
+async def test_a_queue_closed_while_a_start_is_pending_hands_out_nothing() -> None:
     gate = asyncio.Event()
     queue = _queue(gate)
     queue.add("key")
@@ -264,7 +264,7 @@ async def test_controllers_that_share_a_limiter_yield_the_loop(
     assert Counter(noted.names) == {f"w{number}": 5 for number in range(40)}
 
 
-async def test_a_reconcile_that_waits_for_another_keeps_it_from_nothing() -> None:
+async def test_a_reconcile_that_waits_for_another_does_not_block_it() -> None:
     env, plane = SimulatedEnvironment(), FakePlane()
     plane.put("waits")
     plane.put("comes")

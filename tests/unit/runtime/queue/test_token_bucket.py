@@ -19,7 +19,7 @@ def shared() -> SharedTokenBuckets:
     return SharedTokenBuckets(BURST, PER_SECOND, ALL_PER_SECOND)
 
 
-def test_a_burst_at_once_and_then_a_steady_rate() -> None:
+def test_a_bucket_allows_a_burst_and_then_a_steady_rate() -> None:
     bucket = TokenBucket(BURST, 0.0)
     for _ in range(BURST):
         assert bucket.take(0.0, PER_SECOND) == 0.0
@@ -31,7 +31,7 @@ def test_a_burst_at_once_and_then_a_steady_rate() -> None:
     assert bucket.is_full
 
 
-def test_after_the_wait_there_is_a_token() -> None:
+def test_a_token_is_available_after_the_announced_wait() -> None:
     """Whatever fractions the clock shows: a rest too short for any clock would be waited for
     again and again."""
     for number in range(2000):
@@ -58,19 +58,19 @@ def taken(keys: int, seconds: float) -> list[int]:
     return counts
 
 
-def test_a_few_keys_have_their_own_rate() -> None:
+def test_few_keys_each_have_their_own_rate() -> None:
     for count in taken(5, 60.0):
         assert count == pytest.approx(BURST + PER_SECOND * 60.0, abs=2)
 
 
-def test_many_keys_share_what_all_of_them_may_have() -> None:
+def test_many_keys_share_the_common_rate() -> None:
     counts = taken(50, 60.0)
 
     assert sum(counts) == pytest.approx(50 * BURST + ALL_PER_SECOND * 60.0, rel=0.1)
     assert max(counts) - min(counts) <= 2, "none gets more than another"
 
 
-def test_a_full_bucket_is_not_kept_and_its_key_has_its_burst_again() -> None:
+def test_a_full_bucket_is_dropped_and_its_key_has_its_burst_again() -> None:
     buckets = shared()
     for key in range(50):
         buckets.take(key, 0.0)

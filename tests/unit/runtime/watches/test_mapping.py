@@ -27,11 +27,11 @@ def _owner(name: str, kind: str = "Widget", *, controller: bool = False) -> Owne
     return OwnerReference(api_version=api_version, kind=kind, name=name, controller=controller)
 
 
-def test_itself() -> None:
+def test_a_mapping_to_the_object_itself() -> None:
     assert itself("one", _part()) == [Request("one", "ns", "p")]
 
 
-def test_the_controlling_owner_only() -> None:
+def test_a_mapping_to_the_controlling_owner_only() -> None:
     part = _part(_owner("a"), _owner("b", controller=True))
 
     assert controller_owner("Widget")("one", part) == [Request("one", "ns", "b")]
@@ -41,7 +41,7 @@ def test_the_controlling_owner_only() -> None:
     assert controller_owner("Widget")("one", _part(_owner("a"))) == []
 
 
-def test_an_owner_that_is_in_no_namespace() -> None:
+def test_a_mapping_to_a_cluster_scoped_owner() -> None:
     part = _part(_owner("a", controller=True))
 
     to_owner = controller_owner("Widget", namespaced=False)
@@ -49,7 +49,7 @@ def test_an_owner_that_is_in_no_namespace() -> None:
     assert to_owner("one", part) == [Request("one", "", "a")]
 
 
-async def test_all_objects_of_a_kind_and_those_an_index_lists() -> None:
+async def test_mappings_to_all_objects_of_a_kind_and_to_those_of_an_index() -> None:
     here, there = FakePlane(), FakePlane()
     here.put("a", metadata={"labels": {"of": "p"}}, namespace="ns")
     here.put("b")

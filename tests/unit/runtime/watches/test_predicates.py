@@ -44,14 +44,14 @@ def test_a_finalizer_is_metadata_and_not_content() -> None:
     assert not predicates.content_changed(part(), held)
 
 
-def test_a_change_of_the_status_alone_wakes_neither() -> None:
+def test_a_change_of_the_status_alone_matches_no_predicate() -> None:
     old, new = part('{"a":1}', resource_version="1"), part('{"a":2}', resource_version="2")
 
     assert not predicates.content_changed(old, new)
     assert not predicates.metadata_or_spec_changed(old, new)
 
 
-def test_creation_and_deletion() -> None:
+def test_creation_and_deletion_match_their_predicates() -> None:
     old, new = part(), part()
     table = {
         predicates.created: (True, False, False),
@@ -66,7 +66,7 @@ def test_creation_and_deletion() -> None:
         assert answers == expected, predicate
 
 
-def test_a_derived_value() -> None:
+def test_a_change_of_a_derived_value_matches() -> None:
     size = predicates.changed(lambda obj: obj.metadata.labels.get("size"))
 
     assert size(part(labels={"size": "1"}), part(labels={"size": "2"}))

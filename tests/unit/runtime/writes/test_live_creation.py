@@ -43,7 +43,7 @@ async def test_an_object_is_live_by_its_uid_until_it_is_deleted() -> None:
         assert not await is_live(client, WIDGETS, first), "a successor has the name"
 
 
-async def test_no_answer_is_no_evidence_of_absence() -> None:
+async def test_a_missing_answer_does_not_prove_absence() -> None:
     plane = FakePlane()
     with plane.down(), pytest.raises(errors.TransportFailure):
         await find_live(plane, WIDGETS, "a", "default")

@@ -17,7 +17,7 @@ async def status_of(client: Client) -> int:
     return obj.view(compute.Workload).status.replicas
 
 
-async def test_a_status_write_that_was_overtaken_undoes_nothing() -> None:
+async def test_a_late_status_write_does_not_undo_a_newer_one() -> None:
     """A request may arrive after its sender gave it up and sent another; that the status has
     one writer only does not help it."""
     async with embedded_server() as embedded:
@@ -33,7 +33,7 @@ async def test_a_status_write_that_was_overtaken_undoes_nothing() -> None:
         assert await status_of(client) == 2
 
 
-async def test_a_status_that_is_as_wanted_is_not_written() -> None:
+async def test_an_unchanged_status_is_not_written() -> None:
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         created = await client.create(compute.WORKLOADS, workload("acme/web:1", 1), "default")

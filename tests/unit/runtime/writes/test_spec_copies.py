@@ -45,7 +45,7 @@ def test_a_default_the_server_adds_is_no_loss(caplog: pytest.LogCaptureFixture) 
     assert copies.due_patch(filled, {"size": 1}) == {}
 
 
-def test_a_change_that_is_kept_is_due_again_after_drift() -> None:
+def test_a_stored_change_is_written_again_after_drift() -> None:
     copies = SpecCopies()
     copies.record_write(copy({"size": 1}), {"size": 2})
     copies.record_write(copy({"size": 2}), {"size": 2})

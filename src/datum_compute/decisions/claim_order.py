@@ -17,7 +17,7 @@ from datum_compute.decisions.quota import available_in, decide_size
 
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _NO_ORDINAL = 10**9
-"""Above every ordinal there is."""
+"""Higher than any ordinal."""
 
 
 def may_claim_next(

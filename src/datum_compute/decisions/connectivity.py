@@ -1,12 +1,12 @@
 """What a disconnected cell may do, and what it cleans up once it is connected again.
 
-A cell without the hub or its projects keeps its Instances running, goes on removing those no
-longer wanted, and starts none: a new Instance waits at its Quota gate, because no answer is
-no grant. It replaces none either, since the replacement would wait at that gate while its
+A cell that cannot reach the hub or a project keeps its Instances running, goes on removing those
+no longer wanted, and starts none: a new Instance keeps its gate ``Quota`` until the project grants
+its claim. It replaces none either, since the replacement would wait at that gate while its
 predecessor no longer serves.
 
 An Instance has a copy on the hub and a claim in its project, and a finalizer for each. An
-unreachable plane does not block removal; what was left there is swept after reconnecting. A
+unreachable plane does not block deletion; what was left there is swept once it is reachable. A
 plane that refuses does: the call is retried, and its finalizer stays.
 """
 
@@ -30,25 +30,25 @@ class PlaneReachability(StrEnum):
     NOT_USED = "NotUsed"
     """This cell has no such plane, so it has no objects there."""
     ANSWERED = "Answered"
-    """The call succeeded, or the object was not there."""
+    """The call succeeded, or the object did not exist."""
     REFUSED = "Refused"
     """It answered with an error."""
     UNREACHABLE = "Unreachable"
-    """It did not answer: whether the object is there is unknown."""
+    """It did not answer: whether the object exists is unknown."""
     UNKNOWN = "Unknown"
-    """Which plane it would be is unknown."""
+    """The project of the namespace is not known."""
 
 
 def classify_failure(status_code: int | None) -> PlaneReachability:
-    """The reachability of a plane after a failed call. None stands for no answer at all: connect
-    or TLS error, timeout. 502, 503 and 504 come from a proxy in between."""
+    """The reachability of a plane after a failed call. ``status_code`` is None when no
+    answer came: connect or TLS error, timeout. 502, 503 and 504 come from a proxy in between."""
     if status_code is None or status_code in _TRANSPORT_CODES:
         return PlaneReachability.UNREACHABLE
     return PlaneReachability.REFUSED
 
 
 def decide_hold(*, hub: PlaneReachability, project: PlaneReachability) -> str:
-    """The reason to hold replacements; empty when they may go on."""
+    """The reason to hold replacements; empty when nothing holds them."""
     disconnected = PlaneReachability.UNREACHABLE in (hub, project)
     return compute.REASON_CELL_DISCONNECTED if disconnected else ""
 
@@ -69,12 +69,12 @@ def decide_release(*, hub: PlaneReachability, project: PlaneReachability) -> Fin
 
 
 def is_own_copy(labels: Mapping[str, str], *, source_cluster: str) -> bool:
-    """Whether a hub copy is this cell's: no cell touches another's."""
+    """Whether a hub copy carries this cell's name; no cell touches another's."""
     return labels.get(compute.LABEL_SOURCE_CLUSTER) == source_cluster
 
 
 def is_own_claim(labels: Mapping[str, str], *, source_cluster: str, namespace: str) -> bool:
-    """Whether a claim is this cell's, for an Instance in this namespace of it."""
+    """Whether a claim carries this cell's name and this namespace of the cell."""
     return (
         labels.get(compute.LABEL_SOURCE_CLUSTER) == source_cluster
         and labels.get(compute.LABEL_INSTANCE_NAMESPACE) == namespace
@@ -114,8 +114,8 @@ def is_claim_awaited(
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What is to be swept of an Instance that no longer exists."""
+class Orphans:
+    """What a sweep deletes of an Instance that no longer exists."""
 
     copy: bool = False
     claim: bool = False
@@ -131,10 +131,10 @@ def decide_sweep(
     copy: Mapping[str, str] | None,
     claim: quota.ResourceClaim | None,
     deployment: compute.WorkloadDeployment | None,
-) -> Leftovers:
+) -> Orphans:
     """What to remove of an Instance this cell does not have: its copy on the hub, given by
     its labels, and its claim unless a deployment here still wants it."""
-    return Leftovers(
+    return Orphans(
         copy=copy is not None and is_own_copy(copy, source_cluster=source_cluster),
         claim=claim is not None
         and is_own_claim(claim.metadata.labels, source_cluster=source_cluster, namespace=namespace)

@@ -2,7 +2,7 @@
 
 A city counts as served when an available LocationBinding of the project names it. A city
 that none serves gets no new deployment and is reported; an existing one stays and is kept up
-to date, because the loss of a binding is no order to stop.
+to date, because a lost binding is no reason to stop what runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlacementPlan:
     blocked: tuple[WantedDeployment, ...] = ()
     """Wanted, but a predecessor of the same name is still being deleted."""
     orphans: tuple[compute.WorkloadDeployment, ...] = ()
-    """Whose placement and city the spec no longer names."""
+    """Deployments whose placement and city the spec no longer names."""
     unserved: tuple[UnservedCity, ...] = ()
 
 

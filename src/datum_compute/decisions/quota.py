@@ -26,7 +26,7 @@ RESOURCE_MEMORY = quota_resources.MEMORY.resource_type
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The resources of one Instance; without numbers, it is only counted."""
+    """The resources of one Instance. Without numbers only the Instance itself is counted."""
 
     millicores: int | None = None
     mebibytes: int | None = None
@@ -35,7 +35,7 @@ class Size:
         """Resource type -> amount in its base unit."""
         requests = {RESOURCE_INSTANCES: 1}
         if self.millicores is not None and self.mebibytes is not None:
-            # Claims of nothing are refused, so a size of 0 is not claimed.
+            # Milo rejects a request for 0.
             sized = {RESOURCE_VCPUS: self.millicores, RESOURCE_MEMORY: self.mebibytes}
             requests |= {resource: amount for resource, amount in sized.items() if amount > 0}
         return requests
@@ -61,7 +61,7 @@ def decide_size(spec: compute.InstanceSpec) -> Size:
 
 
 def _size(amounts: dict[str, int | str]) -> Size | None:
-    """Both numbers, or nothing: half a size is no size."""
+    """Both numbers or neither: a size with only one of them is not used."""
     try:
         return Size(quantities.millis(amounts["cpu"]), quantities.mebibytes(amounts["memory"]))
     except (KeyError, quantities.QuantityError):
@@ -127,7 +127,7 @@ _DENIED = (compute.REASON_QUOTA_EXCEEDED, compute.REASON_VALIDATION_FAILED)
 
 
 def decide_quota(claim: quota.ResourceClaim | None, previous: Condition | None) -> ConditionState:
-    """What a claim, or its absence, means for an Instance that has ``previous``."""
+    """The QuotaGranted that follows from a claim, or from none, and from ``previous``."""
     if previous is not None and previous.status == conditions.TRUE:
         return ConditionState.of(previous)
     granted = conditions.find(claim.status.conditions, quota.CONDITION_GRANTED) if claim else None
@@ -152,7 +152,7 @@ def is_denied(granted: ConditionState | Condition) -> bool:
 
 
 def create_failure_reason(status_code: int | None, *, namespace: str) -> str:
-    """Why a claim could not be created. No code stands for no answer."""
+    """The reason why a claim could not be created; no status code means that no answer came."""
     if status_code == 404:
         return (
             compute.REASON_QUOTA_NAMESPACE_NOT_FOUND

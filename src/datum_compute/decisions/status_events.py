@@ -53,7 +53,7 @@ def decide_instance_events(before: Conditions, after: Conditions) -> tuple[Event
 def decide_no_budget_event(
     current: Conditions, *, created: datetime | None, now: datetime
 ) -> EventContent | None:
-    """For an Instance that has waited for a budget, and not only for an evaluation."""
+    """The Warning for an Instance that has had no budget for longer than an evaluation takes."""
     quota = conditions.find(current, compute.CONDITION_QUOTA_GRANTED)
     if quota is None or quota.reason != compute.REASON_QUOTA_NO_BUDGET:
         return None

@@ -231,7 +231,7 @@ def test_a_fault_caused_by_changing_another_field_is_refused() -> None:
     workload = with_changes(CONTAINER, {"APP.volumeAttachments": REMOVED})
 
     assert errors(workload, old=CONTAINER) == [
-        f'{SHORT["VOLUME"]}.name: Invalid value: "scratch": is attached nowhere:'
+        f'{SHORT["VOLUME"]}.name: Invalid value: "scratch": is not attached:'
         " name it in a volumeAttachments entry"
     ]
 

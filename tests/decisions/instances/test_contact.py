@@ -14,7 +14,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.api.quota import v1alpha1 as quota_api
 from datum_compute.decisions import connectivity, quota
-from datum_compute.decisions.connectivity import FinalizerRelease, Leftovers, PlaneReachability
+from datum_compute.decisions.connectivity import FinalizerRelease, Orphans, PlaneReachability
 from datum_compute.decisions.instances.gates import gates_for_new, may_clear_gate
 from datum_compute.decisions.instances.ordered_ready import decide_instances
 from datum_compute.decisions.instances.plan import Create, Delete, DeleteReason, InstancePlan
@@ -268,27 +268,27 @@ OTHERS = {compute.LABEL_SOURCE_CLUSTER: "iad"}
 @pytest.mark.parametrize(
     ("copy", "found", "deployment_", "left"),
     [
-        (None, None, None, Leftovers()),
-        (OWN, None, None, Leftovers(copy=True)),
-        (OWN, None, sized(2), Leftovers(copy=True)),
-        (OTHERS, None, None, Leftovers()),
-        ({}, None, None, Leftovers()),
-        (None, claim(), None, Leftovers(claim=True)),
-        (None, claim(), sized(2), Leftovers()),
-        (None, claim(), sized(1), Leftovers(claim=True)),
-        (None, claim(), sized(2, deleting=True), Leftovers(claim=True)),
-        (None, claim(size=Size(500, 2048)), sized(2), Leftovers(claim=True)),
-        (None, claim(cluster="iad"), None, Leftovers()),
-        (None, claim(namespace="ns-2"), None, Leftovers()),
-        (None, claim(name=f"instance-{DEPLOYMENT}-x"), sized(2), Leftovers(claim=True)),
-        (OWN, claim(), sized(1), Leftovers(copy=True, claim=True)),
+        (None, None, None, Orphans()),
+        (OWN, None, None, Orphans(copy=True)),
+        (OWN, None, sized(2), Orphans(copy=True)),
+        (OTHERS, None, None, Orphans()),
+        ({}, None, None, Orphans()),
+        (None, claim(), None, Orphans(claim=True)),
+        (None, claim(), sized(2), Orphans()),
+        (None, claim(), sized(1), Orphans(claim=True)),
+        (None, claim(), sized(2, deleting=True), Orphans(claim=True)),
+        (None, claim(size=Size(500, 2048)), sized(2), Orphans(claim=True)),
+        (None, claim(cluster="iad"), None, Orphans()),
+        (None, claim(namespace="ns-2"), None, Orphans()),
+        (None, claim(name=f"instance-{DEPLOYMENT}-x"), sized(2), Orphans(claim=True)),
+        (OWN, claim(), sized(1), Orphans(copy=True, claim=True)),
     ],
 )
 def test_which_objects_are_swept_on_reconnect(
     copy: dict[str, str] | None,
     found: quota_api.ResourceClaim | None,
     deployment_: compute.WorkloadDeployment | None,
-    left: Leftovers,
+    left: Orphans,
 ) -> None:
     swept = connectivity.decide_sweep(
         source_cluster="dfw", namespace="ns-1", copy=copy, claim=found, deployment=deployment_

@@ -261,7 +261,7 @@ def test_an_unknown_policy_is_reported() -> None:
     assert condition_values(status, "ReplicasReady") == (
         "False",
         "ConfigurationError",
-        "instance management policy 'Parallel' is not known; 'OrderedReady' is",
+        "unknown instance management policy 'Parallel'; known: 'OrderedReady'",
     )
     assert condition_values(status, "Available")[0] == "True"
 
@@ -275,7 +275,7 @@ def test_a_template_refused_by_the_cell_is_reported_first() -> None:
     assert condition_values(status, "ReplicasReady") == (
         "False",
         "ConfigurationError",
-        "the cell takes no Instance of this template: metadata.annotations: Too long",
+        "the cell rejects Instances of this template: metadata.annotations: Too long",
     )
 
 

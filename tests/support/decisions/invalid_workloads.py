@@ -91,7 +91,7 @@ INVALID_WORKLOADS = [
 
     # runtime
     InvalidWorkload("no runtime", CONTAINER, {"RUNTIME": REMOVED}, [
-        'VOLUME.name: Invalid value: "scratch": is attached nowhere: name it in a volumeAttachments entry',
+        'VOLUME.name: Invalid value: "scratch": is not attached: name it in a volumeAttachments entry',
         "RUNTIME: Required value",
     ]),
     InvalidWorkload("neither sandbox nor machine", CONTAINER, {"RUNTIME": {"resources": {"instanceType": "datumcloud/d1-standard-2"}}, "TEMPLATE.volumes": REMOVED}, [
@@ -106,7 +106,7 @@ INVALID_WORKLOADS = [
         'RUNTIME.resources.instanceType: Unsupported value: "d1-huge": supported values: "datumcloud/d1-standard-2"',
     ]),
     InvalidWorkload("resource requests", CONTAINER, {"RUNTIME.resources.requests": {"cpu": "2"}}, [
-        "RUNTIME.resources.requests: Forbidden: not implemented: the instance type has the resources",
+        "RUNTIME.resources.requests: Forbidden: not implemented: the instance type sets the resources",
     ]),
 
     # containers
@@ -206,10 +206,10 @@ INVALID_WORKLOADS = [
 
     # virtual machines
     InvalidWorkload("machine without keys", MACHINE, {"spec.template.metadata": REMOVED}, [
-        f"{SSH_KEYS}: Required value: a virtual machine needs USER:KEY lines to be reached by",
+        f"{SSH_KEYS}: Required value: a virtual machine needs at least one USER:KEY line",
     ]),
     InvalidWorkload("empty keys", MACHINE, {"spec.template.metadata.annotations[compute.datumapis.com/ssh-keys]": " \n"}, [
-        f"{SSH_KEYS}: Required value: a virtual machine needs USER:KEY lines to be reached by",
+        f"{SSH_KEYS}: Required value: a virtual machine needs at least one USER:KEY line",
     ]),
     InvalidWorkload("key without a user", MACHINE, {"spec.template.metadata.annotations[compute.datumapis.com/ssh-keys]": "ssh-ed25519 AAAA"}, [
         f'{SSH_KEYS}[0]: Invalid value: "ssh-ed25…": {SSH}',
@@ -226,7 +226,7 @@ INVALID_WORKLOADS = [
     ]),
     InvalidWorkload("machine that cannot boot", MACHINE, {
         "DISK.populator": {"filesystem": {"type": "ext4"}}, "DISK.resources": {"requests": {"storage": "20Gi"}},
-    }, ['VM.volumeAttachments[0].name: Invalid value: "boot": the first volume boots the machine: a disk made of an image']),
+    }, ['VM.volumeAttachments[0].name: Invalid value: "boot": the first volume boots the machine, so it must be a disk with an image']),
 
     # volumes
     InvalidWorkload("volume without a name", CONTAINER, {"TEMPLATE.volumes[1]": {"configMap": {"name": "c"}}}, ["TEMPLATE.volumes[1].name: Required value"]),
@@ -235,7 +235,7 @@ INVALID_WORKLOADS = [
         'TEMPLATE.volumes[1].name: Duplicate value: "scratch"',
     ]),
     InvalidWorkload("volume attached nowhere", CONTAINER, {"TEMPLATE.volumes[1]": {"name": "spare", "secret": {"secretName": "s"}}}, [
-        'TEMPLATE.volumes[1].name: Invalid value: "spare": is attached nowhere: name it in a volumeAttachments entry',
+        'TEMPLATE.volumes[1].name: Invalid value: "spare": is not attached: name it in a volumeAttachments entry',
     ]),
     InvalidWorkload("volume of nothing", CONTAINER, {"VOLUME": {"name": "scratch"}}, ["VOLUME: Required value: exactly one of disk, configMap, secret"]),
     InvalidWorkload("volume of two things", CONTAINER, {"VOLUME.secret": {"secretName": "s"}}, ["VOLUME.secret: Forbidden: may not be given together with disk"]),

@@ -35,7 +35,7 @@ class FieldValue:
     path: FieldPath
     identity: tuple[str, ...] = ()
     ignores_case: bool = False
-    """Whether the case of the value, a text, does not matter."""
+    """Whether the case of the value, a string, is ignored."""
 
     @property
     def given(self) -> bool:
@@ -49,7 +49,7 @@ class FieldValue:
         return FieldValue(self._of(key), self.path.key(key), (*self.identity, key))
 
     def part(self, index: int, value: Any) -> FieldValue:
-        """A part of a value that is written as one text."""
+        """A part of a value that is written as one string."""
         return FieldValue(value, self.path.index(index), (*self.identity, str(index)))
 
     def _of(self, key: str) -> Any:
@@ -102,8 +102,8 @@ class Findings:
         self._add(place, fields.too_long(place.path, place.value, maximum))
 
     def unknown(self, place: FieldValue, detail: str) -> None:
-        """What validation needs could not be read, so no value was validated: the same item
-        spelled differently has the same error."""
+        """What validation needs could not be read. The value was not validated, so it does not
+        distinguish this error from an earlier one."""
         error = FieldError(str(place.path), Fault.INTERNAL, None, detail)
         self.found.append(Finding(error, place.identity, None))
 
@@ -117,9 +117,9 @@ class Findings:
         return False
 
     def items(self, place: FieldValue, key: str | None = None) -> list[FieldValue]:
-        """The items of a list. ``key`` is the field that names an item; an empty one means
-        that items are texts and name themselves, ignoring case; None, that they have only
-        their position."""
+        """The items of a list. ``key`` is the field that names an item. When it is empty,
+        items are strings and name themselves, ignoring case; when None, an item has only its
+        position."""
         if not isinstance(place.value, list):
             if place.given:
                 self._wrong_type(place, "a list")
@@ -138,7 +138,7 @@ class Findings:
         return [item for item in items if self.is_mapping(item, needed=True)]
 
     def text(self, place: FieldValue, *, needed: bool = False, detail: str = "") -> str:
-        """The text; empty when it is absent, empty or none."""
+        """The string; empty when it is absent or of another type."""
         if isinstance(place.value, str):
             if not place.value and needed:
                 self.required(place, detail)
@@ -150,7 +150,7 @@ class Findings:
         return ""
 
     def choice(self, place: FieldValue, supported: Iterable[str]) -> None:
-        """One of the supported values where one is given; an empty text is none of them."""
+        """A given value must be one of the supported ones; an empty string is not."""
         known = tuple(supported)
         self.text(place)
         if isinstance(place.value, str) and place.value not in known:

@@ -41,7 +41,7 @@ def decide_needs(workload: Any, old: Any = None) -> Needs:
 def networks_of(workload: Any) -> tuple[str, ...]:
     """The networks a workload's interfaces name, each once, in order; invalid names are left
     out, so that they are not looked up."""
-    findings = Findings()  # errors of form are found elsewhere
+    findings = Findings()  # validation reports these errors
     template = FieldValue(workload, FieldPath()).child("spec").child("template")
     interfaces = findings.items(template.child("spec").child("networkInterfaces"))
     names = [each.child("network").child("name").value for each in interfaces]

@@ -1,4 +1,4 @@
-"""What runs: containers in a sandbox, or a virtual machine, and the size of it."""
+"""The runtime of a template: containers in a sandbox or a virtual machine, and its size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def validate_runtime(findings: Findings, spec: FieldValue, instance_types: Itera
 
 
 def attached_volumes(runtime: FieldValue) -> frozenset[str]:
-    """Names that some attachment names."""
+    """The names of the volumes that are attached."""
     reader = Findings()
     users = [*reader.items(runtime.child("sandbox").child("containers"))]
     users.append(runtime.child("virtualMachine"))
@@ -56,7 +56,7 @@ def _validate_size(
         findings.not_supported(resources.child("instanceType"), known)
     if resources.child("requests").value:
         findings.forbidden(
-            resources.child("requests"), "not implemented: the instance type has the resources"
+            resources.child("requests"), "not implemented: the instance type sets the resources"
         )
 
 
@@ -140,7 +140,9 @@ def _validate_machine(
         name = first.child("name")
         facts = volumes.get(name.value) if isinstance(name.value, str) else None
         if facts is not None and not facts.is_bootable:
-            findings.invalid(name, "the first volume boots the machine: a disk made of an image")
+            findings.invalid(
+                name, "the first volume boots the machine, so it must be a disk with an image"
+            )
     _validate_ports(findings, machine.child("ports"))
 
 

@@ -1,4 +1,4 @@
-"""The template of a workload's Instances: its metadata, its networks, and the parts."""
+"""The template of a workload's Instances: metadata, network interfaces, runtime and volumes."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _validate_metadata(findings: Findings, metadata: FieldValue, *, has_machine:
 
 
 def _validate_room(findings: Findings, annotations: FieldValue) -> None:
-    """An API server takes no object whose annotations are larger together; a workload that
-    has them in its template would be stored, and none of its Instances ever."""
+    """An API server rejects an object with larger annotations. A workload with such a template
+    would be stored, but none of its Instances could be created."""
     if not isinstance(annotations.value, dict):
         return
     texts = [text for pair in annotations.value.items() for text in pair if isinstance(text, str)]
@@ -79,7 +79,7 @@ _SSH_KEYS = constants.ANNOTATION_SSH_KEYS
 def _validate_ssh_keys(findings: Findings, annotation: FieldValue) -> None:
     text = annotation.value
     if not annotation.given or (isinstance(text, str) and not text.strip()):
-        findings.required(annotation, "a virtual machine needs USER:KEY lines to be reached by")
+        findings.required(annotation, "a virtual machine needs at least one USER:KEY line")
     elif isinstance(text, str):
         for i, line in enumerate(text.strip().split("\n")):
             user, colon, key = line.partition(":")
@@ -123,7 +123,7 @@ def _validate_interfaces(
 
 
 def _named_by_network(findings: Findings, interfaces: FieldValue) -> list[FieldValue]:
-    """Interfaces are known by their network: one that only moved is not a new one."""
+    """Interfaces are identified by their network: one that only moved in the list is not new."""
     found = []
     for item in findings.mappings(interfaces):
         name = item.child("network").child("name").value

@@ -13,7 +13,7 @@ from datum_compute.decisions.admission.findings import FieldValue, Findings
 SOURCES = ("disk", "configMap", "secret")
 DISK_TYPES = ("pd-standard",)
 DISK_IMAGES: Mapping[str, str] = {"datumcloud/ubuntu-2204-lts": "25Gi"}
-"""Images a disk may start from, and the room each takes."""
+"""Images a disk may start from, and the size each needs."""
 FILE_SYSTEMS = ("ext4",)
 SMALLEST_DISK = "10Gi"
 LARGEST_DISK = "100Gi"
@@ -42,7 +42,7 @@ def validate_volumes(findings: Findings, volumes: FieldValue, attached: frozense
             findings.duplicate(volume.child("name"))
         elif name and name not in attached:
             findings.invalid(
-                volume.child("name"), "is attached nowhere: name it in a volumeAttachments entry"
+                volume.child("name"), "is not attached: name it in a volumeAttachments entry"
             )
         names.add(name)
         _validate_source(findings, volume)
@@ -119,7 +119,7 @@ def _validate_disk(findings: Findings, disk: FieldValue) -> None:
 
 
 def _validate_populator(findings: Findings, populator: FieldValue) -> str:
-    """The room its image takes; empty when it has none."""
+    """The size its image needs; empty when it has none."""
     if not findings.is_mapping(populator):
         return ""
     image, file_system = populator.child("image"), populator.child("filesystem")
@@ -140,7 +140,7 @@ def _validate_populator(findings: Findings, populator: FieldValue) -> str:
 
 
 def _validate_room(findings: Findings, resources: FieldValue, image_room: str) -> None:
-    """The size of the disk, which an image has already."""
+    """The size of the disk, which is optional with an image."""
     if not findings.is_mapping(
         resources, needed=not image_room, detail="a disk without an image needs a size"
     ):

@@ -1,4 +1,4 @@
-"""Warnings about what is accepted and yet has no effect, or not the expected one."""
+"""Warnings about what is accepted but has no effect, or not the expected one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
                 " instances that need it will report ConfigurationError"
             )
     known = offer.networks
-    # The user learns nothing about a network that they may not use.
+    # Whether a network exists is not revealed to a user who may not use it.
     open_to_all = [name for name in networks if name not in offer.denied]
     if missing := [name for name in open_to_all if known is not None and name not in known]:
         found.append(

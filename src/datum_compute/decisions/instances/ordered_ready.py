@@ -1,17 +1,17 @@
-"""Instance control: which Instances to create, replace, remove or wait for.
+"""The policy ``OrderedReady``: which Instances to create, replace, remove or wait for.
 
-Each Instance holds the slot of its ordinal from its creation until it is deleted. Whatever
-keeps a slot from being as wanted becomes a step, and the steps are queued:
+Each Instance holds the slot of its ordinal from its creation until it is deleted. Each slot that
+is not as wanted needs a step, and the steps are queued:
 
 1. strays, which hold no slot;
 2. replacements of stale Instances that are not ready, highest ordinal first, unless
    a slot is being emptied already: a bad image must be fixable by deploying a good one;
-3. creates and waits, lowest ordinal first, and no create above one of 2;
+3. creates and waits, lowest ordinal first, but no create above an Instance of step 2;
 4. replacements of stale Instances that serve, highest ordinal first;
 5. removal of ordinals no longer wanted, highest first.
 
-``OrderedReady`` carries out only the first. Hence one step at a time, no successor before its
-predecessor is ready, no removal before what stays is ready and current. At desired 0 there is
+Only the first step is carried out. Hence one step at a time, no ordinal before the one below is
+ready, no removal before what stays is ready and current. At desired 0 there is
 nothing to protect, and all are deleted at once. Labels are corrected outside the queue, at any
 time, because they change nothing that runs.
 """
@@ -64,7 +64,7 @@ def decide_instances(
         held = [HeldStep(step, hold_rolls) for step in (*replace_unready, *later, *recreate)]
         replace_unready, later, recreate = [], [], []
     if any(instance.metadata.deleting for instance in kept.values()):
-        # One at a time: the slot being emptied is filled again before the next is.
+        # One at a time: fill the slot that is being emptied before emptying another.
         line = [*stray, *fill, *replace_unready, *later, *recreate, *scale_down]
     else:
         line = [*stray, *replace_unready, *fill, *later, *recreate, *scale_down]

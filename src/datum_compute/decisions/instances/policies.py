@@ -56,4 +56,4 @@ def policy_fault(name: str) -> str:
     if not name or name in POLICIES:
         return ""
     known = ", ".join(map(repr, POLICIES))
-    return f"instance management policy {name!r} is not known; {known} is"
+    return f"unknown instance management policy {name!r}; known: {known}"

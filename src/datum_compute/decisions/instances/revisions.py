@@ -74,7 +74,7 @@ def _normal(value: Any, path: tuple[str, ...], defaults: Defaults) -> Any:
 
 def _object(value: Mapping[str, Any], path: tuple[str, ...], defaults: Defaults) -> dict[str, Any]:
     if len(path) >= 2 and path[-2] == "metadata" and path[-1] in ("labels", "annotations"):
-        # Users' own keys, not fields: one with an empty value is there all the same.
+        # Keys of users, not fields: an entry with an empty value counts.
         return {key: item for key, item in value.items() if item is not None}
     result = {}
     for key, item in value.items():

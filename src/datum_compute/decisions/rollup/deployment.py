@@ -32,7 +32,7 @@ class DeploymentContext:
     """Whether having none blocks the deployment: only where networking is on."""
     networks_ready: bool = True
     refusal: str = ""
-    """Why the cell accepts no Instance of the template; empty where it does."""
+    """Why the cell rejects Instances of the template; empty where it does not."""
 
 
 def decide_deployment_status(
@@ -44,8 +44,8 @@ def decide_deployment_status(
     now: datetime,
     held: Sequence[HeldStep] = (),
 ) -> compute.WorkloadDeploymentStatus:
-    """The status a cell reports. ``instances`` are those listed when the pass began, and
-    ``held`` the steps that are held back, with the reason."""
+    """The status a cell reports. ``instances`` are those found when the reconcile began,
+    and ``held`` the steps that are held back, with the reason."""
     desired = 0 if deployment.metadata.deleting else deployment.spec.scale_settings.min_replicas
     updated = [each for each in instances if each.observed_template_hash == template_hash]
     ready = sum(1 for each in instances if each.ready)
@@ -57,14 +57,14 @@ def decide_deployment_status(
         # One about to be replaced explains nothing about the template that replaces it.
         if each.template_hash == template_hash and not each.metadata.deleting
     ]
-    # One being removed serves, but does not count as one of those wanted.
+    # A surplus Instance may be ready, but is not one of those wanted.
     serving = sum(1 for each in instances if each.ready and _is_wanted(each, deployment, desired))
     complete = _with_held(_replicas_ready(current_template, serving, desired, context, held), held)
     if fault := policy_fault(deployment.spec.scale_settings.instance_management_policy):
-        # Nothing is created or replaced under it, so nothing else matters as much.
+        # Nothing is created or replaced under such a policy, so no other reason matters more.
         complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
     elif context.refusal:
-        refused = f"the cell takes no Instance of this template: {context.refusal}"
+        refused = f"the cell rejects Instances of this template: {context.refusal}"
         complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, refused)
     current = deployment.status.conditions
     for type, state in (

@@ -1,7 +1,7 @@
 """Ready of an Instance: whether it serves, and if not, why.
 
-Several reasons can hold at once; Ready carries the one of highest priority, because that is
-the one worth acting on: a network that failed explains more than a gate that is still there.
+Several reasons can hold at once. Ready carries the one of highest priority, the one worth acting
+on: a network that failed explains more than a gate that is still set.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition, Conditions, ConditionState
 
-_NEVER_COMPETES = (
+_NEVER_EXPLAINING = (
     compute.CONDITION_PROGRAMMED,
     compute.CONDITION_READY,
     *(each.condition for each in reasons.GATES.values()),
-    "Running",  # the former name of Available; a leftover entry means nothing
+    "Running",  # the former name of Available
 )
 
 
@@ -28,13 +28,13 @@ def decide_conditions(
 
     The conditions of its gates must be up to date already. ``network_failure`` is the message
     of a NetworkBinding that failed for good. Programmed and Available, which belong to the
-    provider, are written only while a gate that has a condition keeps the provider out.
+    provider, are written only while a gate with a condition keeps the provider from starting.
     """
     current = instance.status.conditions
     generation = instance.metadata.generation
     for gate in _decided(instance.gates):
         for type in (compute.CONDITION_PROGRAMMED, compute.CONDITION_AVAILABLE):
-            current = _gate_on(gate, current, type, now=now, generation=generation)
+            current = _with_gate_reason(gate, current, type, now=now, generation=generation)
     if instance.gates:
         ready = _behind_gates(instance.gates, current, network_failure)
     elif not conditions.is_true(current, compute.CONDITION_PROGRAMMED):
@@ -51,13 +51,13 @@ def decide_conditions(
 
 
 def is_ready_due(instance: compute.Instance) -> bool:
-    """Whether Ready has yet to follow what the provider reports; behind a gate there is no
-    provider to follow."""
+    """Whether Ready does not reflect the provider's report yet. Never while a gate is set: no
+    provider reports then."""
     return instance.serves != instance.ready and not instance.gates
 
 
 def gate_denial(gate: reasons.Gate, current: Conditions) -> Condition | None:
-    """The gate's condition while it is False; it matters only while the gate is there."""
+    """The gate's condition if it is False; it matters only while the gate is set."""
     found = conditions.find(current, gate.condition)
     return found if found is not None and found.status == conditions.FALSE else None
 
@@ -68,10 +68,11 @@ def _decided(gates: tuple[str, ...]) -> list[reasons.Gate]:
     return [each for each in known if each.condition]
 
 
-def _gate_on(
+def _with_gate_reason(
     gate: reasons.Gate, current: Conditions, type: str, *, now: datetime, generation: int
 ) -> Conditions:
-    """A provider's condition reports a gate that is denied, and Pending again afterwards."""
+    """The provider's condition of this type with the gate's reason while the gate is denied, and
+    Pending once it is not."""
     denial = gate_denial(gate, current)
     found = conditions.find(current, type)
     if denial is not None:
@@ -113,7 +114,7 @@ def _not_programmed(current: Conditions) -> ConditionState:
         conditions.FALSE, compute.REASON_PENDING_PROGRAMMING, "Instance has not been programmed"
     )
     programmed = conditions.find(current, compute.CONDITION_PROGRAMMED)
-    others = [each for each in current if each.type not in _NEVER_COMPETES]
+    others = [each for each in current if each.type not in _NEVER_EXPLAINING]
     if programmed is not None and _explains(programmed):
         best = ConditionState.of(programmed)
         # Last: of two that explain as much, the other one is more specific.
@@ -128,7 +129,7 @@ def _not_programmed(current: Conditions) -> ConditionState:
 
 
 def _explains(condition: Condition) -> bool:
-    # Without gates, a gate's reason on a provider's condition is a leftover.
+    # Without gates, a gate's reason on a provider's condition is outdated.
     placeholder = reasons.lookup(condition.reason).placeholder
     return not placeholder and condition.reason not in reasons.GATE_REASONS
 

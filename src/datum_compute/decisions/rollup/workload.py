@@ -78,7 +78,7 @@ def _placement(
             conditions.FALSE, compute.REASON_NO_MATCHING_LOCATION, _no_location(each.city)
         )
         for each in plan.unserved
-        # No status with another code would be accepted: it is part of a condition's type.
+        # The code is part of a condition's type, and the server rejects a malformed type.
         if each.placement == name and _CITY_CODE.fullmatch(each.city)
     }
     served = [
@@ -178,7 +178,7 @@ def _cause(deployment: compute.WorkloadDeployment) -> Condition | None:
 def _describe(city: str, cause: Condition) -> str:
     if cause.type == compute.CONDITION_CELL_REACHABLE:
         since = wire_time(cause.last_transition_time)
-        return f"{city}: the cell has been unreachable since {since}, its report is of then"
+        return f"{city}: the cell has been unreachable since {since}, so its last report is shown"
     return f"{city}: {cause.message or cause.reason} ({cause.reason})"
 
 

@@ -166,7 +166,7 @@ async def test_a_template_that_cannot_be_instantiated_is_reported_until_it_chang
                 lambda it: condition(it, "ReplicasReady") == ("False", "ConfigurationError"),
             )
             assert message(reported, "ReplicasReady") == (
-                "the cell takes no Instance of this template: metadata.annotations: Too long:"
+                "the cell rejects Instances of this template: metadata.annotations: Too long:"
                 " may not be more than 262144 bytes"
             )
             await settle(3600)

@@ -15,7 +15,7 @@ from datum_compute.controllers.cell.instance.quota import ClaimManager
 from datum_compute.controllers.cell.instance.removal import cleanup_outcome, find_deployment
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import project_namespace_of
-from datum_compute.decisions.connectivity import Leftovers, PlaneReachability, decide_sweep
+from datum_compute.decisions.connectivity import Orphans, PlaneReachability, decide_sweep
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
@@ -30,14 +30,14 @@ class Sweep:
     async def sweep(self, cell: Cluster, hub: Cluster | None, request: Request) -> bool:
         """True when nothing is left, False when a plane is unreachable. Raises when one refuses."""
         name, namespace = request.name, request.namespace
-        if not self._leftovers(cell, hub, name, namespace):
+        if not self._orphans(cell, hub, name, namespace):
             return True
         if await find_live(cell.client, compute.INSTANCES, name, namespace):
             return True  # it exists: its own event triggers the next reconcile
         return await self._remove(cell, hub, name, namespace)
 
     async def _remove(self, cell: Cluster, hub: Cluster | None, name: str, namespace: str) -> bool:
-        left = self._leftovers(cell, hub, name, namespace)
+        left = self._orphans(cell, hub, name, namespace)
         outcomes = []
         if left.copy and hub is not None:
             outcomes.append(await cleanup_outcome(self._write_back.clean_up(hub, name, namespace)))
@@ -48,9 +48,7 @@ class Sweep:
                 raise outcome.refusal
         return all(outcome.contact is PlaneReachability.ANSWERED for outcome in outcomes)
 
-    def _leftovers(
-        self, cell: Cluster, hub: Cluster | None, name: str, namespace: str
-    ) -> Leftovers:
+    def _orphans(self, cell: Cluster, hub: Cluster | None, name: str, namespace: str) -> Orphans:
         """The orphans of the Instance, found in the caches."""
         copy = self._write_back.copies_on(hub).get(name, namespace) if hub else None
         _, claim = self._cached_claim(cell, name, namespace)

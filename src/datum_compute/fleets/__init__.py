@@ -1,7 +1,8 @@
-"""Ways to find clusters; each module is one.
+"""Fleets: ways to find clusters.
 
-A fleet here knows where the names of clusters come from (a setting, the projects of a
-platform, the namespaces of a cell) and is given a function that turns a name into a client.
-What a controller does on those clusters is not known here, and controllers do not import this
-package: they are given a :class:`~datum_compute.runtime.fleet.Fleet`.
+A fleet here knows where the names of clusters come from and is given a function that turns a name
+into a client: :mod:`.single` and :mod:`.static` have fixed names, :mod:`.projects` those of the
+platform's projects, :mod:`.cell_projects` those of the projects with work in a cell. The last two
+share :mod:`.engagement`. Controllers do not import this package: they are given a
+:class:`~datum_compute.runtime.fleet.Fleet`.
 """

@@ -2,13 +2,13 @@
 
 A cell learns its projects from its own cluster: a namespace that holds a WorkloadDeployment
 carries the name of the project. A project is engaged while at least one such namespace exists,
-on any cluster of the cell's fleet, and longer where that is needed: a claim may arrive after
-its Instance is gone, and one that could not be released while the project was unreachable is
-released on contact. So a project without deployments is drained first
+on any cluster of the cell's fleet, and for as long as it holds claims of this cell: a claim may
+arrive after its Instance is deleted, and one that could not be released while the project was
+unreachable is released later. So a project without deployments is drained before it is disengaged
 (:mod:`.draining_projects`).
 
-Nothing of this is kept over a restart, and need not be: a namespace stays in its cell when it
-is empty. At the start every project named by an empty namespace is checked as if it had just
+None of this survives a restart, nor needs to: a namespace stays in its cell when it is empty. At
+the start every project named by an empty namespace is checked as if it had just
 lost its last deployment, and engaged only if it holds claims of this cell.
 """
 
@@ -37,7 +37,7 @@ CellNamespace = tuple[str, str]
 
 
 class CellProjectFleet(Fleet):
-    """``cluster_name`` is what the cell's claims carry as their source."""
+    """``cluster_name`` is the cell's name in the label ``source-cluster`` of its claims."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class CellProjectFleet(Fleet):
 
 
 class _Presence:
-    """Which projects are present where, kept up to date by the cell's caches."""
+    """Which projects have deployments in which namespaces, by the cell's caches."""
 
     def __init__(self, env: Environment, holds: Callable[[str], Awaitable[bool]]) -> None:
         self.changes = ChangedNames()
@@ -118,25 +118,25 @@ class _Presence:
         return project if project in self._places or project in self._leaving else ""
 
     def check_absent(self, projects: Iterable[str]) -> None:
-        """Drain those that are not present: it is unknown when they lost their deployments."""
+        """Drain those without deployments: it is unknown when they lost the last one."""
         for project in projects:
             if project not in self._places and project not in self._leaving:
                 self.draining.begin(project, check_in=0.0)
 
     def engaged(self, cluster: Cluster) -> None:
         namespaces, deployments = _caches(cluster)
-        settle = partial(self._settle, cluster.name, namespaces, deployments)
+        update = partial(self._update, cluster.name, namespaces, deployments)
 
         def namespace_changed(old: Object | None, new: Object | None) -> None:
             changed = new or old
             if changed is not None:
-                settle(changed.name)
+                update(changed.name)
 
         def deployment_changed(old: Object | None, new: Object | None) -> None:
             changed = new or old
             # Only the first or the last one of a namespace can make a difference.
             if changed is not None and (old is None or new is None):
-                settle(changed.namespace)
+                update(changed.namespace)
 
         self._unsubscribe[cluster.name] = [
             namespaces.subscribe(namespace_changed),
@@ -155,7 +155,7 @@ class _Presence:
                 unsubscribe()
         self.draining.stop()
 
-    def _settle(self, cluster: str, namespaces: Cache, deployments: Cache, name: str) -> None:
+    def _update(self, cluster: str, namespaces: Cache, deployments: Cache, name: str) -> None:
         namespace = namespaces.get(name)
         project = ""
         if namespace is not None and deployments.has_any(name):

@@ -1,10 +1,9 @@
 """Draining a project: it is not disengaged before it holds no more claims of this cell.
 
 A project that has lost its last deployment in a cell may still hold claims created for it
-there: one arrives late, another could not be released while the project was unreachable. A
-watch is no proof of either, and a process that has just started has none, so the project is
-checked by a live list, one project at a time and for as long as it takes: often while it is
-unreachable, seldom once it has refused.
+there: one arrives late, another could not be released while the project was unreachable. A watch
+proves neither, so the project is checked by a live list, one project at a time, until the list is
+conclusive: often while the project is unreachable, rarely once it has refused.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from datum_compute.runtime.backoff import RECONNECT, Backoff
 logger = get_logger(__name__)
 
 DRAIN_SECONDS = 45.0
-"""How long a claim may still arrive after the last deployment is gone: as long as an abandoned
+"""How long a claim may still arrive after the last deployment is deleted: as long as an abandoned
 request may take."""
 
 ANSWER_SECONDS = 5.0
 
 PAUSE_SECONDS = 0.1
-"""After a check without an answer. Thousands of projects may be unreachable at once, all through
-the same connection."""
+"""The pause after a check without an answer: thousands of projects may be unreachable at once, all
+through the same connection."""
 
 REFUSED = Backoff(base_seconds=1.0, cap_seconds=600.0)
-"""For a project that answers with a refusal: a person must act."""
+"""Back-off for a project that refuses the list: a person must act."""
 
 
 @dataclass(slots=True, eq=False)
 class _Drain:
     conclusive_from: float
-    """The loop's time after which no request can be under way any more."""
+    """The loop's time after which no request for a claim can still be under way."""
     timer: asyncio.TimerHandle | None = None
     failures: int = 0
     refused: bool = False
@@ -81,7 +80,7 @@ class DrainingProjects:
             self.cancel(project)
 
     async def run(self) -> None:
-        """For ever."""
+        """Check projects until cancelled."""
         while True:
             project, drain = await self._due.get()
             if self._open.get(project) is drain:

@@ -1,4 +1,4 @@
-"""Engaging and disengaging the clusters a fleet wants, one name at a time.
+"""Engages and disengages the clusters a fleet wants, one name at a time.
 
 Watch callbacks cannot wait, and disengaging does. So a fleet that follows objects notes here
 which names may have changed, and one loop settles each of them by the state at that time, not
@@ -50,7 +50,7 @@ async def sync_engagements(
     wanted: Callable[[str, str], str],
     client_for: Callable[[str], Client],
 ) -> None:
-    """Engage and disengage for ever.
+    """Engage and disengage until cancelled.
 
     ``wanted`` is given a name and the identity under which it is engaged, and returns the one
     under which it is wanted now, empty for none. Another identity is another cluster, so the
@@ -89,7 +89,7 @@ def _engage(
         reason = str(error)[:300]
         if refused.get(name) != reason:
             logger.error(
-                "no client for a cluster",
+                "cannot create a client for a cluster",
                 exc_info=error,
                 fleet=fleet.name,
                 cluster=name,

@@ -1,7 +1,7 @@
 """The project planes of a platform, found through its Project objects.
 
 A project is engaged when it first reports Ready, under its bare name, and stays engaged
-until the object is gone: there is work to do in a plane whose Ready flickers, or which is
+until the object is deleted: there is work to do in a plane that is not Ready for a moment or is
 being deleted. A project that was deleted and created again is another plane, and is engaged
 again.
 """
@@ -65,6 +65,6 @@ def _is_ready(project: Object) -> bool:
     try:
         status = project.view(resourcemanager.Project).status
     except msgspec.ValidationError as error:
-        logger.warning("a Project could not be decoded", project=project.name, reason=str(error))
+        logger.warning("cannot decode a Project", project=project.name, reason=str(error))
         return False
     return conditions.is_true(status.conditions, resourcemanager.CONDITION_READY)

@@ -1,4 +1,4 @@
-"""The fleet of one: a hub, or a cell's own cluster."""
+"""A fleet of one cluster: a hub, or a cell's own cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters that are known from the start and stay."""
+"""A fleet of a fixed list of clusters."""
 
 from __future__ import annotations
 

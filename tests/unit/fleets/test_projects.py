@@ -151,4 +151,6 @@ async def test_a_project_without_a_client_is_reported_once_and_delays_no_other(
 
                 await has(fleet, "a", "b")
 
-        assert [record.message for record in caplog.records] == ["no client for a cluster"]
+        assert [record.message for record in caplog.records] == [
+            "cannot create a client for a cluster"
+        ]

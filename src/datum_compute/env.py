@@ -1,9 +1,9 @@
-"""The one door to everything that differs from run to run.
+"""Everything that differs from run to run, as one injected object.
 
-Wall clock, random streams, fresh ids, environment variables and fault points enter the
-product here and nowhere else; a test walks the syntax tree of every other module and
-fails on any other use. Monotonic time, sleeping and timeouts belong to the event loop, so
-a simulation that brings its own loop and its own :class:`Environment` controls all of it.
+Wall clock, random streams, fresh ids, environment variables and fault points are read here and
+nowhere else; a test walks the syntax tree of every other module and fails on any other use.
+Monotonic time, sleeping and timeouts belong to the event loop, so a simulation that brings its own
+loop and its own :class:`Environment` controls all of it.
 
 Random streams are *named*: a new draw in one place does not shift the values another
 place sees, so a recorded seed stays meaningful while the code around it changes.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Environment(Protocol):
-    """What a process may know about the world it was started in."""
+    """What a process reads of its surroundings, besides I/O."""
 
     def now(self) -> datetime:
         """The wall clock: aware, UTC, for timestamps people read. Never for durations."""
@@ -48,7 +48,7 @@ class Environment(Protocol):
 
 
 class SystemEnvironment:
-    """The real world."""
+    """The environment of a real process."""
 
     def __init__(self) -> None:
         self._streams: dict[str, Random] = {}

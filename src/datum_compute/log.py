@@ -2,8 +2,8 @@
 
 ``log = get_logger(__name__)``, then ``log.info("certificate reloaded", server="webhook")``.
 The fields travel as ``record.fields``, the only attribute the formatters read; every other key
-of logging's ``extra`` would be dropped without a sound, so no other module passes one. It is at
-the bottom because the client and the API server log too.
+of logging's ``extra`` would be dropped silently, so no other module passes one. The module is in
+the lowest layer because the client and the API server log too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Admission of Workloads over the wire: AdmissionReview v1 in, a verdict out.
+"""Admission webhooks for Workloads: AdmissionReview v1 in, its response out.
 
 :mod:`.review` is the wire form, :mod:`.projects` reads the cities and networks of a project,
 :mod:`.workload` decides a review, and :mod:`.app` serves it over HTTP. The rules are

@@ -1,7 +1,7 @@
 """The admission reviews over HTTP: one path for mutation, one for validation.
 
-A review that can be read is answered with 200, denials included; the API server reads the
-verdict from the body. Any other status means that the request was no review.
+A review that can be read is answered with 200, denials included: the decision is in the body. Any
+other status means that the request was no review.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_BODY = 8 * 2**20
 """Bytes of a review. It holds an object twice, and an API server takes 3 MiB for one."""
 
 BODY_SECONDS = 30.0
-"""For all of a body to arrive. No API server waits longer than that for an answer."""
+"""The time for a whole body to arrive. No API server waits longer than that for an answer."""
 
 logger = get_logger(__name__)
 
@@ -47,12 +47,12 @@ def _route(path: str, handler: ReviewHandler) -> Route:
         except BadReview as error:
             raise HTTPException(400, str(error)) from error
         except ClientDisconnect:
-            return Response(status_code=400)  # never sent
+            return Response(status_code=400)  # not sent: the client has closed the connection
         except HTTPException:
             raise
         except Exception:  # a bug in one review must not end the others
             logger.exception("review failed", path=path)
-            return _json(500, {"error": "the review failed; the log says why"})
+            return _json(500, {"error": "the review failed; the log has the cause"})
 
     return Route(path, endpoint, methods=["POST"])
 

@@ -21,8 +21,8 @@ PARENT_TYPE = "iam.miloapis.com/parent-type"
 PARENT_NAME = "iam.miloapis.com/parent-name"
 
 READ_SECONDS = 5.0
-"""For all reads of one review. API servers wait ten seconds for a webhook by default, and a
-refusal with its cause is better than a timeout."""
+"""The deadline for all reads of one review. API servers wait ten seconds for a webhook by default,
+and a refusal with its cause is better than a timeout."""
 
 ClientOf = Callable[[str], Client | None]
 """From a project's name to a client of its plane; None while there is none."""
@@ -48,7 +48,7 @@ def named_project(user: UserInfo) -> str:
 
 
 class OfferReader:
-    """Reads offers."""
+    """Reads what a project offers to a user."""
 
     def __init__(self, client_of: ClientOf, *, single: str = "") -> None:
         """``single`` names the only cluster; otherwise a user's extras name the project."""

@@ -59,11 +59,11 @@ class WorkloadReviews:
             return ReviewResponse(
                 review.unavailable(f"the workload cannot be reviewed now: {error}; try again")
             )
-        verdict = decide_admission(workload, offer=offer, old=old)
-        if verdict.errors:
-            refusal = review.invalid(compute.WORKLOADS, _name(request), verdict.errors)
-            return ReviewResponse(refusal, verdict.warnings)
-        return ReviewResponse(warnings=verdict.warnings)
+        decision = decide_admission(workload, offer=offer, old=old)
+        if decision.errors:
+            refusal = review.invalid(compute.WORKLOADS, _name(request), decision.errors)
+            return ReviewResponse(refusal, decision.warnings)
+        return ReviewResponse(warnings=decision.warnings)
 
 
 def _request(values: Any) -> ReviewRequest:

@@ -45,7 +45,7 @@ class ConformanceCell:
     failure_annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For each failure reason the provider can produce on demand, the annotations for it."""
     timeout_seconds: float = 60.0
-    """Seconds within which an Instance must be up, or deleted."""
+    """Seconds within which an Instance must be Available, or deleted."""
     settle_seconds: float = 5.0
     """Seconds to wait where nothing must happen."""
     logs: Callable[[], LogSource] | None = None
@@ -133,7 +133,7 @@ async def a_restart_of_the_provider_disturbs_nothing(cell: ConformanceCell) -> N
     _expect(bytes(before.status) == bytes(after.status), "status changed over a restart")
 
 
-async def a_deleted_instance_goes_and_only_our_finalizer_is_released(
+async def a_deletion_releases_only_the_finalizer_of_the_provider(
     cell: ConformanceCell,
 ) -> None:
     await create(cell, "deleted-0", finalizers=[FOREIGN_FINALIZER])
@@ -151,14 +151,14 @@ async def a_deleted_instance_goes_and_only_our_finalizer_is_released(
     await wait_deleted(cell, "deleted-0")
 
 
-async def an_instance_deleted_behind_a_gate_goes(cell: ConformanceCell) -> None:
+async def an_instance_deleted_while_gated_is_released(cell: ConformanceCell) -> None:
     await create(cell, "unborn-0", gates=[compute.GATE_QUOTA])
     await cell.client.delete(compute.INSTANCES, "unborn-0", cell.namespace)
 
     await wait_deleted(cell, "unborn-0")
 
 
-async def an_instance_deleted_while_the_provider_is_down_goes(cell: ConformanceCell) -> None:
+async def an_instance_deleted_while_the_provider_is_down_is_released(cell: ConformanceCell) -> None:
     await create(cell, "down-0")
     await wait_available(cell, "down-0")
     await asyncio.gather(
@@ -261,9 +261,9 @@ CHECKS: Sequence[Check] = (
     ready_and_the_conditions_of_others_are_not_touched,
     nothing_is_written_while_nothing_changes,
     a_restart_of_the_provider_disturbs_nothing,
-    a_deleted_instance_goes_and_only_our_finalizer_is_released,
-    an_instance_deleted_behind_a_gate_goes,
-    an_instance_deleted_while_the_provider_is_down_goes,
+    a_deletion_releases_only_the_finalizer_of_the_provider,
+    an_instance_deleted_while_gated_is_released,
+    an_instance_deleted_while_the_provider_is_down_is_released,
     a_successor_of_the_same_name_runs_its_own_template,
     a_failure_is_reported_with_a_declared_reason,
     missing_configuration_is_reported,

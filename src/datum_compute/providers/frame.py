@@ -1,7 +1,7 @@
 """The controller every provider runs in, over the Instances of a cell.
 
 An Instance with a gate is ignored. When the last gate is removed the finalizer is stored, and
-only then the provider runs it, so that nothing runs that would not be torn down. The report of
+only then the provider is called, so that everything it starts will be torn down. The report of
 the provider (both conditions, addresses) is one status write, with the hash of its template,
 also where that template cannot run. On deletion the provider tears down first; then the
 finalizer is released.
@@ -108,8 +108,8 @@ class InstanceRunner:
 
 
 def _concerns_provider(old: Object | None, new: Object | None) -> bool:
-    """Any change but that of other writers to the status: quota and Ready affect neither what
-    runs nor what is reported. No change of a gated Instance."""
+    """Any change but to conditions of other writers: QuotaGranted and Ready affect neither what
+    runs nor what is reported. No change of a gated Instance until it is deleted."""
     if new is not None and not new.metadata.deleting and new.view(compute.Instance).gates:
         return False
     return old is None or new is None or _relevant_state(old) != _relevant_state(new)

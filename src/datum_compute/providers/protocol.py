@@ -5,7 +5,7 @@ finalizer before anything is started, calls the provider, writes its report in o
 and on deletion releases the finalizer only after the provider has torn everything down. That
 leaves two idempotent calls and a name. A provider with logs also implements :class:`LogSource`.
 
-:mod:`.errors` draws the errors a provider raises and what follows from each. A provider is
+:mod:`.errors` lists the errors a provider raises and what follows from each. A provider is
 done when it passes :mod:`.conformance`.
 """
 

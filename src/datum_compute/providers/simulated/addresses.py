@@ -1,8 +1,8 @@
 """Which address of a subnet belongs to which Instance.
 
-What is handed out is remembered here and written by the frame into the Instance's status;
-after a restart it is read back from there, before anything new is handed out. So the
-Instances are the record, and this is only its index.
+Assigned addresses are kept in memory, and the frame writes them into the Instance's status; after
+a restart they are read back from there before any address is assigned. So the Instances are the
+record, and this is only an index of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SubnetAddresses:
     """No offset below this one is free."""
 
     def adopt(self, assigned: Iterable[tuple[Holder, str]]) -> None:
-        """Take over what Instances say they have; addresses outside the subnet are not ours."""
+        """Adopt the addresses that Instances report; those outside the subnet are ignored."""
         for holder, text in assigned:
             try:
                 address = IPv4Address(text)
@@ -50,7 +50,7 @@ class SubnetAddresses:
         return str(self.network.network_address + offset)
 
     def release(self, uid: str) -> None:
-        """Free what an Instance has. Having nothing is fine."""
+        """Free the addresses of an Instance, if it has any."""
         for holder in sorted(holder for holder in self._offsets if holder[0] == uid):
             offset = self._offsets.pop(holder)
             del self._holders[offset]

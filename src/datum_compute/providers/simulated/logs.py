@@ -20,7 +20,7 @@ from datum_compute.providers.protocol import InstanceReport, LogLine
 KEPT = 200
 """Lines of one Instance. Each is a change of its state, so few Instances have ten."""
 
-RESTARTED = "simulated: still up; it was started before the platform was, earlier lines are gone"
+RESTARTED = "simulated: still running; the platform was restarted, earlier lines are lost"
 STOPPED = "simulated: stopped"
 
 

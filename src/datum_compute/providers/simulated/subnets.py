@@ -20,7 +20,7 @@ from datum_compute.runtime.cluster import Cluster
 CLAIMS_BY_CONTEXT = "simulated/context"
 
 RETRY_SECONDS = 0.25
-"""Without gates all of it exists; only a cache may be stale."""
+"""How long to wait for a stale cache: all objects exist once the gates are removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@
     │   └── Unavailable      502, 503, 504: something in between, or a server going down
     ├── CredentialFailed     no credential: nothing was sent; a person must act
     ├── Malformed            an answer that is not the API's form: not a server of ours
-    └── StatusError          the server answered no
+    └── StatusError          the server refused
         ├── NotFound         404: the object is not there, and the server knows the kind
         ├── NotServed        404: the server does not know the kind (yet)
         ├── AlreadyExists    409: read it and compare
@@ -20,11 +20,11 @@
         ├── Unauthorized     401: the credential
         ├── Forbidden        403: the rights, or an admission rule
         ├── Unsupported      405, 406, 415: the server does not do this
-        ├── Throttled        429: come back after ``retry_after`` seconds
+        ├── Throttled        429: retry after ``retry_after`` seconds
         └── ServerError      500 and any other code
 
-``docs`` and tests hold this drawing to account: every class below has a place in it, and
-every status code maps to exactly one of them.
+A test compares this drawing with the classes below, and every status code maps to exactly one of
+them.
 
 The CLI's plain reads raise these too, so this module imports nothing heavy: a ``Status``
 is read with the standard library.
@@ -134,7 +134,7 @@ class StatusCause(NamedTuple):
 
 
 class StatusError(ClientError):
-    """The server answered no, in the API's ``Status`` form."""
+    """The server refused, in the API's ``Status`` form."""
 
     def __init__(
         self,

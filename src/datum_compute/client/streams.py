@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class InterruptibleStream(Generic[T]):
-    """A stream that others than its source can end.
+    """A stream that can be ended from outside, not only by its source.
 
     A pending read is interrupted by cancelling its task, as ``asyncio.timeout`` does: a task
     or a timer for each item would cost every item.

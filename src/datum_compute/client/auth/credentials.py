@@ -74,7 +74,7 @@ class _FixedIdentity:
 
 
 class _TokenFunction:
-    """Called at every request, so a refusal needs no memory."""
+    """Called at every request, so there is nothing to invalidate."""
 
     def __init__(self, source: Callable[[], str]) -> None:
         self._source = source

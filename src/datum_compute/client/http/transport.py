@@ -55,7 +55,7 @@ class HttpTransport:
         if not server.authority.isascii():
             headers["host"] = server.authority.encode("idna").decode("ascii")
         before_path = ""
-        if proxy and tls is None:  # it reads each request, and where that goes
+        if proxy and tls is None:  # it forwards each request, so it needs the whole URL
             headers |= proxy_authorization(proxy)
             before_path = self._origin
         self._encoder = RequestEncoder(headers, before_path)

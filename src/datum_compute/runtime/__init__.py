@@ -16,7 +16,7 @@ The idioms every controller uses, one home each:
 ``watches.mapping``                    ``itself``, ``controller_owner``, ``all_of``,
                                        ``all_in_fleet``, ``by_index``
 ``live_reads``                         ``find_live``, ``is_live`` (by uid), ``has_live``
-``writes.create``                      ``create_owned`` (only under an owner that lives),
+``writes.create``                      ``create_owned`` (only under an owner that exists),
                                        ``create_or_wait``, ``create_if_absent``
 ``writes.ownership.ensure_owner``      adoption
 ``writes.patch``                       ``ensure_metadata``, ``release_finalizer``,

@@ -1,4 +1,4 @@
-"""How long to wait after how many failures."""
+"""Exponential back-off with jitter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential with full jitter: anywhere between nothing and the grown ceiling, so
-    that callers that failed together do not retry together."""
+    """Exponential with full jitter: anywhere between zero and a growing ceiling, so that
+    callers that failed together do not retry together."""
 
     base_seconds: float
     cap_seconds: float
@@ -20,8 +20,8 @@ class Backoff:
 
 
 RECONCILE = Backoff(base_seconds=0.05, cap_seconds=30.0)
-"""For failed runs. The cap lets everything settle within a minute after a fault has
-healed; the base is a guess at the time a short race needs to pass."""
+"""For failed runs. The cap lets everything recover within a minute after a fault has ended; the
+base is a guess at the duration of a short race."""
 
 RECONNECT = Backoff(base_seconds=0.5, cap_seconds=30.0)
-"""For lists and watches: a server that restarts meets its watchers spread over time."""
+"""For lists and watches: the watchers of a restarted server reconnect spread over time."""

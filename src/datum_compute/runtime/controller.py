@@ -42,8 +42,8 @@ logger = get_logger(__name__)
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
 SEEN_SECONDS = 5.0
-"""How long a key waits for the caches to see its last writes, and how long the live read
-that follows may take."""
+"""How long a key waits for the caches to see its last writes, and the deadline of the live read
+that follows."""
 
 CONFLICT_SECONDS = 0.25
 """The longest wait after a conflict: about the time in which the other write arrives."""
@@ -90,9 +90,9 @@ class Controller:
         reads: Sequence[Read] = (),
         workers: int = 8,
     ) -> None:
-        """``workers`` is how many keys of one cluster run at once. All clusters together may
-        have twice as many, so that one that hangs leaves half of them to the others; only
-        with 1 there is one run at a time, wherever."""
+        """``workers`` is how many keys of one cluster run at once. All clusters together have
+        twice as many, so that a cluster that hangs leaves half of them to the others; with 1
+        there is one run at a time over all clusters."""
         self.name = name
         self.fleet = fleet
         self.reconcile = reconcile
@@ -113,7 +113,7 @@ class Controller:
         self._idle = asyncio.Event()
         self._unseen: dict[Request, _Unseen] = {}
         self._sweep_at = 1024
-        self._complaints: dict[Request, str] = {}  # the terminal error last logged for a key
+        self._terminal_errors: dict[Request, str] = {}  # the terminal error last logged for a key
         self._counts = dict.fromkeys(
             ("runs", "errors", "conflicts", "waits", "terminal", "deferred", "live_reads"), 0
         )
@@ -209,7 +209,7 @@ class Controller:
     def _forget_cluster(self, name: str) -> None:
         if self._queue is not None:
             self._queue.drop(name)
-        for kept in (self._unseen, self._complaints):
+        for kept in (self._unseen, self._terminal_errors):
             for request in [request for request in kept if request.cluster == name]:
                 kept.pop(request)
 
@@ -253,7 +253,7 @@ class Controller:
         if not self._intake.is_engaged(request.cluster):
             return  # disengaged since: nothing may wait for this cluster
         if writes:
-            self._note(request, writes)
+            self._remember_writes(request, writes)
         self._conclude(queue, request, outcome, number)
 
     def _conclude(
@@ -261,7 +261,7 @@ class Controller:
     ) -> None:
         """The one place where an outcome becomes a delay."""
         if not isinstance(outcome, Terminal):
-            self._complaints.pop(request, None)
+            self._terminal_errors.pop(request, None)
         match outcome:
             case Result(delay=delay):
                 queue.forget(request)
@@ -275,7 +275,7 @@ class Controller:
             case Terminal():
                 self._counts["terminal"] += 1
                 queue.forget(request)
-                self._complain(request, number, outcome)
+                self._log_terminal(request, number, outcome)
             case NotLeader():
                 # Another process has the key now, and this one is about to end.
                 self._log(logging.INFO, "not leading", request, number, reason=str(outcome))
@@ -330,7 +330,7 @@ class Controller:
                     logging.WARNING, "own write could not be read", request, 0, reason=str(error)
                 )
 
-    def _note(self, request: Request, writes: list[Write]) -> None:
+    def _remember_writes(self, request: Request, writes: list[Write]) -> None:
         deadline = asyncio.get_running_loop().time() + SEEN_SECONDS
         self._unseen[request] = _Unseen(writes, deadline)
         if len(self._unseen) > self._sweep_at:
@@ -339,13 +339,15 @@ class Controller:
                 del self._unseen[key]
             self._sweep_at = max(1024, 2 * len(self._unseen))
 
-    def _complain(self, request: Request, number: int, error: Terminal) -> None:
-        if self._complaints.get(request) != str(error):
-            self._complaints[request] = str(error)
-            self._log(logging.ERROR, "reconcile is stuck", request, number, reason=str(error))
+    def _log_terminal(self, request: Request, number: int, error: Terminal) -> None:
+        if self._terminal_errors.get(request) != str(error):
+            self._terminal_errors[request] = str(error)
+            self._log(
+                logging.ERROR, "reconcile failed for good", request, number, reason=str(error)
+            )
 
     def _log_error(self, request: Request, number: int, error: Exception, delay: float) -> None:
-        # Where the cause is outside, the traceback through our own code explains nothing.
+        # The traceback explains nothing about a failed call to a server.
         trace = None if isinstance(error, errors.ClientError) else error
         level = logging.WARNING if isinstance(error, errors.TransportFailure) else logging.ERROR
         self._log(level, "reconcile failed", request, number, trace, reason=str(error), delay=delay)

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, for people who describe it.
+"""Events: what happened to an object, as ``kubectl describe`` shows it.
 
 A controller records after the matching status has been stored. An Event's name is derived from
 its object, component, reason and message, so a repetition finds the existing Event and counts
@@ -61,7 +61,7 @@ class EventRecorder:
         self._similar: _Recent[tuple[str, str, str], _Similar] = _Recent()
         self._outcomes = (metrics or MetricsRegistry()).counter(
             "compute_events_total",
-            "Events by what became of them.",
+            "Events by outcome.",
             *("component", "outcome"),
         )
 
@@ -124,7 +124,7 @@ class EventRecorder:
         try:
             await client.patch(core.EVENTS, name, merge(change), namespace)
         except errors.NotFound:
-            # Events do not last: this one has expired since.
+            # Events expire; this one has since it was last written.
             await client.create(core.EVENTS, self._body(obj, notice, name, namespace), namespace)
             self._remember(name, 1, "created")
             return

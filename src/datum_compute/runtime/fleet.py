@@ -5,8 +5,8 @@ A fleet finds clusters and gives each a name. It *engages* one by creating a
 *disengages* it by notifying them again and ending its watches. How clusters are found is up to
 a subclass; one fixed cluster is the simplest case of many.
 
-A fleet is used by several managers of one process as readily as by one: each of them calls
-``run``, one of the calls does the work, and when that one ends another takes over.
+Several managers of one process may share a fleet: each of them calls ``run``, one of the calls
+does the work, and when that one ends another takes over.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Listener:
 
 
 class ClusterNotEngaged(Exception):
-    """A cluster that a reconcile needs is not engaged: retried, never taken for absence."""
+    """A cluster that a reconcile needs is not engaged: retried, and no proof of absence."""
 
 
 class Fleet:
@@ -83,7 +83,7 @@ class Fleet:
                 self._tasks = None  # which now ends the watches
 
     async def discover(self, tasks: TaskGroup) -> None:
-        """Engage and disengage for ever, and call ``mark_discovered`` after the first round.
+        """Engage and disengage until cancelled, and call ``mark_discovered`` after the first round.
         ``tasks`` owns what has to run for it."""
         raise NotImplementedError
 

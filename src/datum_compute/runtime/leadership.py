@@ -1,6 +1,6 @@
 """One of several equal processes acts at a time: a Lease, and a fence around its writes.
 
-The life of a candidate. It reads the Lease every ``RETRY_SECONDS``. One that is missing,
+A candidate reads the Lease every ``RETRY_SECONDS``. One that is missing,
 released, or has not changed for its own duration is taken by a write that fails if any other
 came first. From then on it is renewed; each renewal lets the holder act until
 ``RENEW_SECONDS`` after that renewal was *sent*. When the time is up without another one, the
@@ -10,13 +10,13 @@ the Lease is released, so that a successor need not wait.
 Clocks of different machines are never compared. A candidate counts on its own monotonic
 clock from the moment at which it *saw* the record change, and a holder from the moment
 before it sent the change, so the holder stops at least ``LEASE_SECONDS - RENEW_SECONDS``
-before another may start, as long as clocks run equally fast within a half.
+before another may start, as long as the rates of their clocks differ by less than half.
 
 A process may be frozen at any await (a suspended machine, a starved container) and wake long
 after another has taken over. It must not write then, so its writes pass a
 :class:`FencedTransport`, which checks the clock in the same step in which the request leaves
-the process. A request that has left is beyond any fence: there preconditions and idempotence
-hold, as they would without a Lease.
+the process. A request that has left cannot be stopped: preconditions and idempotence
+protect against it, as they would without a Lease.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Leadership:
             self._current = None  # read it before the next write
             if self.message != str(error):
                 self.message = str(error)
-                self._log("lease could not be had", logging.WARNING, reason=self.message)
+                self._log("cannot acquire or renew the lease", logging.WARNING, reason=self.message)
             return False
 
     async def _attempt(self) -> bool:
@@ -278,7 +278,7 @@ class FencedTransport:
     def _check_leads(self, request: HttpRequest) -> None:
         if not self._held():
             raise NotLeader(
-                f"{request.method} {request.path} was not sent: this process leads no more"
+                f"{request.method} {request.path} was not sent: this process no longer leads"
             )
 
     async def close(self) -> None:

@@ -54,7 +54,7 @@ class Manager:
 
     def add(self, *controllers: Controller) -> None:
         if self._started.is_set():
-            raise RuntimeError(f"manager {self.name!r} runs already: controllers come before")
+            raise RuntimeError(f"manager {self.name!r} is already running: add controllers before")
         self._controllers += controllers
 
     def enter(self, held: AbstractAsyncContextManager[object]) -> None:
@@ -78,8 +78,8 @@ class Manager:
             self._measured.clear()
 
     async def drain(self, seconds: float) -> bool:
-        """Take no more keys, and give the reconciles that run this long to end; whether all
-        have. Whoever runs the manager stops it after that."""
+        """Take no more keys, and give running reconciles this long to end. Returns whether all
+        have; the caller then stops the manager."""
         try:
             async with asyncio.timeout(seconds):
                 for controller in self._controllers:

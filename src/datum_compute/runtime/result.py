@@ -6,7 +6,7 @@ returned ``after(seconds)``   run again then, or at the next event if that is so
 raised :class:`Waiting`       the same, but something outside is awaited: logged with its
                               reason at debug level, not counted as an error
 raised :class:`Terminal`      no retry until the object changes; logged as an error once
-raised ``Conflict``           another write came first: again soon, not an error in the log
+raised ``Conflict``           another write came first: retried soon, not logged as an error
 raised anything else          logged, counted, and retried with growing delay
 ============================  =====================================================
 """

@@ -84,7 +84,7 @@ async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:
             assert (queue.ready, queue.delayed, queue.running) == (0, 0, 0)
             assert plane.open_watches == 0
             assert not controller._unseen
-            assert not controller._complaints
+            assert not controller._terminal_errors
             assert controller._intake.kept_aside() == 0
             assert controller._queue is not None
             assert not controller._queue._failures

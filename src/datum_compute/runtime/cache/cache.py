@@ -1,4 +1,4 @@
-"""What is known of one kind on one cluster.
+"""The cached objects of one kind on one cluster.
 
 A reflector fills a cache: first with a whole list (``replace``), then with one event after
 the other (``apply``). Every change passes through the indexes and then to the subscribers,
@@ -8,8 +8,8 @@ themselves and must not change them.
 Events of one kind arrive in the order of their revisions, so a cache that has seen
 revision 7 has seen everything up to 7; ``when_seen`` lets a writer wait for that. A live
 read may put an object in early (``put_live``); older events that arrive after it are
-ignored. Only a list from before what was seen makes history begin again: such a server was
-restored from a copy, and what it lists is all there is.
+ignored. Only a list of an older revision than one already seen replaces everything: such a server
+was restored from a backup.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Cache:
         self._subscriptions = 0
         self._on_synced: list[Callable[[], None]] = []
         self._awaited: list[tuple[CacheExpectation, Callable[[], None]]] = []
-        self._gone: set[str] = set()  # uids a live read has missed, until their event arrives
+        self._gone: set[str] = set()  # uids a live read did not find, until their deletion arrives
 
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._namespaces.values())
@@ -149,17 +149,17 @@ class Cache:
             return True
         return self.get(obj.name, obj.namespace) is not None
 
-    def has_seen(self, sighting: CacheExpectation) -> bool:
+    def has_seen(self, expected: CacheExpectation) -> bool:
         if self.state is CacheState.CLOSED:
             return True
-        known = self.get(sighting.name, sighting.namespace)
-        if sighting.deleted_uid:
+        known = self.get(expected.name, expected.namespace)
+        if expected.deleted_uid:
             return (
                 known is None
-                or known.metadata.uid != sighting.deleted_uid
+                or known.metadata.uid != expected.deleted_uid
                 or known.metadata.deleting
             )
-        wanted = sighting.resource_version
+        wanted = expected.resource_version
         if known is not None and known.metadata.resource_version == wanted:
             return True
         number = revision_of(wanted)
@@ -169,17 +169,17 @@ class Cache:
             or (known is not None and revision_of(known.metadata.resource_version) >= number)
         )
 
-    def when_seen(self, sighting: CacheExpectation, callback: Callable[[], None]) -> None:
+    def when_seen(self, expected: CacheExpectation, callback: Callable[[], None]) -> None:
         """Call back once, when the cache has seen this (at once if it has)."""
-        if self.has_seen(sighting):
+        if self.has_seen(expected):
             callback()
         else:
-            self._awaited.append((sighting, callback))
+            self._awaited.append((expected, callback))
 
     # From here on: for the reflector and the cluster that own this cache.
 
     def replace(self, objects: Iterable[Object], resource_version: str) -> None:
-        """The whole collection. Known objects that are not in it are delivered as deleted."""
+        """Replace the whole collection; objects that are not in it are delivered as deleted."""
         self._gone.clear()
         revision = revision_of(resource_version)
         restored = 0 <= revision < self.revision
@@ -197,7 +197,7 @@ class Cache:
         self._advance(resource_version)
         if not self.synced:
             self.synced = True
-            self._announce_synced()
+            self._notify_synced()
 
     def apply(self, event: WatchEvent) -> None:
         obj = event.object
@@ -212,27 +212,27 @@ class Cache:
             self._advance(obj.metadata.resource_version)
 
     def put_live(self, obj: Object) -> None:
-        """What a live read has found, ahead of the watch."""
+        """Put what a live read has found, ahead of the watch."""
         if self._matches is None or self._matches(obj.metadata.labels):
             self._put(obj)
         elif (known := self.get(obj.name, obj.namespace)) is not None:
             self._drop(known)
-        self._announce_seen()
+        self._notify_seen()
 
     def drop_live(self, name: str, namespace: str) -> None:
-        """A live read has found nothing under this name."""
+        """Drop what a live read has not found."""
         known = self.get(name, namespace)
         if known is not None:
             self._gone.add(known.metadata.uid)
             self._drop(known)
-        self._announce_seen()
+        self._notify_seen()
 
     def close(self) -> None:
         self.state = CacheState.CLOSED
         self._subscribers.clear()
         self._listeners = ()
-        self._announce_synced()
-        self._announce_seen()
+        self._notify_synced()
+        self._notify_seen()
 
     def _in(self, namespace: str) -> Objects:
         objects = self._namespaces.get(namespace)
@@ -255,7 +255,7 @@ class Cache:
             return
         obj.share(known)
         objects[metadata.name] = obj
-        self._tell(known, obj)
+        self._notify(known, obj)
 
     def _drop(self, known: Object) -> None:
         objects = self._namespaces[known.namespace]
@@ -263,9 +263,9 @@ class Cache:
         self._sorted.pop(known.namespace, None)
         if not objects:
             del self._namespaces[known.namespace]
-        self._tell(known, None)
+        self._notify(known, None)
 
-    def _tell(self, old: Object | None, new: Object | None) -> None:
+    def _notify(self, old: Object | None, new: Object | None) -> None:
         for index in self._indexes.values():
             index.change(old, new)
         for subscriber in self._listeners:
@@ -275,24 +275,24 @@ class Cache:
         self.resource_version = resource_version
         self.revision = revision_of(resource_version)
         if self._awaited:
-            self._announce_seen()
+            self._notify_seen()
 
-    def _announce_synced(self) -> None:
+    def _notify_synced(self) -> None:
         callbacks, self._on_synced = self._on_synced, []
         for callback in callbacks:
             callback()
 
-    def _announce_seen(self) -> None:
+    def _notify_seen(self) -> None:
         awaited, self._awaited = self._awaited, []
-        for sighting, callback in awaited:
-            if self.has_seen(sighting):
+        for expected, callback in awaited:
+            if self.has_seen(expected):
                 callback()
             else:
-                self._awaited.append((sighting, callback))
+                self._awaited.append((expected, callback))
 
 
 def revision_of(resource_version: str) -> int:
-    """A resource version as a number, or -1 when it is none."""
+    """A resource version as a number, or -1 when it is not a number."""
     return int(resource_version) if resource_version.isdecimal() else -1
 
 

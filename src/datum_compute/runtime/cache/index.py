@@ -10,7 +10,7 @@ from datum_compute.log import get_logger
 logger = get_logger(__name__)
 
 IndexKeys = Callable[[Object], Iterable[str]]
-"""Under which keys an object is found. A function of the object alone."""
+"""Returns the keys under which an object is found; a function of the object alone."""
 
 Key = tuple[str, str]
 """Namespace and name, the order in which lists are sorted."""
@@ -73,13 +73,13 @@ class Index:
     def _keys_of(self, obj: Object) -> tuple[str, ...]:
         try:
             return tuple(self._keys(obj))
-        except Exception as error:  # noqa: BLE001  # a key function may be at a loss in any way
-            # One damaged object must not take down the cache of all others.
+        except Exception as error:  # noqa: BLE001  # a key function may raise anything
+            # One malformed object must not break the cache for all others.
             self._report((obj.namespace, obj.name), error)
             return ()
 
     def _report(self, where: Key, error: Exception) -> None:
-        """Once for each object: a damaged one is likely to be damaged at its next change."""
+        """Log once for each object: a malformed one is likely to stay malformed."""
         self.failures += 1
         if where in self._reported or len(self._reported) >= MAX_REPORTED:
             return

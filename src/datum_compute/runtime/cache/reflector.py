@@ -45,14 +45,14 @@ class Reflector:
         self._failures = 0
 
     async def run(self) -> None:
-        """For ever."""
+        """List and watch until cancelled."""
         while True:
             try:
                 if not self._cache.resource_version:
                     await self._list()
                 await self._watch()
             except errors.Expired as error:
-                # No failure: the server keeps a limited history.
+                # Not a failure: the server keeps a limited history.
                 self._cache.resource_version = ""
                 await self._pause(CacheState.INTERRUPTED, error)
             except (errors.NotServed, errors.NotFound) as error:
@@ -60,7 +60,7 @@ class Reflector:
                 await self._pause(CacheState.NOT_SERVED, error)
             except errors.ClientError as error:
                 if isinstance(error, errors.Invalid | errors.Malformed | errors.ServerError):
-                    # The revision may be what the server cannot digest.
+                    # The server may fail because of the revision.
                     self._cache.resource_version = ""
                 await self._pause(CacheState.INTERRUPTED, error)
 
@@ -68,7 +68,7 @@ class Reflector:
         try:
             objects, resource_version = await self._pages(PAGE)
         except errors.Expired:
-            # The server forgot the revision of the first page before the last was requested,
+            # The revision of the first page expired before the last page was requested,
             # and may do so again: one answer is consistent in itself.
             objects, resource_version = await self._pages(0)
         self._cache.lists += 1
@@ -111,7 +111,7 @@ class Reflector:
                     cache.apply(event)
             finally:
                 if loop.time() - opened >= QUICK_SECONDS:
-                    self._failures = 0  # however it ended, the server was there
+                    self._failures = 0  # however it ended, the server was reachable
         if cache.resource_version == before and loop.time() - opened < QUICK_SECONDS:
             raise errors.Disconnected("the watch was ended as soon as it was opened")
         self._failures = 0
@@ -131,7 +131,7 @@ class Reflector:
             level = logging.DEBUG if state is CacheState.CURRENT else logging.WARNING
             logger.log(
                 level,
-                "watch changed its state",
+                "watch state changed",
                 cluster=self._client.cluster,
                 resource=str(cache.resource),
                 state=state.value,

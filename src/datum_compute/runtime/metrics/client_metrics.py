@@ -50,7 +50,7 @@ class UnreadableCount:
     def __init__(self, registry: MetricsRegistry) -> None:
         self._family = registry.counter(
             "compute_runtime_malformed_objects_total",
-            "Objects from a server that could not be read in whole.",
+            "Objects from a server that could not be decoded in full.",
             *("cluster", "resource"),
         )
 

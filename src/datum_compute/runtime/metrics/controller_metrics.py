@@ -171,7 +171,9 @@ class ControllerMeter:
         self._queue_counter("workqueue_adds_total", "Keys added.", lambda: numbers().adds)
         self._queue_counter("workqueue_retries_total", "Keys retried.", lambda: numbers().retries)
         self._gauge(
-            "controller_runtime_active_workers", "Workers at work.", lambda: numbers().running
+            "controller_runtime_active_workers",
+            "Workers that run a reconcile now.",
+            lambda: numbers().running,
         )
 
     def track_intake(self, numbers: IntakeNumbers) -> None:

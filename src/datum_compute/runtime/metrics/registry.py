@@ -203,8 +203,8 @@ class Family(Generic[Child]):
 
 class MetricsRegistry:
     """Every family of a process. The same name gives the same family, so that independent parts
-    may count together; the same name with another type or other labels is our bug, and raises
-    ``ValueError``."""
+    may count together. Raises ``ValueError`` for the same name with another type or other
+    labels, which is a programming error."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family[Any]] = {}  # of all three kinds of children

@@ -1,7 +1,7 @@
 """From changes on many clusters to the requests of one controller.
 
 When a fleet engages a cluster, every source of that fleet gets its cache there. Each change
-in a watched cache is mapped to requests, and each request takes one of five ways:
+in a watched cache is mapped to requests, and each request is handled in one of five ways:
 
 - its cluster name is empty: dropped and counted; no such cluster can ever exist;
 - its cluster has not been engaged in the controller's fleet: counted, and kept aside in case
@@ -33,8 +33,8 @@ from datum_compute.runtime.writes.own_writes import OwnWriteFilter
 logger = get_logger(__name__)
 
 MAX_UNENGAGED = 100_000
-"""Requests kept aside for clusters that are not engaged; more are let go. A bound on what
-clusters that never come may cost: about 20 MB."""
+"""Requests kept aside for clusters that are not engaged; more are dropped. Bounds the memory for
+clusters that are never engaged to about 20 MB."""
 
 MAX_REPORTED = 1_000
 """Objects whose mapping failed that are remembered, to log each once; a bound on memory."""
@@ -288,7 +288,7 @@ class Intake:
         return requests
 
     def _report(self, watch: Watch, cluster: str, obj: Object | None, error: Exception) -> None:
-        """Once for each object: a damaged one is likely to be damaged at its next change."""
+        """Log once for each object: a malformed one is likely to stay malformed."""
         name, namespace = (obj.name, obj.namespace) if obj is not None else ("", "")
         key = (cluster, str(watch.resource), namespace, name)
         if key in self._reported or len(self._reported) >= MAX_REPORTED:

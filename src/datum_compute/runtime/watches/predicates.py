@@ -15,7 +15,7 @@ Predicate = Callable[[Object | None, Object | None], bool]
 
 def metadata_or_spec_changed(old: Object | None, new: Object | None) -> bool:
     """Anything but the status: for the kind whose status the controller writes itself, so that
-    its own report does not wake it."""
+    its own report does not trigger it."""
     if old is None or new is None:
         return True
     return content_changed(old, new) or old.metadata.finalizers != new.metadata.finalizers

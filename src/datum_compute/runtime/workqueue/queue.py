@@ -2,7 +2,7 @@
 
 - **Fair**: keys of one lane are handed out in the order in which they became ready, and
   lanes with ready keys take turns. A controller has a lane per cluster, so a cluster with a
-  hundred thousand keys costs another one key of waiting, not a hundred thousand.
+  hundred thousand keys delays another cluster by one key, not by a hundred thousand.
 - **Reserved**: a lane holds fewer keys than there are workers left over, so however long the
   keys of a cluster run, because its server hangs, there is a worker for the next cluster.
   One lane gets half of the workers, a second half of the rest, and so on.
@@ -139,7 +139,7 @@ class Queue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; the caller owes a ``done`` for it. Raises :class:`QueueClosed`."""
+        """The next key; the caller must call ``done`` for it. Raises :class:`QueueClosed`."""
         while True:
             await self._wait_ready()
             if self._turn is not None:

@@ -4,9 +4,9 @@ The first write goes out at once; what changes within the interval goes out toge
 more is known to be about to change, as one controller follows another, a write is also held
 for up to one interval.
 
-A process that is late has more to do than it can, and every write makes more work on every
-plane it travels through. So the interval grows with lateness: a key that comes late to its
-turn waits longer for the next.
+A process that is late is overloaded, and every write makes more work on every plane to which it
+is copied. So the interval grows with lateness: a key that comes late to its turn waits longer for
+the next.
 """
 
 from __future__ import annotations

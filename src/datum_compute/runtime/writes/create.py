@@ -55,7 +55,7 @@ async def create_owned(
     controller: bool = True,
     delay: float = 1.0,
 ) -> Object | None:
-    """Create under an owner that lives; None, and no write, where it does not.
+    """Create under an owner that exists; None, and no write, where it does not.
 
     The owner is read live, by uid. Under an owner that only the cache still has, the object
     would be collected at once and created again, until the cache has caught up. Raises

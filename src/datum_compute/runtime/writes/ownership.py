@@ -11,7 +11,7 @@ async def ensure_owner(
     client: Client, resource: Resource, obj: Object, owner: Object, *, controller: bool
 ) -> Object:
     """Adopt an object: it has this owner afterwards and no other. A reference to an earlier
-    owner of the same name would have it collected while its true owner lives. Raises
+    owner of the same name would have it garbage-collected while its true owner exists. Raises
     ``Conflict`` where the object has changed since it was read."""
     if [each.uid for each in obj.metadata.owner_references] == [owner.metadata.uid]:
         return obj

@@ -25,7 +25,7 @@ class UnkeptChanges:
     """Changes that a server did not keep, by uid of the object they were written to.
 
     A server with an older schema prunes fields it does not know, and one with other defaults
-    adds some. Writing again would not help and would wake every watcher of the object, so a
+    adds some. Writing again would not help and would trigger every watcher of the object, so a
     difference that survived a write is left alone until it becomes a different one.
     """
 

@@ -261,6 +261,8 @@ async def test_a_lease_that_cannot_be_acquired_is_warned_about_once(
         async with running(Leadership(client, nowhere, "first", SimulatedEnvironment())):
             await asyncio.sleep(60)
 
-    logged = [each for each in caplog.records if each.message == "lease could not be had"]
+    logged = [
+        each for each in caplog.records if each.message == "cannot acquire or renew the lease"
+    ]
     assert [each.levelname for each in logged] == ["WARNING"]
     assert 'namespaces "nowhere" not found' in getattr(logged[0], "fields", {})["reason"]

@@ -79,17 +79,17 @@ def _root_schema(kind: Kind) -> dict[str, Any]:
             "description": "Group and version of the schema this object is written in.",
             "type": "string",
         },
-        "kind": {"description": "What this object is.", "type": "string"},
+        "kind": {"description": "Kind of this object.", "type": "string"},
         "metadata": {"type": "object"},  # a real server refuses even a description here
     }
     parts = {each.name: each.type for each in msgspec.structs.fields(kind.view)}
     properties["spec"] = {
-        "description": f"What the {kind.resource.kind} is to be.",
+        "description": f"Desired state of the {kind.resource.kind}.",
         **schema_of(parts["spec"]),
     }
     if "status" in parts:
         properties["status"] = {
-            "description": f"How the {kind.resource.kind} is doing.",
+            "description": f"Observed state of the {kind.resource.kind}.",
             **schema_of(parts["status"]),
         }
         if kind.default_status:

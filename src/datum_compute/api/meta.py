@@ -2,10 +2,10 @@
 
 An :class:`Object` is decoded from the bytes of one API object. Metadata is typed because
 every layer reads it; spec, status and data stay the bytes the server sent, so a copy made
-by us keeps fields we have never heard of. A typed view of the content is decoded on
+by us keeps unknown fields. A typed view of the content is decoded on
 demand with :meth:`Object.view`, remembered, and read-only.
 
-``metadata.managedFields`` is dropped on decoding: nothing of ours reads it, and it would
+``metadata.managedFields`` is dropped on decoding: no code reads it, and it would
 double what a cache holds. Whatever a kind keeps beside spec, status and data, as Secrets,
 Events and Roles do, stays raw in ``extra`` under its own name.
 """
@@ -78,7 +78,7 @@ class ListMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
 
 
 class Object:
-    """One API object. Treat it as immutable: caches hand out the same one to everybody."""
+    """One API object. Treat it as immutable: caches give the same one to all readers."""
 
     __slots__ = ("_view", "api_version", "data", "extra", "kind", "metadata", "spec", "status")
 

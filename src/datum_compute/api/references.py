@@ -19,7 +19,7 @@ class LocationReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 class TemplateMetadata(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """The metadata a template may give to what is made from it."""
+    """The metadata a template gives to objects created from it."""
 
     name: Annotated[str, described("Unused: names are derived.")] = ""
     namespace: Annotated[str, described("Unused: the namespace is the owner's.")] = ""

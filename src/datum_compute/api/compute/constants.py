@@ -9,7 +9,7 @@ from __future__ import annotations
 GROUP = "compute.datumapis.com"
 VERSION = "v1alpha"
 
-# Labels of ours.
+# Labels of the compute API.
 LABEL_WORKLOAD_UID = "compute.datumapis.com/workload-uid"
 """On deployments and Instances: UID of the Workload in its project."""
 LABEL_WORKLOAD_DEPLOYMENT_UID = "compute.datumapis.com/workload-deployment-uid"
@@ -29,7 +29,7 @@ LABEL_SOURCE_CLUSTER = "compute.datumapis.com/source-cluster"
 LABEL_INSTANCE_NAMESPACE = "compute.datumapis.com/instance-namespace"
 """On claims: the Instance's namespace in its cell."""
 
-# Labels of the platform around us.
+# Labels shared with the platform.
 LABEL_TOPOLOGY_CITY_CODE = "topology.datum.net/city-code"
 """On hub deployments and Karmada Clusters; also a key of a Location's topology."""
 LABEL_UPSTREAM_CLUSTER_NAME = "meta.datumapis.com/upstream-cluster-name"
@@ -55,9 +55,9 @@ ANNOTATION_LAST_CHANGE = "compute.datumapis.com/last-change"
 
 # Finalizers.
 FINALIZER_WORKLOAD = "compute.datumapis.com/workload-controller"
-"""On a Workload, and on a deployment in its cell: held while anything of it is left."""
+"""On a Workload: held until all its deployments are deleted."""
 FINALIZER_WORKLOAD_DEPLOYMENT = FINALIZER_WORKLOAD
-"""The cell's deployment carries the same string as the Workload."""
+"""On a deployment in its cell: held until all its Instances are deleted."""
 FINALIZER_FEDERATOR = "compute.datumapis.com/federator"
 """On a project deployment: held until hub copy, binding and Works are deleted."""
 FINALIZER_INSTANCE = "compute.datumapis.com/instance-controller"
@@ -79,9 +79,9 @@ POLICIES = (POLICY_ORDERED_READY,)
 
 # Instance conditions.
 CONDITION_PROGRAMMED = "Programmed"
-"""A provider has taken the Instance over in its present form."""
+"""A provider has accepted the Instance as it is written now."""
 CONDITION_AVAILABLE = "Available"
-"""It, or something of it, is ready to serve, also while scaled to zero."""
+"""It is ready to serve, also while scaled to zero."""
 CONDITION_READY = "Ready"
 """The Instance serves: everything it needs is granted, programmed and available."""
 CONDITION_QUOTA_GRANTED = "QuotaGranted"
@@ -89,9 +89,9 @@ CONDITION_QUOTA_GRANTED = "QuotaGranted"
 
 # WorkloadDeployment conditions besides Available.
 CONDITION_REPLICAS_READY = "ReplicasReady"
-"""As many Instances are Ready as are wanted; otherwise the cause of the worst one."""
+"""As many Instances are Ready as are wanted; otherwise it carries the blocking reason."""
 CONDITION_CELL_REACHABLE = "CellReachable"
-"""The hub reaches the cell, so that what is reported of it is fresh. Project plane only."""
+"""The hub reaches the cell, so that its report is current. Project plane only."""
 CONDITION_SCHEDULED = "Scheduled"
 """Exactly one cell was found for the city. Project plane only."""
 

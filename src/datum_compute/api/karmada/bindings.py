@@ -63,9 +63,7 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ResourceBindingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resource: Annotated[BoundResource, described("The template.", required=True)] = BoundResource()
-    placement: Annotated[
-        PolicyPlacement | None, described("Which clusters come into question.")
-    ] = None
+    placement: Annotated[PolicyPlacement | None, described("Which clusters are eligible.")] = None
     clusters: Annotated[tuple[TargetCluster, ...], described("The clusters chosen.")] = ()
     propagate_deps: Annotated[bool, described("Whether dependencies follow it.")] = False
     scheduler_name: Annotated[str, described("The scheduler that picks the clusters.")] = ""
@@ -99,7 +97,7 @@ class ResourceBindingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="c
         described("Scheduled and FullyApplied.", list_type="map", list_keys=["type"]),
     ] = ()
     aggregated_status: Annotated[
-        tuple[AggregatedStatusItem, ...], described("How it is doing in each cluster.")
+        tuple[AggregatedStatusItem, ...], described("Status of the object in each cluster.")
     ] = ()
 
 

@@ -75,7 +75,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = msgspec.field(default=False, name="insecureSkipTLSVerification")
     provider: Annotated[str, described("Whose infrastructure it is.")] = ""
     region: Annotated[str, described("Region it is in.")] = ""
-    taints: Annotated[tuple[Taint, ...], described("What keeps things off it.")] = ()
+    taints: Annotated[tuple[Taint, ...], described("Taints that repel objects.")] = ()
 
 
 class APIResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -64,15 +64,15 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     value: Annotated[str, described("Value of the taint.")] = ""
     effect: Annotated[str, described("Effect of the taint; every one when unset.")] = ""
     toleration_seconds: Annotated[
-        int | None, described("For how long a taint is borne.", format="int64")
+        int | None, described("For how long a taint is tolerated.", format="int64")
     ] = None
 
 
 class PolicyPlacement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    cluster_affinity: Annotated[
-        ClusterAffinity | None, described("Clusters that come into question.")
-    ] = None
-    cluster_tolerations: Annotated[tuple[Toleration, ...], described("Taints that are borne.")] = ()
+    cluster_affinity: Annotated[ClusterAffinity | None, described("Eligible clusters.")] = None
+    cluster_tolerations: Annotated[
+        tuple[Toleration, ...], described("Taints that are tolerated.")
+    ] = ()
     spread_constraints: Annotated[
         tuple[SpreadConstraint, ...], described("Over how many clusters.")
     ] = ()

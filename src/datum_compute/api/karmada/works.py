@@ -82,7 +82,7 @@ class WorkStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         described("Applied and Dispatching.", list_type="map", list_keys=["type"]),
     ] = ()
     manifest_statuses: Annotated[
-        tuple[ManifestStatus, ...], described("How each object is doing.")
+        tuple[ManifestStatus, ...], described("Status of each object.")
     ] = ()
 
 

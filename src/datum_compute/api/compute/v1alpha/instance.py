@@ -112,7 +112,7 @@ class SchedulingGate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class InstanceController(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     template_hash: Annotated[
-        str, described("Hash of the template the Instance was made from.", required=True)
+        str, described("Hash of the template the Instance was created from.", required=True)
     ] = ""
     scheduling_gates: Annotated[
         tuple[SchedulingGate, ...],
@@ -138,7 +138,7 @@ class InstanceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         LocationReference | None, described("Where it runs; set by the controller.")
     ] = None
     controller: Annotated[
-        InstanceController | None, described("What its controller keeps here.")
+        InstanceController | None, described("Fields its controller maintains.")
     ] = None
 
 
@@ -168,7 +168,7 @@ class InterfaceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 class InstanceControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     observed_template_hash: Annotated[
-        str, described("Hash of the template that really runs; set by the provider.", required=True)
+        str, described("Hash of the template that the provider runs.", required=True)
     ] = ""
 
 
@@ -185,9 +185,9 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         tuple[InterfaceStatus, ...],
         described("Addresses, in the order of the spec's interfaces.", list_type="atomic"),
     ] = ()
-    controller: Annotated[
-        InstanceControllerStatus | None, described("What the provider has realised.")
-    ] = None
+    controller: Annotated[InstanceControllerStatus | None, described("What the provider runs.")] = (
+        None
+    )
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=True):

@@ -155,11 +155,11 @@ class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         int, described("Instances that are ready, of any template.", default=0)
     ] = 0
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     placements: Annotated[
         tuple[PlacementStatus, ...],
-        described("How each placement is doing.", list_type="map", list_keys=["name"]),
+        described("Status of each placement.", list_type="map", list_keys=["name"]),
     ] = ()
     gateway: Annotated[GatewayStatus | None, described("Reserved for a gateway; never filled.")] = (
         None
@@ -167,7 +167,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An image to run in some cities, and how it is doing there."""
+    """An image to run in some cities, and its status there."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()

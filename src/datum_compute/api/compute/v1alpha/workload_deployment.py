@@ -85,7 +85,7 @@ class WorkloadDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename
         int, described("Instances that are ready, of any template.", default=0)
     ] = 0
     observed_generation: Annotated[
-        int, described("The project's generation this status speaks of.", format="int64")
+        int, described("The project's generation this status was computed from.", format="int64")
     ] = 0
 
 

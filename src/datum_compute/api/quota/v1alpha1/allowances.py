@@ -53,7 +53,7 @@ RESOURCE_GRANTS = Resource(GROUP, "v1alpha1", "resourcegrants", "ResourceGrant")
 ALLOWANCE_BUCKETS = Resource(GROUP, "v1alpha1", "allowancebuckets", "AllowanceBucket")
 
 NAMESPACE_MILO_SYSTEM = MILO_SYSTEM_NAMESPACE
-"""Where the grants and buckets of a project lie."""
+"""The namespace of a project's grants and buckets."""
 
 CONDITION_ACTIVE = "Active"
 """It counts: claims may name the registration, the grant feeds its buckets."""
@@ -135,7 +135,7 @@ class ResourceRegistrationSpec(msgspec.Struct, frozen=True, kw_only=True, rename
 
 class ResourceRegistrationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     conditions: Annotated[
         Conditions, described("Active.", list_type="map", list_keys=["type"])
@@ -181,7 +181,7 @@ class ResourceGrantSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 class ResourceGrantStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     conditions: Annotated[
         Conditions, described("Active.", list_type="map", list_keys=["type"])
@@ -223,7 +223,7 @@ class AllowanceBucketStatus(msgspec.Struct, frozen=True, kw_only=True, rename="c
     ] = ()
     last_reconciliation: Annotated[datetime | None, described("When it was last added up.")] = None
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
 
 

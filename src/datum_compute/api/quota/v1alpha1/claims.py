@@ -120,7 +120,7 @@ class ResourceClaimStatus(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         Conditions, described("Granted.", list_type="map", list_keys=["type"])
     ] = ()
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
 
 

@@ -56,9 +56,9 @@ REASON_POLICY_READY = "PolicyReady"
 REASON_POLICY_DISABLED = "PolicyDisabled"
 """The policy is disabled."""
 REASON_PARENT_CONTEXT_READY = "ParentContextReady"
-"""The name of that control plane can be worked out."""
+"""The name of that control plane can be resolved."""
 REASON_PARENT_CONTEXT_FAILED = "ParentContextFailed"
-"""The name of that control plane cannot be worked out."""
+"""The name of that control plane cannot be resolved."""
 
 GRANT_CREATION_POLICY_CONDITIONS = (
     DeclaredCondition(
@@ -141,7 +141,7 @@ class GrantTemplateMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="c
 
 class GrantTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: Annotated[
-        GrantTemplateMetadata, described("How the grant is called.", required=True)
+        GrantTemplateMetadata, described("Metadata of the grant.", required=True)
     ] = GrantTemplateMetadata()
     spec: Annotated[
         ResourceGrantSpec, described("The consumer that receives it, and how much.", required=True)
@@ -159,18 +159,18 @@ class GrantTarget(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GrantCreationPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    trigger: Annotated[GrantTrigger, described("What brings a grant about.", required=True)] = (
+    trigger: Annotated[GrantTrigger, described("What triggers a grant.", required=True)] = (
         GrantTrigger()
     )
     target: Annotated[GrantTarget, described("The grant and its plane.", required=True)] = (
         GrantTarget()
     )
-    disabled: Annotated[bool, described("Whether the policy rests.", default=False)] = False
+    disabled: Annotated[bool, described("Whether the policy is disabled.", default=False)] = False
 
 
 class GrantCreationPolicyStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     conditions: Annotated[
         Conditions,

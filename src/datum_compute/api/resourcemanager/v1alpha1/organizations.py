@@ -60,12 +60,14 @@ class OrganizationSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             rules=[{"rule": "self == oldSelf", "message": "type is immutable"}],
         ),
     ] = ""
-    contact_info: Annotated[OrganizationContact | None, described("Whom to reach.")] = None
+    contact_info: Annotated[
+        OrganizationContact | None, described("Contact of the organization.")
+    ] = None
 
 
 class OrganizationStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     conditions: Annotated[Conditions, described("Ready.", list_type="map", list_keys=["type"])] = ()
 

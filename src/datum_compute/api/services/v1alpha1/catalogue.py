@@ -1,4 +1,4 @@
-"""Services: what a provider offers, under one name for good."""
+"""Services: what a provider offers, under a name that never changes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     phase: Annotated[
         str,
         described(
-            "Where it is in its life.", required=True, enum=list(PHASES), default=PHASE_DRAFT
+            "Phase of its life cycle.", required=True, enum=list(PHASES), default=PHASE_DRAFT
         ),
     ] = PHASE_DRAFT
     display_name: Annotated[
@@ -130,7 +130,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     published_at: Annotated[datetime | None, described("When it was first published.")] = None
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     conditions: Annotated[
         Conditions, described("Ready and Published.", list_type="map", list_keys=["type"])

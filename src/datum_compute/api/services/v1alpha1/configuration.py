@@ -49,7 +49,7 @@ SERVICE_CONFIGURATIONS = Resource(
 REASON_SERVICE_CONFIGURATION_READY = "ServiceConfigurationReady"
 """What it declares is in force."""
 REASON_SERVICE_REF_NOT_FOUND = "ServiceRefNotFound"
-"""The Service it speaks of does not exist."""
+"""The Service it refers to does not exist."""
 
 SERVICE_CONFIGURATION_CONDITIONS = (
     DeclaredCondition(
@@ -212,7 +212,7 @@ class ServiceConfigurationSpec(msgspec.Struct, frozen=True, kw_only=True, rename
     phase: Annotated[
         str,
         described(
-            "Where it is in its life.", required=True, enum=list(PHASES), default=PHASE_DRAFT
+            "Phase of its life cycle.", required=True, enum=list(PHASES), default=PHASE_DRAFT
         ),
     ] = PHASE_DRAFT
     version: Annotated[str, described("Version of this document, for people.", maxLength=64)] = ""
@@ -237,7 +237,7 @@ class ServiceConfigurationStatus(msgspec.Struct, frozen=True, kw_only=True, rena
     published_at: Annotated[datetime | None, described("When it was first published.")] = None
     service_name: Annotated[str, described("The service's name, once it was found.")] = ""
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     conditions: Annotated[
         Conditions, described("Ready and Published.", list_type="map", list_keys=["type"])

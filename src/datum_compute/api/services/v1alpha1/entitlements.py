@@ -165,7 +165,7 @@ class ServiceEntitlementStatus(msgspec.Struct, frozen=True, kw_only=True, rename
     entitled_at: Annotated[datetime | None, described("When it became active.")] = None
     service_name: Annotated[str, described("The service's name, once it was found.")] = ""
     observed_generation: Annotated[
-        int, described("The generation this status speaks of.", format="int64")
+        int, described("The generation this status was computed from.", format="int64")
     ] = 0
     provisioned_resources: Annotated[
         tuple[ProvisionedResource, ...],

@@ -28,16 +28,16 @@ Lines = Iterator[str]
 INTRODUCTION = (
     "# API reference",
     "",
-    "This page is written by `make generate` from the types in `src/datum_compute/api`; "
-    "a test fails while it is not current.",
-    "The definitions that a server enforces are made from the same types "
-    "and stand in [deploy/crds](../../deploy/crds), with the patterns of texts.",
+    "`make generate` writes this page from the types in `src/datum_compute/api`.",
+    "The CustomResourceDefinitions in [deploy/crds](../../deploy/crds) come from the same types, "
+    "and also have the patterns of strings.",
+    "The rules here are those of the schema; "
+    "[admission](../concepts/admission.md) validates Workloads further.",
     "",
     "Every object also has the metadata of any Kubernetes object.",
-    "A field that is not required may be left out; where a default is given, the server fills "
-    "it in.",
-    "A list that is applied is merged by the value of a key or as a set where the rules say so, "
-    "and replaced whole otherwise.",
+    "A field that is not required may be left out; the server fills in a default.",
+    "An applied list is merged by a key or as a set where the rules say so, "
+    "and replaced otherwise.",
     "",
 )
 

@@ -17,15 +17,15 @@ from datum_compute.cli.main import COMMANDS, build_parser
 from datum_compute.cli.render.output import FORMATS
 
 SHARED = ("-h", "-o", "--no-headers")
-"""Flags that are told once for all commands; those that say where to are told once too."""
+"""Flags that are described once for all commands, as those of the target are."""
 
 HEAD = """\
 # The command line
 
 Generated from the program's own help by `make generate`; do not edit.
 
-`datumctl-compute COMMAND --help` says the same at the prompt.
-Data goes to stdout and talk to stderr, so what a command prints can be piped.
+`datumctl-compute COMMAND --help` prints the same.
+Data goes to stdout and messages go to stderr, so output can be piped.
 
 """
 
@@ -35,8 +35,8 @@ def rendered() -> str:
     parts = [
         HEAD,
         "".join(_contents()),
-        "\n## For every command\n\n",
-        "".join(_shared(commands["status"])),
+        "\n## Shared flags\n\n",
+        "".join(_shared(commands)),
         "\n## Exit codes\n\n",
         "".join(_exit_codes()),
     ]
@@ -54,13 +54,24 @@ def _contents() -> Iterator[str]:
         yield f"| [{name}](#{name}) | {summary} |\n"
 
 
-def _shared(example: Parser) -> Iterator[str]:
+def _shared(commands: dict[str, Parser]) -> Iterator[str]:
+    example = commands["status"]
     yield "| Flag | Meaning |\n|---|---|\n"
     for action in example.arguments:
         if action.option_strings and _is_shared(action, example):
             yield _row(action)
-    yield f"\nFormats are {', '.join(f'`{each}`' for each in FORMATS)}.\n"
+    leaves = [leaf for parser in commands.values() for leaf in leaf_parsers(parser)]
+    without_target = [leaf for leaf in leaves if not leaf.target_flags]
+    without_format = [leaf for leaf in leaves if "-o" not in leaf.flags]
+    yield f"\n`-o` and `--no-headers` are for all commands but {_names(without_format)}.\n"
+    yield f"{_names(without_target)} have their own flags instead of those from `--project` on.\n"
+    yield f"Formats are {', '.join(f'`{each}`' for each in FORMATS)}.\n"
     yield "`json` and `yaml` show flat views; what the API holds is in each view's `object`.\n"
+
+
+def _names(leaves: list[Parser]) -> str:
+    names = [f"`{leaf.prog.removeprefix(f'{errors.PROGRAM} ')}`" for leaf in leaves]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _is_shared(action: argparse.Action, parser: Parser) -> bool:

@@ -17,7 +17,7 @@ PAGE = cli_reference.rendered()
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_is_listed_with_all_its_arguments(command: str) -> None:
     section = PAGE.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
-    general = PAGE.partition("\n## For every command\n")[2].partition("\n## ")[0]
+    general = PAGE.partition("\n## Shared flags\n")[2].partition("\n## ")[0]
 
     assert COMMANDS[command] in section
     for leaf in leaf_parsers(build_parser(command).subparsers[command]):

@@ -40,7 +40,8 @@ class ScaleSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     min_replicas: Annotated[
         int,
         described(
-            "How many Instances to keep in each city.",
+            "How many Instances to keep in each city. In a Workload, admission requires at"
+            " least 1; controllers set 0 to drain a deployment.",
             required=True,
             minimum=0,
             maximum=1000,

@@ -31,7 +31,7 @@ def test_the_readme_shows_what_its_commands_print() -> None:
     again, codes = replayed(page)
 
     assert again == page, "if it is meant: python -m tests.support.cli.tutorial"
-    assert [code for _, code in codes] == [0, 0, 0, 0]
+    assert [code for _, code in codes] == [0, 0, 0]
 
 
 def test_the_tutorial_starts_and_stops_what_it_uses() -> None:

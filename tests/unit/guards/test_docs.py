@@ -1,60 +1,72 @@
-"""Docs lead somewhere: every link points at a file, and every page is linked from one."""
+"""Docs lead somewhere: links, anchors, files, targets and commands on every page exist, and every
+page is linked from one. Every guard finds what is planted."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+import pytest
+
+from tests.support.guards.pages import (
+    dead_links,
+    links,
+    missing_files,
+    missing_targets,
+    wrong_commands,
+)
 from tests.support.paths import ROOT
 
-LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "examples/**/*.md", "samples/*.md")
+    for path in ROOT.glob(pattern)
+)
 
 
-def pages() -> list[Path]:
-    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
-    return sorted(found + list(ROOT.glob("examples/**/*.md")))
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-def targets(page: Path) -> list[Path]:
-    return [(page.parent / target).resolve() for target in LINK.findall(page.read_text())]
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_everything_that_a_page_mentions_exists(page: Path) -> None:
+    text = page.read_text()
+
+    assert dead_links(page) == []
+    assert missing_files(ROOT, text) == []
+    assert missing_targets(ROOT, text) == []
+    assert wrong_commands(text) == []
 
 
-def test_every_link_points_at_something() -> None:
-    dead = [
-        f"{page.relative_to(ROOT)} -> {target}"
-        for page in pages()
-        for target in targets(page)
-        if not target.exists()
-    ]
+def test_a_planted_link_or_anchor_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `b`: c\n[1](#a-b-c) [2](page.md#a-b-c) [3](#a) [4](page.md#b) [5](no.md)")
 
-    assert not dead
+    assert dead_links(page) == ["page.md: page.md#a", "page.md: page.md#b", "page.md: no.md#"]
+
+
+def test_a_planted_mention_is_found() -> None:
+    text = "`cli/main.py` `cli/no.py` `api/{meta,no}.py` `make test` `make no` `deploy/<no>.md`"
+    block = "```sh\n.venv/bin/python -m tests.support.no\n$ kubectl apply -f samples/no.yaml\n```\n"
+
+    assert missing_files(ROOT, text) == ["cli/no.py", "api/{meta,no}.py", "deploy/<no>.md"]
+    assert missing_files(ROOT, block) == ["samples/no.yaml"]
+    assert missing_targets(ROOT, f"{text}\n{block}") == ["make no", "tests.support.no"]
+
+
+@pytest.mark.parametrize("line", ["no", "scale web --no 1", "local no", "status web --min 1"])
+def test_a_planted_command_is_found(line: str) -> None:
+    good = "`datumctl-compute scale web --min 2` `datumctl-compute COMMAND --help`"
+
+    assert wrong_commands(good) == []
+    assert len(wrong_commands(f"{good}\n```\n$ datumctl-compute {line}\n```\n")) == 1
 
 
 def test_every_page_is_linked_from_another() -> None:
-    linked = {target for page in pages() for target in targets(page)}
+    linked = {target for page in PAGES for target, _ in links(page) if target != page}
 
     lost = [
-        str(page.relative_to(ROOT))
-        for page in pages()
+        name(page)
+        for page in PAGES
         if page not in linked and page.name not in ("README.md", "index.md")
     ]
-    assert not lost
-
-
-def test_the_files_on_a_workloads_path_exist() -> None:
-    text = (ROOT / "docs/develop/architecture.md").read_text()
-    hops = re.findall(r"^\| \d+ \|[^|]*\| `([^`]+)` \|", text, re.M)
-
-    assert len(hops) > 15
-    assert not [hop for hop in hops if not (ROOT / "src/datum_compute" / hop).is_file()]
-
-
-def test_every_test_suite_is_on_the_architecture_page() -> None:
-    text = (ROOT / "docs/develop/architecture.md").read_text()
-    named = set(re.findall(r"^\| `tests/(\w+)/` \|", text, re.M))
-
-    suites = {
-        path.parent.relative_to(ROOT / "tests").parts[0]
-        for path in (ROOT / "tests").rglob("*/*.py")
-    }
-    assert named == suites - {"__pycache__"}
+    assert lost == []

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from datum_compute.api import core, planes
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.client import ApiClient
-from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.client.intercepted_transport import linked_client
 from tests.support.simulation.platform import workload
-from tests.support.simulation.writers import SignedTransport, WriterChecker
+from tests.support.simulation.writers import WriterChecker, signed_by
 
 PLANE = "cell/dfw"
 
 
 def client_of(embedded: EmbeddedServer, process: str) -> ApiClient:
-    return ApiClient(
-        SignedTransport(InProcessTransport(embedded.server.handle), process),
-        cluster="dfw",
-        prefix=planes.plane_prefix(PLANE),
-        token=embedded.token(),
-    )
+    client, _ = linked_client(embedded, PLANE, signed_by(process))
+    return client
 
 
 async def judged(by: str, condition: str, *, gated: bool = False) -> list[str]:

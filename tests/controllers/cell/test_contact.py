@@ -5,6 +5,7 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
+from tests.support.client.intercepted_transport import CUT, forbid
 from tests.support.controllers import cell_deployments as deployments
 from tests.support.controllers.cell_instances import (
     CLAIM,
@@ -35,13 +36,13 @@ async def test_the_finalizer_stays_while_the_hub_refuses_and_is_retried() -> Non
         hub, link = w.linked("hub")
         async with w.running(controller(w, hub=hub)):
             await granted(w)
-            link.forbids = "DELETE"
+            link.rules.append(forbid("DELETE"))
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
             await settle()
             assert await finalizers(w) == [compute.FINALIZER_INSTANCE]
 
-            link.forbids = ""
+            link.rules.clear()
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is None
 
@@ -52,13 +53,13 @@ async def test_the_finalizer_stays_while_the_project_refuses_and_is_retried() ->
         project, link = w.linked("project/demo")
         async with w.running(controller(w, project=project)):
             await granted(w)
-            link.forbids = "DELETE"
+            link.rules.append(forbid("DELETE"))
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
             await settle()
             assert await finalizers(w) == [compute.FINALIZER_QUOTA_CLAIM]
 
-            link.forbids = ""
+            link.rules.clear()
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is None
 
@@ -76,7 +77,7 @@ async def test_rolls_wait_for_an_unreachable_project_and_the_deployment_reports_
             projects=w.projects(project),
             cluster_name="dfw",
         )
-        link.cut = True
+        link.rules.append(CUT)
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
             await deployments.change(w, template=template("acme/web:2"))
@@ -93,7 +94,7 @@ async def test_rolls_wait_for_an_unreachable_project_and_the_deployment_reports_
             (kept,) = await until_names(w.cell, compute.INSTANCES, deployments.ZERO)
             assert not kept.metadata.deleting
 
-            link.cut = False
+            link.rules.remove(CUT)
             await deployments.deleting(w, deployments.ZERO)
 
 
@@ -110,26 +111,26 @@ async def test_a_roll_resumes_soon_after_a_short_and_a_long_partition() -> None:
             projects=w.projects(project),
             cluster_name="dfw",
         )
-        link.cut = True
+        link.rules.append(CUT)
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
             await deployments.change(w, template=template("acme/web:2"))
             await settle(1)
-            link.cut = False
+            link.rules.remove(CUT)
             await settle(8)
             (rolled,) = (await w.cell.list(compute.INSTANCES)).items
             assert rolled.metadata.deleting
             await remove_finalizers(w.cell, compute.INSTANCES, deployments.ZERO, w.hub_namespace)
             await deployments.all_run(w, deployments.ZERO)
 
-            link.cut = link.deaf = True
+            link.rules.append(CUT)
             await settle(3600)  # until no watch is left
             await deployments.change(w, template=template("acme/web:3"))
             await settle(60)
             before = cell.statistics().runs
             await settle(3600)
             assert cell.statistics().runs - before <= 3600 / 15
-            link.cut = link.deaf = False
+            link.rules.clear()
             await deployments.deleting(w, deployments.ZERO)
 
 
@@ -146,7 +147,7 @@ async def test_a_project_that_forbids_reading_claims_is_not_unreachable() -> Non
             projects=w.projects(project),
             cluster_name="dfw",
         )
-        link.forbids = "GET"
+        link.rules.append(forbid("GET"))
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
             await deployments.change(w, template=template("acme/web:2"))
@@ -176,7 +177,7 @@ async def test_a_roll_in_progress_is_reported_as_held_when_contact_is_lost_silen
             await deployments.deleting(w, deployments.ONE)
             await remove_finalizers(w.cell, compute.INSTANCES, deployments.ONE, w.hub_namespace)
             await settle()
-            link.cut = True
+            link.rules.append(CUT)
             await settle(900)
             reported = await w.cell.get(
                 compute.WORKLOAD_DEPLOYMENTS, deployments.NAME, w.hub_namespace

@@ -16,6 +16,7 @@ from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.runtime.leadership import LEASE_SECONDS, Leadership, LeaseName
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import stop_tasks
+from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     NAME,
@@ -26,7 +27,6 @@ from tests.support.controllers.cell_instances import (
     until_nothing_left,
 )
 from tests.support.controllers.planes import (
-    BreakableTransport,
     ControllerPlanes,
     condition,
     controller_planes,
@@ -46,7 +46,7 @@ class Candidate:
     def __init__(self, w: ControllerPlanes, name: str) -> None:
         hub, hub_line = w.linked("hub")
         project, project_line = w.linked("project/demo")
-        self.lines: tuple[BreakableTransport, ...] = (hub_line, project_line)
+        self.lines = (hub_line, project_line)
         self.manager = Manager(name, w.env, leadership=Leadership(w.cell, LEASE, name, w.env))
         cell, hubs = w.cell_fleet(), w.hub_fleet(hub)
         projects = CellProjectFleet("tenants", cell, lambda _: project, w.env, cluster_name="dfw")
@@ -60,7 +60,7 @@ class Candidate:
 
     def cut(self, cut: bool = True) -> None:
         for line in self.lines:
-            line.cut = cut
+            line.rules[:] = [CUT] if cut else []
 
     @property
     def failed(self) -> int:

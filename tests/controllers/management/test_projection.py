@@ -6,6 +6,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.management.projection import projector
 from datum_compute.runtime.writes.patch import values
+from tests.support.client.intercepted_transport import NO_NEW_WATCHES
 from tests.support.controllers.planes import (
     NAMESPACE,
     condition,
@@ -120,7 +121,7 @@ async def test_a_projection_stays_while_only_a_stale_cache_lacks_its_hub_copy() 
         await given_namespace(w.hub, w.hub_namespace)
         await given_owner(w)
         hub_client, link = w.linked("hub")
-        link.deaf = True
+        link.rules.append(NO_NEW_WATCHES)
         async with w.running(projector(w.projects(), w.hub_fleet(hub_client), w.env)):
             await settle(5)  # the hub has been listed, without the copy
             await given_hub_instance(w)
@@ -131,7 +132,7 @@ async def test_a_projection_stays_while_only_a_stale_cache_lacks_its_hub_copy() 
             kept = await w.project.get(compute.INSTANCES, NAME, NAMESPACE)
             assert kept.metadata.uid == shown.metadata.uid
 
-            link.deaf = False
+            link.rules.clear()
             await settle(60)
             assert (await projection(w)).metadata.owner_references
 

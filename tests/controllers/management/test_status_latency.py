@@ -9,6 +9,7 @@ import asyncio
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.controllers.management.federation import federator
+from tests.support.client.intercepted_transport import NO_NEW_WATCHES
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
@@ -66,9 +67,9 @@ async def test_lesson_09_a_report_made_while_the_hub_was_unreachable_is_not_lost
             await until(w.hub, DEPLOYMENTS, NAME, w.hub_namespace, lambda obj: True)
             await _report_ready(w, 1)
             await _shown(w, 1, within=1.0)
-            link.deaf = True
+            link.rules.append(NO_NEW_WATCHES)
             await asyncio.sleep(900)  # longer than a watch lasts, so that none is open
             await _report_ready(w, 3)
-            link.deaf = False
+            link.rules.clear()
 
             await _shown(w, 3, within=60.0)

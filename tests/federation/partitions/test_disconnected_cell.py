@@ -34,6 +34,7 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.testing import loop
 from datum_compute.testing.environment import START
 from datum_compute.testing.expectations import eventually
+from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.planes import (
     ControllerPlanes,
     condition,
@@ -261,7 +262,8 @@ async def test_a_provider_restarts_a_crashed_instance_in_a_disconnected_cell() -
             for ordinal in range(2):
                 await _granted(w, ordinal)
             before = {each.split()[1] for each in await _served(w, 2)}
-            hub_line.cut = project_line.cut = True
+            for line in (hub_line, project_line):
+                line.rules.append(CUT)
             await asyncio.sleep(MINUTE)
             crashed = await w.cell.get(compute.INSTANCES, "web-main-dfw-0", w.hub_namespace)
 
@@ -302,7 +304,8 @@ async def _thirty_days() -> None:
             for ordinal in range(2):
                 await _granted(w, ordinal)
             before = await _served(w, 2)
-            hub_line.cut = project_line.cut = True
+            for line in (hub_line, project_line):
+                line.rules.append(CUT)
             spec = deployment(replicas=3, image="acme/web:2")["spec"]
             await w.cell.patch(
                 compute.WORKLOAD_DEPLOYMENTS, "web-main-dfw", merge({"spec": spec}), w.hub_namespace
@@ -315,7 +318,8 @@ async def _thirty_days() -> None:
             )
             assert "CellDisconnected" in message(reported, "ReplicasReady")
 
-            hub_line.cut = project_line.cut = False
+            for line in (hub_line, project_line):
+                line.rules.clear()
             await _granted(w, 2)
             after = await _served(w, 3)
             assert {obj.split()[0] for obj in before} <= {obj.split()[0] for obj in after}

@@ -15,21 +15,23 @@ from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Direction
+from tests.support.client.intercepted_transport import NO_WATCHES, Rule
 from tests.support.controllers.planes import condition, until
 from tests.support.federation.budgets import (
     A_WHILE,
     CELL,
     HOUR,
-    BlockedWatches,
-    RandomConflicts,
-    RefusedKinds,
     check_claims_match_buckets,
     claims,
     conditions_shown,
     deploy,
     gone,
+    in_cell,
+    in_managers,
     named,
+    random_conflicts,
     ready,
+    refuse,
     scale,
     serving,
     set_grant,
@@ -88,11 +90,12 @@ async def test_a_denied_instance_starts_whichever_way_quota_becomes_free(way: st
 
 async def test_a_denied_instance_claims_again_at_intervals_without_readable_buckets() -> None:
     """It retries less and less often, and keeps no denied claim."""
-    refusing = RefusedKinds([quota.ALLOWANCE_BUCKETS.plural])
-    async with stage(cities=("DFW",), grant={"instances": 1}, wrap=refusing.wrap) as on:
+    rules: list[Rule] = []
+    wrap = in_cell(rules, plane="project/")
+    async with stage(cities=("DFW",), grant={"instances": 1}, wrap=wrap) as on:
         await deploy(on, "web", 1)
         await serving(on, "web", 1)
-        refusing.code = 403
+        rules.append(refuse(403, [quota.ALLOWANCE_BUCKETS.plural]))
         await on.restart(CELL)  # so that its cache has no bucket
         await deploy(on, "api", 1)
         await until_denied(on, "api-default-dfw-0")
@@ -152,12 +155,12 @@ async def test_a_grant_lowered_below_usage_stops_no_instance() -> None:
 async def test_a_grant_that_arrives_while_every_watch_is_down_is_found_within_the_tier(
     age: float, tier: float
 ) -> None:
-    ears = BlockedWatches()
-    async with stage(cities=("DFW",), grant={"instances": 0}, wrap=ears.wrap) as on:
+    rules: list[Rule] = []
+    async with stage(cities=("DFW",), grant={"instances": 0}, wrap=in_cell(rules)) as on:
         await deploy(on, "web", 1)
         await until_denied(on, "web-default-dfw-0")
         await asyncio.sleep(age)
-        ears.deaf = True
+        rules.append(NO_WATCHES)
         await set_grant(on, instances=1)
         # One tier to find free quota and claim it, and a moment to read the answer.
         await serving_gate(on, tier + 10)
@@ -168,8 +171,8 @@ async def test_a_missed_decision_on_a_claim_is_found_within_the_tier(
     age: float, tier: float
 ) -> None:
     """The claim exists all the time, and its decision comes without an event."""
-    ears = BlockedWatches()
-    async with stage(cities=("DFW",), wrap=ears.wrap) as on:
+    rules: list[Rule] = []
+    async with stage(cities=("DFW",), wrap=in_cell(rules)) as on:
         on.stop("standin-quota")
         await deploy(on, "web", 1)
         await until(
@@ -180,7 +183,7 @@ async def test_a_missed_decision_on_a_claim_is_found_within_the_tier(
             lambda obj: condition(obj, "QuotaGranted") == ("Unknown", "QuotaNoBudget"),
         )
         await asyncio.sleep(age)
-        ears.deaf = True
+        rules.append(NO_WATCHES)
         await on.start("standin-quota")
         await serving_gate(on, tier + 10)
 
@@ -201,14 +204,15 @@ async def serving_gate(on: Stage, within: float) -> None:
 
 @pytest.mark.parametrize(("seed", "share"), [(1, 0.5), (2, 0.5), (3, 0.9)])
 async def test_many_conflicts_lose_no_instance_and_no_claim(seed: int, share: float) -> None:
-    storm = RandomConflicts(seed, share)
-    async with stage(cities=("DFW",), grant={"instances": 4}, wrap=storm.wrap, seed=seed) as on:
+    rules = [random_conflicts(seed, share)]
+    wrap = in_managers(rules)
+    async with stage(cities=("DFW",), grant={"instances": 4}, wrap=wrap, seed=seed) as on:
         await deploy(on, "web", 3)
         await deploy(on, "api", 3)
         await serving(on, "", 4)
         assert on.commit_checker is not None
         assert on.commit_checker.broken == []
-        storm.share = 0.0
+        rules.clear()
         await eventually("claims match buckets", lambda: check_claims_match_buckets(on, 4))
         await scale(on, "web", 1)
         await serving(on, "api", 3)

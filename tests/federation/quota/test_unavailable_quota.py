@@ -13,13 +13,15 @@ import pytest
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
+from tests.support.client.intercepted_transport import Rule
 from tests.support.federation.budgets import (
     CELL,
     HOUR,
     PROJECT,
-    RefusedKinds,
     conditions_shown,
     deploy,
+    in_cell,
+    refuse,
     serving,
 )
 from tests.support.federation.stage import Stage, stage
@@ -39,9 +41,10 @@ class Outage:
     waits: bool = True
     """Whether a new Instance waits at the gate meanwhile."""
 
-    def begin(self, on: Stage, refusing: RefusedKinds) -> None:
-        refusing.code = self.code
-        if not self.code:
+    def begin(self, on: Stage, rules: list[Rule]) -> None:
+        if self.code:
+            rules.append(refuse(self.code, self.kinds))
+        else:
             on.network.partition({CELL}, {PROJECT}, silent=self.silent)
 
 
@@ -67,14 +70,14 @@ def shown_for(way: Outage) -> list[object]:
 async def test_unavailable_quota_changes_no_condition_of_running_instances(
     way: Outage, seconds: float
 ) -> None:
-    refusing = RefusedKinds(way.kinds)
-    async with stage(cities=("DFW",), wrap=refusing.wrap) as on:
+    rules: list[Rule] = []
+    async with stage(cities=("DFW",), wrap=in_cell(rules, plane="project/")) as on:
         await deploy(on, "web", 2)
         await serving(on, "web", 2)
         await asyncio.sleep(60)
         before = await conditions_shown(on, "web")
         assert len(before) == 6
-        way.begin(on, refusing)
+        way.begin(on, rules)
         await deploy(on, "api", 1)
         await asyncio.sleep(seconds)
         assert await conditions_shown(on, "web") == before
@@ -89,6 +92,6 @@ async def test_unavailable_quota_changes_no_condition_of_running_instances(
         gates = (compute.GATE_QUOTA,) if way.waits else ()
         assert new.view(compute.Instance).gates == gates
         on.network.heal()
-        refusing.code = 0
+        rules.clear()
         await serving(on, "api", 1, within=310)
         assert await conditions_shown(on, "web") == before

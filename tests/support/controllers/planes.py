@@ -7,22 +7,18 @@ what Karmada would copy, decides claims as quota would, reports as a provider wo
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api import conditions, core, planes
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
-from datum_compute.client.client import ApiClient
-from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client, merge
-from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller
@@ -32,35 +28,10 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.client.intercepted_transport import InterceptedTransport, linked_client
 
 NAMESPACE = "default"
 CITY = "DFW"
-
-
-class BreakableTransport:
-    """A connection to a server. While ``cut``, no request gets through; while ``deaf``, no watch;
-    open streams go on. Requests of a method it ``forbids`` get 403. While it has ``trouble``,
-    that answers every request."""
-
-    def __init__(self, transport: Transport) -> None:
-        self.cut = False
-        self.deaf = False
-        self.forbids = ""
-        self.trouble: Callable[[], Awaitable[HttpResponse]] | None = None
-        self._transport = transport
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if self.trouble is not None:
-            return await self.trouble()
-        if self.cut or (self.deaf and "watch" in dict(request.query)):
-            raise errors.ConnectFailed("the line is cut")
-        if request.method == self.forbids:
-            refusal = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
-            return HttpResponse(403, body=json.dumps(refusal).encode())
-        return await self._transport.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._transport.close()
 
 
 @dataclass
@@ -74,17 +45,9 @@ class ControllerPlanes:
     hub_namespace: str
     embedded: EmbeddedServer
 
-    def linked(self, plane: str) -> tuple[Client, BreakableTransport]:
-        """A client of a plane over a line that can be cut."""
-        link = BreakableTransport(InProcessTransport(self.embedded.server.handle))
-        client = ApiClient(
-            link,
-            cluster=plane.rpartition("/")[2],
-            prefix=planes.plane_prefix(plane),
-            token=self.embedded.token(),
-            user_agent="test",
-        )
-        return client, link
+    def linked(self, plane: str) -> tuple[Client, InterceptedTransport]:
+        """A client of a plane, and the transport between them."""
+        return linked_client(self.embedded, plane)
 
     def projects(self, client: Client | None = None) -> StaticFleet:
         return StaticFleet("projects", {"demo": client or self.project}, self.env)

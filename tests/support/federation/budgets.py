@@ -1,8 +1,8 @@
-"""Who holds what of a project's budget, and lines on which quota is hard to hear."""
+"""Who holds what of a project's budget, and rules that keep a cell from its quota."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -13,12 +13,18 @@ from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
-from datum_compute.client.transport import HttpRequest, HttpResponse, Transport, close_stream
+from datum_compute.client.transport import HttpRequest, Transport
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.support.client.intercepted_transport import refusal
+from tests.support.client.intercepted_transport import (
+    InterceptedTransport,
+    Rule,
+    answer,
+    names_kind,
+    refusal,
+)
 from tests.support.controllers.planes import condition
-from tests.support.federation.stage import NAMESPACE, Stage
+from tests.support.federation.stage import NAMESPACE, Stage, Wrap
 from tests.support.simulation.platform import cell_planes, list_on_planes, workload
 
 CELL = "compute-cell-dfw"
@@ -119,99 +125,40 @@ async def gone(on: Stage, name: str) -> str:
     return "it is there"
 
 
-# Lines.
+# Rules for the requests of processes.
 
 
-class BlockedWatches:
-    """No watch gets through, and those that are open break; everything else is answered."""
+def in_cell(rules: list[Rule], *, plane: str = "") -> Wrap:
+    """Apply these rules to the requests of the cell's manager, to planes whose names begin so."""
 
-    def __init__(self) -> None:
-        self.deaf = False
+    def wrap(transport: Transport, process: str, to: str) -> Transport:
+        concerned = process == CELL and to.startswith(plane)
+        return InterceptedTransport(transport, rules) if concerned else transport
 
-    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
-        return _DeafTransport(self, transport) if process == CELL else transport
-
-
-class _DeafTransport:
-    def __init__(self, ears: BlockedWatches, inner: Transport) -> None:
-        self._ears = ears
-        self._inner = inner
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        watching = "watch" in dict(request.query)
-        if watching and self._ears.deaf:
-            raise errors.ConnectFailed("nothing is heard")
-        response = await self._inner.send(request, timeout=timeout)
-        if not watching or response.stream is None:
-            return response
-        return HttpResponse(response.status, response.headers, stream=self._stream(response.stream))
-
-    async def _stream(self, inner: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in inner:
-                if self._ears.deaf:
-                    raise errors.Disconnected("nothing is heard")
-                yield chunk
-        finally:
-            await close_stream(inner)
-
-    async def close(self) -> None:
-        await self._inner.close()
+    return wrap
 
 
-class RandomConflicts:
-    """A share of the writes of our managers meets a conflict."""
+def in_managers(rules: list[Rule]) -> Wrap:
+    """Apply these rules to the requests of all our managers."""
 
-    def __init__(self, seed: int, share: float) -> None:
-        self._chance = Random(seed)
-        self.share = share
+    def wrap(transport: Transport, process: str, plane: str) -> Transport:
+        concerned = process.startswith("compute-")
+        return InterceptedTransport(transport, rules) if concerned else transport
 
-    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
-        return _StormyTransport(self, transport) if process.startswith("compute-") else transport
-
-    def strikes(self, request: HttpRequest) -> bool:
-        written = request.method in ("PATCH", "PUT", "DELETE")
-        return written and self._chance.random() < self.share
+    return wrap
 
 
-class _StormyTransport:
-    def __init__(self, storm: RandomConflicts, inner: Transport) -> None:
-        self._storm = storm
-        self._inner = inner
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if self._storm.strikes(request):
-            return refusal(409, "Conflict")
-        return await self._inner.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()
+def refuse(code: int, plurals: Sequence[str]) -> Rule:
+    """Refuse all requests on these kinds."""
+    reason = {403: "Forbidden", 500: "InternalError"}[code]
+    return Rule(answer(refusal(code, reason)), names_kind(*plurals))
 
 
-class RefusedKinds:
-    """Refuses a cell some kinds of its projects, from some moment on."""
+def random_conflicts(seed: int, share: float) -> Rule:
+    """A share of the changes meets a conflict."""
+    random = Random(seed)
 
-    def __init__(self, plurals: Sequence[str] = ()) -> None:
-        self.plurals = plurals
-        self.code = 0
+    def strikes(request: HttpRequest) -> bool:
+        return request.method in ("PATCH", "PUT", "DELETE") and random.random() < share
 
-    def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
-        heard = process == CELL and plane.startswith("project/")
-        return _RefusingTransport(self, transport) if heard else transport
-
-    def answer(self, request: HttpRequest) -> HttpResponse | None:
-        if not self.code or not set(self.plurals) & set(request.path.split("/")):
-            return None
-        return refusal(self.code, {403: "Forbidden", 500: "InternalError"}[self.code])
-
-
-class _RefusingTransport:
-    def __init__(self, refusing: RefusedKinds, inner: Transport) -> None:
-        self._refusing = refusing
-        self._inner = inner
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        return self._refusing.answer(request) or await self._inner.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()
+    return Rule(answer(refusal(409, "Conflict")), strikes)

@@ -29,11 +29,12 @@ from typing import Any
 from datum_compute.api import core
 from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.client import errors
-from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
 from datum_compute.testing import loop
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
 from datum_compute.testing.store_template import StoreTemplate
+from tests.support.client.intercepted_transport import InterceptedTransport, Rule, is_write
 from tests.support.federation.stage import FEDERATED, ManagerMode, Stage, stage
 from tests.support.simulation.commit_checker import CommitChecker
 from tests.support.simulation.platform import PowerCut
@@ -96,7 +97,18 @@ class ProcessKiller:
     on: Stage | None = field(default=None, repr=False)
 
     def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
-        return _Watched(self, transport, process, plane)
+        async def carry(request: HttpRequest, forward: Handler) -> HttpResponse:
+            if not self.crash.sent and self.is_fatal(process):
+                self.kill(process, plane, request)
+            response = await forward(request)
+            if self.crash.sent and response.status < 300 and self.is_fatal(process):
+                self.kill(process, plane, request)
+            return response
+
+        def is_counted(request: HttpRequest) -> bool:
+            return is_write(request) and self.counts(request)
+
+        return InterceptedTransport(transport, [Rule(carry, is_counted)])
 
     @property
     def present(self) -> list[str]:
@@ -119,28 +131,6 @@ class ProcessKiller:
         self.victims.append(f"{process}: {request.method} {request.path} on {plane}")
         self.on.parts[process].process.crash(self.crash.down)
         raise errors.Disconnected("the process is dead")
-
-
-class _Watched:
-    def __init__(self, killer: ProcessKiller, inner: Transport, process: str, plane: str) -> None:
-        self._killer = killer
-        self._inner = inner
-        self._process = process
-        self._plane = plane
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        killer, process = self._killer, self._process
-        writes = request.method != "GET" and killer.counts(request)
-        if writes and not killer.crash.sent and killer.is_fatal(process):
-            killer.kill(process, self._plane, request)
-        response = await self._inner.send(request, timeout=timeout)
-        done = writes and response.status < 300
-        if done and killer.crash.sent and killer.is_fatal(process):
-            killer.kill(process, self._plane, request)
-        return response
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 @dataclass

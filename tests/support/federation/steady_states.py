@@ -20,9 +20,10 @@ from datum_compute.api.scheme import Resource
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
+from tests.support.client.intercepted_transport import Rule
 from tests.support.controllers.planes import condition
 from tests.support.federation import crash_scenarios
-from tests.support.federation.budgets import CELL, PROJECT, RefusedKinds
+from tests.support.federation.budgets import CELL, PROJECT, in_cell, refuse
 from tests.support.federation.stage import (
     FEDERATED,
     NAMESPACE,
@@ -61,17 +62,17 @@ class SteadyState:
     @asynccontextmanager
     async def stage(self) -> AsyncIterator[Stage]:
         """Where it has come about, or is about to."""
-        refusing = RefusedKinds(self.kinds)
+        rules: list[Rule] = []
         async with stage(
             cities=self.cities,
             grant={"instances": self.instances},
             mode=self.mode,
             approval_by_hand=self.approval_by_hand,
-            wrap=refusing.wrap,
+            wrap=in_cell(rules, plane="project/"),
         ) as on:
             await self.arrange(on)
             if self.refused:
-                refusing.code = self.refused
+                rules.append(refuse(self.refused, self.kinds))
                 await web(on, "api")
             yield on
 

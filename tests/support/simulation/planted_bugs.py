@@ -14,29 +14,11 @@ from msgspec.structs import replace
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
+from tests.support.client.intercepted_transport import InterceptedTransport, Rule
 from tests.support.simulation.swarm import SwarmFederation
 
 Bug = Callable[[str, str, HttpRequest], HttpRequest | HttpResponse]
 """Given a process, a plane and a request: what is sent instead, or what is answered."""
-
-
-class BuggyTransport:
-    """A transport of a process that makes a mistake."""
-
-    def __init__(
-        self, inner: Transport, mistake: Callable[[HttpRequest], HttpRequest | HttpResponse]
-    ) -> None:
-        self._inner = inner
-        self._mistake = mistake
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        instead = self._mistake(request)
-        if isinstance(instead, HttpResponse):
-            return instead
-        return await self._inner.send(instead, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def planted(mistake: Bug) -> type[SwarmFederation]:
@@ -44,8 +26,11 @@ def planted(mistake: Bug) -> type[SwarmFederation]:
 
     class Planted(SwarmFederation):
         def _inner(self, handler: Handler, process: str, plane: str) -> Transport:
-            inner = super()._inner(handler, process, plane)
-            return BuggyTransport(inner, lambda request: mistake(process, plane, request))
+            async def carry(request: HttpRequest, forward: Handler) -> HttpResponse:
+                instead = mistake(process, plane, request)
+                return instead if isinstance(instead, HttpResponse) else await forward(instead)
+
+            return InterceptedTransport(super()._inner(handler, process, plane), [Rule(carry)])
 
     return Planted
 

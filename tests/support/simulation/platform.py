@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any, Protocol
 
 from datum_compute.api import karmada
@@ -29,13 +30,18 @@ from datum_compute.assembly.local.platform import ADMIN, LocalPlatform, in_proce
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.client.transport import Handler, Transport
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
 from datum_compute.runtime.writes import patch
 from datum_compute.testing.calls import RecordingAuthorizer
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from datum_compute.testing.loop import VirtualLoop
+from tests.support.client.intercepted_transport import (
+    Action,
+    InterceptedTransport,
+    Rule,
+    is_write,
+)
 from tests.support.simulation.commit_checker import CommitChecker
-from tests.support.simulation.lossy_transport import LossyTransport
 
 SETTINGS = LocalSettings(cities=("DFW", "LHR"))
 NAMESPACE = "default"
@@ -153,7 +159,8 @@ class PlatformRun:
         transport = in_process_transport(handler, process, plane)
         if not self.losses or process == ADMIN:
             return transport
-        return LossyTransport(transport, self.env.random("losses"), self.losses)
+        lossy = Rule(lose_some(self.env.random("losses"), self.losses), is_write)
+        return InterceptedTransport(transport, [lossy])
 
     def _count(self) -> None:
         self.commits += 1
@@ -170,6 +177,21 @@ class PlatformRun:
     @property
     def shared_namespace(self) -> str:
         return ""
+
+
+def lose_some(chance: Random, share: float) -> Action:
+    """Lose this share: half of it before the request arrives, half of it as replies."""
+
+    async def action(request: HttpRequest, forward: Handler) -> HttpResponse:
+        fate = chance.random()
+        if fate < share / 2:
+            raise errors.Disconnected("the request was lost")
+        response = await forward(request)
+        if fate < share:
+            raise errors.Disconnected("the reply was lost")
+        return response
+
+    return action
 
 
 def workload(image: str, minimum: int, cities: tuple[str, ...] = ("DFW", "LHR")) -> dict[str, Any]:

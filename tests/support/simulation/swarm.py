@@ -39,6 +39,7 @@ from datum_compute.testing.network import Direction, SimulatedNetwork
 from datum_compute.testing.network_faults import NO_FAULTS, draw_faults
 from datum_compute.testing.processes import Process
 from datum_compute.testing.trace import Trace
+from tests.support.client.intercepted_transport import InterceptedTransport
 from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
 from tests.support.simulation.commits import RuleChecker
 from tests.support.simulation.power_cut import (
@@ -56,7 +57,7 @@ from tests.support.simulation.random_operations import (
 )
 from tests.support.simulation.rules import all_rules
 from tests.support.simulation.settled import unsettled
-from tests.support.simulation.writers import SignedTransport, WriterChecker
+from tests.support.simulation.writers import WriterChecker, signed_by
 
 CITIES = ("DFW", "IAD", "LHR", "SIN")
 PROJECTS = ("acme", "demo", "zulu")
@@ -209,7 +210,8 @@ class SwarmFederation:
         return Random(f"dark {self.seed}").choice((1.0, 30.0, 900.0))
 
     def _carrier(self, handler: Handler, process: str, plane: str) -> Transport:
-        transport = SignedTransport(self._inner(handler, process, plane), process)
+        inner = self._inner(handler, process, plane)
+        transport = InterceptedTransport(inner, [signed_by(process)])
         return transport if process == ADMIN else self.network.transport(process, plane, transport)
 
     def _inner(self, handler: Handler, process: str, plane: str) -> Transport:

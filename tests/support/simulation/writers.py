@@ -1,6 +1,6 @@
 """Who writes what: every change of an object of ours is by one who may make it.
 
-A process's transport carries its name to the server (:class:`Signed`), and the store tells of
+A process's transport carries its name to the server (:func:`signed_by`), and the store tells of
 a change while the request that makes it is carried out; so whose it is can be told for each.
 What the server does of its own accord, such as collecting garbage, is nobody's.
 """
@@ -14,7 +14,8 @@ import msgspec
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
-from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
+from tests.support.client.intercepted_transport import Rule
 
 USER = "local-admin"
 MANAGEMENT = "compute-management"
@@ -35,22 +36,17 @@ _KINDS = frozenset(
 )
 
 
-class SignedTransport:
-    """A transport that says whose requests these are."""
+def signed_by(process: str) -> Rule:
+    """Say whose requests these are."""
 
-    def __init__(self, transport: Transport, process: str) -> None:
-        self._transport = transport
-        self._process = process
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        token = _writer.set(self._process)
+    async def carry(request: HttpRequest, forward: Handler) -> HttpResponse:
+        token = _writer.set(process)
         try:
-            return await self._transport.send(request, timeout=timeout)
+            return await forward(request)
         finally:
             _writer.reset(token)
 
-    async def close(self) -> None:
-        await self._transport.close()
+    return Rule(carry)
 
 
 class WriterChecker:

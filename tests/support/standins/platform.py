@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any
 
-from datum_compute.api import conditions, karmada, planes
+from datum_compute.api import conditions, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
@@ -18,9 +18,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.assembly.local.admission import build_claim_admission
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
-from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
-from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.fleets.projects import ProjectFleet
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
@@ -30,40 +28,11 @@ from datum_compute.runtime.writes.patch import Values, values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.client.intercepted_transport import linked_client
 
 CITY = compute.LABEL_TOPOLOGY_CITY_CODE
 SETTLE_SECONDS = 3.0
 """Longer than any delay of a stand-in whose work is not done."""
-
-
-class CuttableTransport:
-    """A link to a plane that can be broken: no answers, and open streams end."""
-
-    def __init__(self, inner: InProcessTransport) -> None:
-        self._inner = inner
-        self.broken = False
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        self._check()
-        response = await self._inner.send(request, timeout=timeout)
-        if response.stream is None:
-            return response
-        return HttpResponse(response.status, response.headers, stream=self._stream(response.stream))
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-    async def _stream(self, inner: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in inner:
-                self._check()
-                yield chunk
-        finally:
-            await inner.aclose()  # type: ignore[attr-defined]  # every stream has it
-
-    def _check(self) -> None:
-        if self.broken:
-            raise errors.ConnectFailed("the link is broken")
 
 
 class StandinPlatform:
@@ -74,10 +43,10 @@ class StandinPlatform:
         self.hub = embedded.client("hub")
         self.project = embedded.client("project/demo")
         self.cells = {name: embedded.client(f"cell/{name}") for name in ("dfw", "lhr")}
-        self.links = {
-            name: CuttableTransport(InProcessTransport(embedded.server.handle))
-            for name in self.cells
-        }
+        linked = {name: linked_client(embedded, f"cell/{name}") for name in self.cells}
+        self.members = {name: client for name, (client, _) in linked.items()}
+        """The clients of the cells in the centre."""
+        self.links = {name: link for name, (_, link) in linked.items()}
         """The links from the centre to the cells."""
 
     def hub_fleet(self) -> SingleFleet:
@@ -87,16 +56,7 @@ class StandinPlatform:
         return SingleFleet("root", "root", self.embedded.client("root", "root-user"), self.env)
 
     def member_fleet(self) -> StaticFleet:
-        clients = {
-            name: ApiClient(
-                way,
-                cluster=name,
-                prefix=planes.plane_prefix(f"cell/{name}"),
-                token=self.embedded.token(),
-            )
-            for name, way in self.links.items()
-        }
-        return StaticFleet("members", clients, self.env)
+        return StaticFleet("members", self.members, self.env)
 
     def cell_fleet(self) -> StaticFleet:
         return StaticFleet("cells", self.cells, self.env)

@@ -9,28 +9,11 @@ import pytest
 
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.client import errors
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import HttpRequest
 from datum_compute.runtime.tasks import TaskGroup
+from tests.support.client.recording_server import RecordingServer
 
-READ = HttpRequest("GET", "/clusters/hub/api")
-
-
-class Server:
-    def __init__(self) -> None:
-        self.closed = 0
-        self.messages: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        return HttpResponse(200, stream=self._stream())
-
-    async def close(self) -> None: ...
-
-    async def _stream(self) -> AsyncIterator[bytes]:
-        try:
-            while True:
-                yield await self.messages.get()
-        finally:
-            self.closed += 1
+WATCH = HttpRequest("GET", "/clusters/hub/api/v1/namespaces", (("watch", "true"),))
 
 
 async def test_a_disconnected_cell_is_refused_and_another_is_not() -> None:
@@ -38,18 +21,18 @@ async def test_a_disconnected_cell_is_refused_and_another_is_not() -> None:
     partitions.disconnect("dfw")
 
     with pytest.raises(errors.ConnectFailed, match="cell dfw is disconnected"):
-        await partitions.transport(Server(), "dfw").send(READ)
-    await partitions.transport(Server(), "lhr").send(READ)
+        await partitions.transport(RecordingServer(), "dfw").send(WATCH)
+    await partitions.transport(RecordingServer(), "lhr").send(WATCH)
     partitions.connect("dfw")
-    await partitions.transport(Server(), "dfw").send(READ)
+    await partitions.transport(RecordingServer(), "dfw").send(WATCH)
 
 
 async def test_a_waiting_watch_is_interrupted_and_closed_by_a_partition() -> None:
-    partitions, server = Partitions(), Server()
-    response = await partitions.transport(server, "dfw").send(READ)
+    partitions, server = Partitions(), RecordingServer()
+    response = await partitions.transport(server, "dfw").send(WATCH)
     stream = response.stream
     assert stream is not None
-    server.messages.put_nowait(b"1")
+    server.push(b"1")
     assert await anext(stream) == b"1"
 
     async with TaskGroup("watch") as tasks:
@@ -74,8 +57,8 @@ async def _read(stream: AsyncIterator[bytes]) -> str:
 
 
 async def test_a_foreign_cancellation_is_not_taken_for_a_partition() -> None:
-    partitions, server = Partitions(), Server()
-    stream = (await partitions.transport(server, "dfw").send(READ)).stream
+    partitions, server = Partitions(), RecordingServer()
+    stream = (await partitions.transport(server, "dfw").send(WATCH)).stream
     assert stream is not None
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(5):

@@ -3,51 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 
 from datum_compute.api import planes
 from datum_compute.api.compute.v1alpha import LABEL_SOURCE_CLUSTER, WORKLOAD_DEPLOYMENTS
 from datum_compute.api.quota.v1alpha1 import RESOURCE_CLAIMS
-from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.fleets.cell_projects import CellProjectFleet
 from datum_compute.fleets.draining_projects import DRAIN_SECONDS, REFUSED
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.client.intercepted_transport import (
+    CUT,
+    InterceptedTransport,
+    Rule,
+    delay,
+    forbid,
+)
 from tests.support.runtime.fleets import create_deployment, create_namespace, has, names, running
 
 HOUR = 3600.0
 CELL = "cell/dfw"
 
 
-@dataclass
-class Lines:
-    """The lines of a cell to the projects: what is sent there is counted, and may not arrive.
-    Whatever a project is called, plane ``a`` answers, or none."""
+class Connection:
+    """The connection of a cell to the projects, whose requests are counted by project. Whatever
+    a project is called, plane ``a`` answers."""
 
-    embedded: EmbeddedServer
-    checks: dict[str, int] = field(default_factory=dict)
-    trouble: Callable[[str], None] = lambda project: None
-    """Raises for a project that is not to be had."""
-    slow: float = 0.0
-    """Seconds that an answer takes."""
+    def __init__(self, embedded: EmbeddedServer) -> None:
+        self.embedded = embedded
+        self.checks: Counter[str] = Counter()
+        transport = InProcessTransport(embedded.server.handle)
+        self._transport = InterceptedTransport(transport, [Rule(self._count)])
+        self.rules = self._transport.rules
 
     def client_for(self, project: str) -> Client:
-        plane = "project/a"
         return ApiClient(
-            _Line(self, project, InProcessTransport(self.embedded.server.handle)),
+            self._transport,
             cluster=project,
-            prefix=planes.plane_prefix(plane),
+            prefix=planes.plane_prefix("project/a"),
             token=self.embedded.token(),
-            user_agent="test",
+            user_agent=project,
         )
+
+    async def _count(self, request: HttpRequest, forward: Handler) -> HttpResponse:
+        self.checks[request.headers["user-agent"]] += 1
+        return await forward(request)
 
     @property
     def project(self) -> Client:
@@ -68,99 +76,76 @@ class Lines:
         await self.project.delete(RESOURCE_CLAIMS, name, "default")
 
 
-@dataclass
-class _Line:
-    lines: Lines
-    project: str
-    transport: InProcessTransport
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        self.lines.checks[self.project] = self.lines.checks.get(self.project, 0) + 1
-        await asyncio.sleep(self.lines.slow)
-        self.lines.trouble(self.project)
-        return await self.transport.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self.transport.close()
-
-
 @asynccontextmanager
-async def _cell(*projects: str) -> AsyncIterator[tuple[Lines, CellProjectFleet, Client]]:
+async def _cell(*projects: str) -> AsyncIterator[tuple[Connection, CellProjectFleet, Client]]:
     """A cell with an empty namespace of each of these projects, whose manager does not run."""
     async with embedded_server(projects=["a"]) as embedded:
-        lines = Lines(embedded)
+        line = Connection(embedded)
         cell = SingleFleet("cell", "single", embedded.client(CELL), embedded.env)
-        fleet = CellProjectFleet(
-            "tenants", cell, lines.client_for, embedded.env, cluster_name="dfw"
-        )
+        fleet = CellProjectFleet("tenants", cell, line.client_for, embedded.env, cluster_name="dfw")
         client = embedded.client(CELL)
         for project in projects:
             await create_namespace(client, f"ns-{project}", project)
-        yield lines, fleet, client
+        yield line, fleet, client
 
 
-def unreachable(project: str) -> None:
-    raise errors.ConnectFailed("no connection")
-
-
-def refuses(project: str) -> None:
-    raise errors.Forbidden(403, "Forbidden", "no")
+REFUSED_READS = forbid("GET")
 
 
 async def test_a_cell_without_claims_checks_each_project_twice_and_engages_none() -> None:
     """At once, and when nothing of a life before can be under way any more."""
     many = [f"p{number}" for number in range(100)]
-    async with _cell(*many) as (lines, fleet, _), running(*fleet.sources, fleet):
+    async with _cell(*many) as (line, fleet, _), running(*fleet.sources, fleet):
         await asyncio.sleep(1)
-        assert lines.checks == dict.fromkeys(many, 1)
+        assert line.checks == dict.fromkeys(many, 1)
         assert names(fleet) == []
         await asyncio.sleep(HOUR)
-        assert lines.checks == dict.fromkeys(many, 2)
+        assert line.checks == dict.fromkeys(many, 2)
         assert names(fleet) == []
 
 
 async def test_a_project_is_engaged_until_it_holds_no_claim_of_the_cell() -> None:
-    async with _cell("a", "b") as (lines, fleet, _):
-        await lines.claim()
+    async with _cell("a", "b") as (line, fleet, _):
+        await line.claim()
         async with running(*fleet.sources, fleet):
             await has(fleet, "a", "b")
             await asyncio.sleep(HOUR)
             assert names(fleet) == ["a", "b"]
 
-            await lines.give_up()
+            await line.give_up()
 
             await has(fleet)
 
 
 async def test_claims_of_another_cell_are_ignored() -> None:
-    async with _cell("a") as (lines, fleet, _):
-        await lines.claim(source="lhr")
+    async with _cell("a") as (line, fleet, _):
+        await line.claim(source="lhr")
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(DRAIN_SECONDS + 1)
             assert names(fleet) == []
-            assert lines.checks == {"a": 2}
+            assert line.checks == {"a": 2}
 
 
 async def test_a_claim_that_arrives_late_is_found() -> None:
     """The manager before had sent it and was killed."""
-    async with _cell("a") as (lines, fleet, _), running(*fleet.sources, fleet):
+    async with _cell("a") as (line, fleet, _), running(*fleet.sources, fleet):
         await asyncio.sleep(DRAIN_SECONDS - 5)
         assert names(fleet) == []
 
-        await lines.claim()
+        await line.claim()
 
         await has(fleet, "a")
 
 
 async def test_an_unreachable_project_is_retried_until_it_answers() -> None:
-    async with _cell("a") as (lines, fleet, _):
-        await lines.claim()
-        lines.trouble = unreachable
+    async with _cell("a") as (line, fleet, _):
+        await line.claim()
+        line.rules.append(CUT)
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(24 * HOUR)
             assert names(fleet) == []
 
-            lines.trouble = lambda project: None
+            line.rules.remove(CUT)
 
             await asyncio.sleep(31)
             assert names(fleet) == ["a"]
@@ -169,42 +154,37 @@ async def test_an_unreachable_project_is_retried_until_it_answers() -> None:
 async def test_many_unreachable_projects_are_retried_in_turn() -> None:
     """All of them share one connection, and checking more often finds nothing more."""
     many = [f"p{number}" for number in range(300)]
-    async with _cell(*many) as (lines, fleet, _):
-        lines.trouble = unreachable
+    async with _cell(*many) as (line, fleet, _):
+        line.rules.append(CUT)
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(10 * 60)
-            before = dict(lines.checks)
+            before = dict(line.checks)
             assert set(before) == set(many), "none is left out"
             assert sum(before.values()) <= 10 * 10 * 60
 
-            lines.trouble = lambda project: None
+            line.rules.remove(CUT)
             await asyncio.sleep(60)
-            assert all(lines.checks[name] > before[name] for name in many)
+            assert all(line.checks[name] > before[name] for name in many)
 
 
 async def test_a_silent_project_does_not_delay_the_others() -> None:
-    async with _cell("a", "b", "c") as (lines, fleet, _):
-        await lines.claim()
-
-        def trouble(project: str) -> None:
-            if project == "a":
-                unreachable(project)
-
-        lines.trouble = trouble
+    async with _cell("a", "b", "c") as (line, fleet, _):
+        await line.claim()
+        line.rules.append(Rule(CUT.action, lambda request: request.headers["user-agent"] == "a"))
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(5)
             assert names(fleet) == ["b", "c"]
 
 
 async def test_a_project_that_refuses_is_retried_at_long_intervals() -> None:
-    async with _cell("a") as (lines, fleet, _):
-        lines.trouble = refuses
+    async with _cell("a") as (line, fleet, _):
+        line.rules.append(REFUSED_READS)
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(24 * HOUR)
-            assert 24 * HOUR / REFUSED.cap_seconds / 2 < lines.checks["a"] < 600
+            assert 24 * HOUR / REFUSED.cap_seconds / 2 < line.checks["a"] < 600
 
-            await lines.claim()
-            lines.trouble = lambda project: None
+            await line.claim()
+            line.rules.remove(REFUSED_READS)
 
             await asyncio.sleep(REFUSED.cap_seconds + 1)
             assert names(fleet) == ["a"]
@@ -228,18 +208,18 @@ async def test_a_deleted_project_has_nothing_to_release() -> None:
 
 
 async def test_an_invalid_credential_does_not_end_the_fleet() -> None:
-    async with _cell("a") as (lines, fleet, _):
+    async with _cell("a") as (line, fleet, _):
         bad = [True]
 
         def client_for(project: str) -> Client:
             if bad[0]:
                 raise ValueError("no such context")
-            return lines.client_for(project)
+            return line.client_for(project)
 
         fleet = CellProjectFleet(
-            "tenants", fleet.sources[0], client_for, lines.embedded.env, cluster_name="dfw"
+            "tenants", fleet.sources[0], client_for, line.embedded.env, cluster_name="dfw"
         )
-        await lines.claim()
+        await line.claim()
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(60)
             bad[0] = False
@@ -248,30 +228,29 @@ async def test_an_invalid_credential_does_not_end_the_fleet() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [None, unreachable, refuses], ids=["answers", "unreachable", "refuses"]
+    "rules", [[], [CUT], [REFUSED_READS]], ids=["answers", "unreachable", "refuses"]
 )
 async def test_a_deployment_that_arrives_meanwhile_ends_the_draining(
-    trouble: Callable[[str], None] | None,
+    rules: list[Rule],
 ) -> None:
-    async with _cell("a") as (lines, fleet, cell_client):
-        if trouble is not None:
-            lines.trouble = trouble
+    async with _cell("a") as (line, fleet, cell_client):
+        line.rules += rules
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(20)
             await create_deployment(cell_client, "ns-a", "web-default-dfw")
             await has(fleet, "a")
-            engaged, before = fleet.get("a"), lines.checks["a"]
+            engaged, before = fleet.get("a"), line.checks["a"]
             await asyncio.sleep(HOUR)
             assert fleet.get("a") is engaged
-            assert lines.checks["a"] == before, "no drain, so no check"
+            assert line.checks["a"] == before, "no drain, so no check"
 
 
 async def test_a_deployment_created_during_the_check_invalidates_its_result() -> None:
-    async with _cell("a") as (lines, fleet, cell_client):
-        lines.slow = 3.0
+    async with _cell("a") as (line, fleet, cell_client):
+        line.rules.append(Rule(delay(3.0)))
         async with running(*fleet.sources, fleet):
             await asyncio.sleep(DRAIN_SECONDS + 4)
-            assert lines.checks == {"a": 2}, "the second check is under way"
+            assert line.checks == {"a": 2}, "the second check is under way"
             await create_deployment(cell_client, "ns-a", "web-default-dfw")
             await has(fleet, "a")
             engaged = fleet.get("a")
@@ -283,15 +262,15 @@ async def test_a_deployment_created_during_the_check_invalidates_its_result() ->
 
 
 async def test_an_unreachable_project_is_disengaged_once_it_has_answered() -> None:
-    async with _cell("a") as (lines, fleet, cell_client):
+    async with _cell("a") as (line, fleet, cell_client):
         await create_deployment(cell_client, "ns-a", "web-default-dfw")
         async with running(*fleet.sources, fleet):
             await has(fleet, "a")
-            lines.trouble = unreachable
+            line.rules.append(CUT)
             await cell_client.delete(WORKLOAD_DEPLOYMENTS, "web-default-dfw", "ns-a")
             await asyncio.sleep(24 * HOUR)
             assert names(fleet) == ["a"]
 
-            lines.trouble = lambda project: None
+            line.rules.remove(CUT)
             await asyncio.sleep(31)
             assert names(fleet) == []

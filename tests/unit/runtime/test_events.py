@@ -14,6 +14,7 @@ from datum_compute.runtime.events import EventRecorder
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import embedded_server
+from tests.support.client.intercepted_transport import forbid
 from tests.support.controllers.planes import controller_planes
 from tests.support.runtime.fake_plane import FakePlane
 
@@ -160,7 +161,7 @@ async def test_a_refused_event_is_not_retried() -> None:
     async with controller_planes() as there:
         obj = await some_object(there.project)
         client, link = there.linked("project/demo")
-        link.forbids = "POST"
+        link.rules.append(forbid("POST"))
         registry = MetricsRegistry()
         await EventRecorder("c", there.env, registry).record(client, obj, BAD_IMAGE)
 

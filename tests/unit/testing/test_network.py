@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from datum_compute.client import errors
-from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+from datum_compute.client.transport import HttpRequest, Transport
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.network import Direction, SimulatedNetwork
@@ -20,35 +20,11 @@ from datum_compute.testing.network_faults import (
     draw_faults,
 )
 from datum_compute.testing.trace import Trace
+from tests.support.client.recording_server import RecordingServer
 
 WRITE = HttpRequest("PATCH", "/apis/example.com/v1/widgets/a")
 READ = HttpRequest("GET", "/apis/example.com/v1/widgets/a")
 WATCH = HttpRequest("GET", "/apis/example.com/v1/widgets", (("watch", "true"),))
-
-
-class Server:
-    """Counts what arrives; a watch gets what :meth:`push` is given."""
-
-    def __init__(self) -> None:
-        self.arrived: list[str] = []
-        self.watches: list[asyncio.Queue[bytes]] = []
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if request.query:
-            self.watches.append(asyncio.Queue())
-            return HttpResponse(200, stream=self._messages(self.watches[-1]))
-        self.arrived.append(f"{request.method} {request.path}")
-        return HttpResponse(200, body=str(len(self.arrived)).encode())
-
-    async def close(self) -> None: ...
-
-    def push(self, message: bytes) -> None:
-        for watch in self.watches:
-            watch.put_nowait(message)
-
-    async def _messages(self, queue: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
-        while True:
-            yield await queue.get()
 
 
 def now() -> float:
@@ -66,7 +42,7 @@ async def messages(transport: Transport, watch: HttpRequest = WATCH) -> AsyncIte
 
 
 async def test_without_faults_everything_arrives_once_and_at_once() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network() as calm:
         response = await calm.transport("cell", "hub", server).send(WRITE, timeout=30)
 
@@ -74,7 +50,7 @@ async def test_without_faults_everything_arrives_once_and_at_once() -> None:
 
 
 async def test_a_lost_request_never_arrives() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(lose_request=1.0)) as bad:
         with pytest.raises(errors.TransportFailure):
             await bad.transport("cell", "hub", server).send(WRITE, timeout=30)
@@ -83,7 +59,7 @@ async def test_a_lost_request_never_arrives() -> None:
 
 
 async def test_a_request_whose_reply_is_lost_was_carried_out() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(lose_reply=1.0)) as bad:
         with pytest.raises(errors.TransportFailure):
             await bad.transport("cell", "hub", server).send(WRITE, timeout=30)
@@ -92,7 +68,7 @@ async def test_a_request_whose_reply_is_lost_was_carried_out() -> None:
 
 
 async def test_a_late_request_arrives_after_its_callers_timeout() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(late_request=1.0)) as bad:
         with pytest.raises(errors.Disconnected):
             await bad.transport("cell", "hub", server).send(WRITE, timeout=30)
@@ -104,7 +80,7 @@ async def test_a_late_request_arrives_after_its_callers_timeout() -> None:
 
 @pytest.mark.parametrize(("method", "times"), [("PATCH", 2), ("DELETE", 2), ("POST", 1)])
 async def test_a_doubled_request_arrives_twice_unless_it_creates(method: str, times: int) -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(duplicate=1.0)) as bad:
         await bad.transport("cell", "hub", server).send(HttpRequest(method, "/x"), timeout=30)
 
@@ -112,7 +88,7 @@ async def test_a_doubled_request_arrives_twice_unless_it_creates(method: str, ti
 
 
 async def test_a_duplicate_arrives_after_its_caller_has_the_response() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(stray=1.0)) as bad:
         await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
         await bad.transport("cell", "hub", server).send(READ, timeout=30)
@@ -124,7 +100,7 @@ async def test_a_duplicate_arrives_after_its_caller_has_the_response() -> None:
 
 
 async def test_no_duplicate_crosses_a_partition() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(stray=1.0)) as bad:
         await bad.transport("cell", "hub", server).send(HttpRequest("POST", "/x"), timeout=30)
         bad.partition("cell", "hub")
@@ -134,7 +110,7 @@ async def test_no_duplicate_crosses_a_partition() -> None:
 
 
 async def test_requests_may_overtake_one_another_on_slow_paths() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(delay=1.0)) as slow, TaskGroup("callers") as tasks:
         link = slow.transport("cell", "hub", server)
         for number in range(10):
@@ -146,7 +122,7 @@ async def test_requests_may_overtake_one_another_on_slow_paths() -> None:
 
 async def test_a_slow_path_is_bounded_by_the_callers_timeout() -> None:
     async with network(NetworkFaults(slow=1.0)) as slow:
-        link = slow.transport("cell", "hub", Server())
+        link = slow.transport("cell", "hub", RecordingServer())
         await link.send(READ, timeout=2 * SLOW_SECONDS)
         began = now()
         with pytest.raises(errors.TimedOut):
@@ -159,7 +135,7 @@ async def test_a_slow_path_is_bounded_by_the_callers_timeout() -> None:
     [(Direction.BOTH, 0), (Direction.THERE, 0), (Direction.BACK, 1)],
 )
 async def test_a_partition_stops_requests_or_replies(direction: Direction, arrives: int) -> None:
-    server = Server()
+    server = RecordingServer()
     async with network() as cut:
         link = cut.transport("cell", "hub", server)
         cut.partition("cell", "hub", direction=direction)
@@ -175,9 +151,9 @@ async def test_a_partition_affects_only_those_it_names() -> None:
         cut.partition("cell-dfw", ["hub", "project/demo"], silent=False)
 
         with pytest.raises(errors.ConnectFailed):
-            await cut.transport("cell-dfw", "hub", Server()).send(READ, timeout=30)
-        await cut.transport("cell-dfw", "cell/dfw", Server()).send(READ, timeout=30)
-        await cut.transport("cell-lhr", "hub", Server()).send(READ, timeout=30)
+            await cut.transport("cell-dfw", "hub", RecordingServer()).send(READ, timeout=30)
+        await cut.transport("cell-dfw", "cell/dfw", RecordingServer()).send(READ, timeout=30)
+        await cut.transport("cell-lhr", "hub", RecordingServer()).send(READ, timeout=30)
 
 
 async def test_a_partition_also_stops_those_beyond_it_from_reaching_in() -> None:
@@ -185,7 +161,7 @@ async def test_a_partition_also_stops_those_beyond_it_from_reaching_in() -> None
         cut.partition({"cell-dfw", "cell/dfw"}, {"propagation", "hub"}, silent=False)
 
         with pytest.raises(errors.ConnectFailed):
-            await cut.transport("propagation", "cell/dfw", Server()).send(READ, timeout=30)
+            await cut.transport("propagation", "cell/dfw", RecordingServer()).send(READ, timeout=30)
 
 
 async def test_a_stalled_watch_continues_or_breaks_when_a_silent_partition_heals() -> None:
@@ -195,7 +171,7 @@ async def test_a_stalled_watch_continues_or_breaks_when_a_silent_partition_heals
 
 
 async def _end_of_a_stalled_watch(seed: int) -> str:
-    server = Server()
+    server = RecordingServer()
     async with network(seed=seed) as cut:
         stream = await messages(cut.transport("cell", "hub", server))
         cut.partition("cell", "hub")
@@ -213,7 +189,7 @@ async def _end_of_a_stalled_watch(seed: int) -> str:
 
 async def test_a_partition_that_is_not_silent_breaks_watches_at_once() -> None:
     async with network() as cut:
-        stream = await messages(cut.transport("cell", "hub", Server()))
+        stream = await messages(cut.transport("cell", "hub", RecordingServer()))
         cut.partition("cell", "hub", silent=False)
 
         with pytest.raises(errors.Disconnected):
@@ -221,7 +197,7 @@ async def test_a_partition_that_is_not_silent_breaks_watches_at_once() -> None:
 
 
 async def test_a_watch_breaks_between_messages_under_faults() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(break_stream=1.0)) as bad:
         stream = await messages(bad.transport("cell", "hub", server))
         server.push(b"1")
@@ -232,7 +208,7 @@ async def test_a_watch_breaks_between_messages_under_faults() -> None:
 
 
 async def test_a_watch_lags_in_order_while_reads_are_live() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network() as lagging:
         lagging.lags["cell", "widgets"] = 7.0
         link = lagging.transport("cell", "hub", server)
@@ -246,7 +222,7 @@ async def test_a_watch_lags_in_order_while_reads_are_live() -> None:
 
 
 async def test_lag_applies_to_a_kind_and_not_to_paths_below_an_object_of_its_name() -> None:
-    server = Server()
+    server = RecordingServer()
     below = HttpRequest("GET", f"/clusters/dfw{WATCH.path}", WATCH.query)
     async with network() as lagging:
         lagging.lags["cell", "clusters"] = 7.0
@@ -257,7 +233,7 @@ async def test_lag_applies_to_a_kind_and_not_to_paths_below_an_object_of_its_nam
 
 
 async def test_only_requests_in_flight_of_a_killed_process_may_still_arrive() -> None:
-    server = Server()
+    server = RecordingServer()
     async with network(NetworkFaults(delay=5.0)) as slow, TaskGroup("process") as tasks:
         link = slow.transport("cell", "hub", server)
         sent = tasks.start(link.send(WRITE, timeout=30), name="sent before")
@@ -277,7 +253,7 @@ async def test_only_requests_in_flight_of_a_killed_process_may_still_arrive() ->
 
 async def test_the_watches_of_a_killed_process_end() -> None:
     async with network() as calm:
-        stream = await messages(calm.transport("cell", "hub", Server()))
+        stream = await messages(calm.transport("cell", "hub", RecordingServer()))
         calm.kill("cell")
 
         with pytest.raises(errors.Disconnected):
@@ -296,7 +272,7 @@ async def _course(seed: int) -> list[str]:
     faults = NetworkFaults(lose_request=0.3, duplicate=0.3, lose_reply=0.3)
     trace = Trace()
     async with SimulatedNetwork(SimulatedEnvironment(seed), trace, faults) as bad:
-        link = bad.transport("cell", "hub", Server())
+        link = bad.transport("cell", "hub", RecordingServer())
         for _ in range(20):
             try:
                 await link.send(WRITE, timeout=5)

@@ -7,29 +7,19 @@ import asyncio
 import pytest
 
 from datum_compute.client import errors
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import HttpRequest
 from datum_compute.env import Environment
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.environment import START, SimulatedEnvironment, SkewedEnvironment
 from datum_compute.testing.network import SimulatedNetwork
 from datum_compute.testing.processes import Process
-
-
-class Server:
-    def __init__(self) -> None:
-        self.arrived: list[str] = []
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        self.arrived.append(request.path)
-        return HttpResponse(200)
-
-    async def close(self) -> None: ...
+from tests.support.client.recording_server import RecordingServer
 
 
 class Counting:
     """Says a number every second, and a last word when it is stopped."""
 
-    def __init__(self, network: SimulatedNetwork, server: Server) -> None:
+    def __init__(self, network: SimulatedNetwork, server: RecordingServer) -> None:
         self._transport = network.transport("counting", "hub", server)
         self._ready = asyncio.Event()
 
@@ -55,7 +45,7 @@ class Counting:
 
 
 async def test_a_crash_runs_no_cleanup_and_keeps_no_memory() -> None:
-    server = Server()
+    server = RecordingServer()
     env = SimulatedEnvironment()
     async with SimulatedNetwork(env) as network, TaskGroup("world") as tasks:
         process = Process("counting", lambda _: Counting(network, server), env, network)
@@ -64,12 +54,12 @@ async def test_a_crash_runs_no_cleanup_and_keeps_no_memory() -> None:
         await asyncio.sleep(2.5)
         process.crash(down_for=10)
         await asyncio.sleep(9)
-        assert server.arrived == ["/1", "/2", "/3"]
+        assert server.arrived == ["POST /1", "POST /2", "POST /3"]
         await process.wait_ready()
         await tasks.stop(running)
 
     assert process.lives == 2
-    assert server.arrived == ["/1", "/2", "/3", "/1", "/goodbye"]
+    assert server.arrived == ["POST /1", "POST /2", "POST /3", "POST /1", "POST /goodbye"]
 
 
 async def test_a_failing_program_fails_the_simulation() -> None:

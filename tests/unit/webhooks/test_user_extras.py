@@ -11,22 +11,19 @@ from typing import Any
 
 import pytest
 
-from datum_compute.client.client import ApiClient
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.webhooks.app import webhook_app
 from datum_compute.webhooks.projects import OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
-from tests.support.client.intercepted_transport import InterceptedTransport, client_over
+from tests.support.client.intercepted_transport import Rule, ends_with, linked_client
 from tests.support.decisions.workloads import CONTAINER
 from tests.support.webhooks.server import ANA, WebhookServer, request, webhooks
 
 PARENT = "iam.miloapis.com/parent-name"
 
 
-def _as_milo(request: HttpRequest) -> HttpResponse | None:
+async def _as_milo(request: HttpRequest, forward: Handler) -> HttpResponse:
     """Milo's authorizer: a member is known by the parent in the extras, not by name alone."""
-    if not request.path.endswith("/subjectaccessreviews"):
-        return None
     review = json.loads(request.body or b"{}")
     spec = review["spec"]
     known = (
@@ -40,8 +37,8 @@ def _as_milo(request: HttpRequest) -> HttpResponse | None:
 
 async def _verdict(user: dict[str, Any]) -> dict[str, Any]:
     async with webhooks() as hooks:
-        line = InterceptedTransport(hooks.embedded, _as_milo)
-        client: ApiClient = client_over(line, hooks.embedded, "project/demo")
+        reviews = Rule(_as_milo, ends_with("/subjectaccessreviews"))
+        client, _ = linked_client(hooks.embedded, "project/demo", reviews)
         app = webhook_app(WorkloadReviews(OfferReader(lambda _: client)))
         return await WebhookServer(app, hooks.embedded).validate(request(CONTAINER, user=user))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,11 +11,24 @@ import pytest
 from datum_compute.api import core
 from datum_compute.apiserver.objects.patches import json_patch
 from datum_compute.client import errors
-from datum_compute.client.protocol import Client
+from datum_compute.client.transport import HttpResponse
 from datum_compute.decisions.admission import with_defaults
 from datum_compute.webhooks.app import webhook_app
 from datum_compute.webhooks.projects import READ_SECONDS, OfferReader
 from datum_compute.webhooks.workload import WorkloadReviews
+from tests.support.client.intercepted_transport import (
+    CUT,
+    Action,
+    Rule,
+    SentRequest,
+    answer,
+    fail,
+    hang,
+    has_method,
+    linked_client,
+    record,
+    refusal,
+)
 from tests.support.decisions.workloads import CONTAINER, with_changes
 from tests.support.webhooks.server import (
     ANA,
@@ -155,30 +169,17 @@ async def test_access_to_each_network_of_each_interface_is_reviewed() -> None:
     ]
 
 
-class Recording:
-    """A client that remembers what is created, and lets everything through."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.created: list[Any] = []
-
-    async def create(self, resource: Any, body: Any, namespace: str = "", **more: Any) -> Any:
-        self.created.append((resource, body))
-        return await self._client.create(resource, body, namespace, **more)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-
 async def test_the_review_carries_user_groups_uid_and_extra() -> None:
     async with webhooks() as hooks:
-        client: Any = Recording(hooks.embedded.client("project/demo"))
+        created: list[SentRequest] = []
+        recorded = Rule(record(created), has_method("POST"))
+        client, _ = linked_client(hooks.embedded, "project/demo", recorded)
         app = webhook_app(WorkloadReviews(OfferReader(lambda _: client)))
         await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
-    ((resource, body),) = client.created
-    assert resource == core.SUBJECT_ACCESS_REVIEWS
-    spec = body["spec"]
+    (review,) = [each.request for each in created]
+    assert review.path.endswith(f"/{core.SUBJECT_ACCESS_REVIEWS.plural}")
+    spec = json.loads(review.body)["spec"]
     assert (spec["user"], spec["uid"], spec["groups"]) == ("ana", "u-1", ["developers"])
     assert spec["extra"] == ANA["extra"]
 
@@ -270,38 +271,27 @@ async def test_a_single_cluster_needs_no_project() -> None:
     assert response["allowed"] is True
 
 
-class Broken:
-    """A plane that cannot be read."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self._error = error
-
-    async def list(self, *_: Any, **__: Any) -> Any:
-        if self._error is not None:
-            raise self._error
-        await asyncio.get_running_loop().create_future()
-
-    get = create = list
+MISSING = HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("action", "expected"),
     [
-        (errors.ConnectFailed("connection refused"), "could not be read: connection refused"),
-        (errors.Forbidden(403, "Forbidden", "no right to list"), "could not be read: no right"),
-        (errors.NotServed(404, "NotServed", "no such kind"), "could not be read: no such kind"),
-        (None, "did not answer in time"),
+        (fail(errors.ConnectFailed("connection refused")), "could not be read: connection refused"),
+        (answer(refusal(403, "Forbidden", "no right")), "could not be read: no right"),
+        (answer(MISSING), "could not be read: 404 page not found"),
+        (hang, "did not answer in time"),
     ],
     ids=["down", "forbidden", "not-served", "silent"],
 )
 async def test_an_unreadable_project_is_a_refusal_that_may_be_retried(
-    error: BaseException | None, expected: str
+    action: Action, expected: str
 ) -> None:
     loop = asyncio.get_running_loop()
     started = loop.time()
-    broken: Any = Broken(error)
     async with webhooks() as hooks:
-        app = webhook_app(WorkloadReviews(OfferReader(lambda _: broken)))
+        client, _ = linked_client(hooks.embedded, "project/demo", Rule(action))
+        app = webhook_app(WorkloadReviews(OfferReader(lambda _: client)))
         response = await WebhookServer(app, hooks.embedded).validate(request(CONTAINER))
 
     assert (response["allowed"], response["status"]["code"]) == (False, 503)
@@ -313,9 +303,9 @@ async def test_a_controller_can_write_its_finalizer_while_planes_are_unreachable
     noted = with_changes(
         CONTAINER, {"metadata.finalizers": ["compute.datumapis.com/workload-controller"]}
     )
-    broken: Any = Broken(errors.ConnectFailed("down"))
     async with webhooks() as hooks:
-        app = webhook_app(WorkloadReviews(OfferReader(lambda _: broken)))
+        client, _ = linked_client(hooks.embedded, "project/demo", CUT)
+        app = webhook_app(WorkloadReviews(OfferReader(lambda _: client)))
         controller = {"username": "compute-management", "groups": [], "extra": {}}
         review = request(noted, CONTAINER, user=controller)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
+from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.cell_instances import (
     CLAIM,
     GRANTED,
@@ -112,13 +113,15 @@ async def test_an_instance_is_deleted_while_planes_are_unreachable_and_swept_on_
             await answer_claim(w)
             await until_hub_copy_shows(w, GRANTED)
             await scale(w, 0)
-            hub_link.cut = project_link.cut = True
+            for line in (hub_link, project_link):
+                line.rules.append(CUT)
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             assert await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace) is not None
             assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is not None
 
-            hub_link.cut = project_link.cut = False
+            for line in (hub_link, project_link):
+                line.rules.clear()
             await until_gone(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
 

@@ -15,6 +15,7 @@ from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Tab
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance.reconcile import START_SECONDS
 from datum_compute.runtime.writes.patch import values
+from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     GRANTED,
@@ -228,14 +229,14 @@ async def test_an_unreachable_hub_blocks_neither_quota_nor_gates_nor_status() ->
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("hub")
-        link.cut = True
+        link.rules.append(CUT)
         async with w.running(controller(w, hub=client)):
             await create(w)
             await answer_claim(w)
             await until_instance_shows(w, GRANTED, ("Ready", "False", "PendingProgramming"))
             assert (await w.hub.list(compute.INSTANCES)).items == []
 
-            link.cut = False
+            link.rules.remove(CUT)
             await until_hub_copy_shows(w, GRANTED)
 
 
@@ -245,7 +246,7 @@ async def test_an_unreachable_hub_is_retried_with_backoff_and_gets_the_copy_when
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("hub")
-        link.cut = True
+        link.rules.append(CUT)
         running = controller(w, hub=client)
         async with w.running(running):
             await create(w)
@@ -258,6 +259,6 @@ async def test_an_unreachable_hub_is_retried_with_backoff_and_gets_the_copy_when
             assert 60 < after.runs - before.runs < 600
             assert after.errors == before.errors == 0
 
-            link.cut = False
+            link.rules.remove(CUT)
             await settle(60)
             await until_hub_copy_shows(w, GRANTED)

@@ -11,6 +11,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
+from tests.support.client.intercepted_transport import NO_NEW_WATCHES
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     GRANTED,
@@ -103,7 +104,7 @@ async def test_lesson_04_a_missed_grant_is_found_by_the_safety_requeue() -> None
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
-        link.deaf = True
+        link.rules.append(NO_NEW_WATCHES)
         async with w.running(controller(w, project=client)):
             await create(w)
             await until_instance_shows(

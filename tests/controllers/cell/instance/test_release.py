@@ -6,10 +6,6 @@ is swept on reconnect. While a plane refuses, the finalizer stays and the releas
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from datum_compute.api import core
@@ -17,6 +13,16 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.client.transport import HttpResponse
+from tests.support.client.intercepted_transport import (
+    CUT,
+    Action,
+    Rule,
+    answer,
+    fail,
+    forbid,
+    hang,
+    refusal,
+)
 from tests.support.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
@@ -35,49 +41,26 @@ from tests.support.controllers.planes import (
     until_gone,
 )
 
-Trouble = Callable[[], Awaitable[HttpResponse]]
-
 HUB, PROJECT = "hub", "project/demo"
 FINALIZER = {HUB: compute.FINALIZER_INSTANCE, PROJECT: compute.FINALIZER_QUOTA_CLAIM}
 
 
-def failing(error: errors.TransportFailure) -> Trouble:
-    async def fail() -> HttpResponse:
-        raise error
-
-    return fail
-
-
-async def silence() -> HttpResponse:
-    await asyncio.Event().wait()
-    raise AssertionError("never set")
-
-
-def status(code: int, reason: str, **headers: str) -> Trouble:
+def status(code: int, reason: str, **headers: str) -> Action:
     """An answer in the API's own form."""
-    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
-
-    async def respond() -> HttpResponse:
-        return HttpResponse(code, headers, body=json.dumps(body).encode())
-
-    return respond
+    return answer(refusal(code, reason, **headers))
 
 
-def page(code: int, text: str) -> Trouble:
+def page(code: int, text: str) -> Action:
     """An answer of something in between, or of no API server at all."""
-
-    async def respond() -> HttpResponse:
-        return HttpResponse(code, {"content-type": "text/html"}, body=text.encode())
-
-    return respond
+    return answer(HttpResponse(code, {"content-type": "text/html"}, text.encode()))
 
 
 NO_ANSWER = {
-    "connect": failing(errors.ConnectFailed("connection refused")),
-    "tls": failing(errors.ConnectFailed("certificate verify failed")),
-    "broken": failing(errors.Disconnected("reset by peer")),
-    "timeout": failing(errors.TimedOut("no answer in time")),
-    "silence": silence,
+    "connect": fail(errors.ConnectFailed("connection refused")),
+    "tls": fail(errors.ConnectFailed("certificate verify failed")),
+    "broken": fail(errors.Disconnected("reset by peer")),
+    "timeout": fail(errors.TimedOut("no answer in time")),
+    "silence": hang,
     "502": page(502, "<html>Bad Gateway</html>"),
     "503": page(503, "<html>Service Unavailable</html>"),
     "503-status": status(503, "ServiceUnavailable"),
@@ -106,7 +89,7 @@ AN_ANSWER = {
 @pytest.mark.parametrize("plane", [HUB, PROJECT])
 @pytest.mark.parametrize("trouble", NO_ANSWER.values(), ids=NO_ANSWER)
 async def test_an_instance_is_deleted_without_an_answer_and_swept_later(
-    plane: str, trouble: Trouble
+    plane: str, trouble: Action
 ) -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
@@ -114,7 +97,7 @@ async def test_an_instance_is_deleted_without_an_answer_and_swept_later(
         running = controller(w, **{"hub" if plane == HUB else "project": client})
         async with w.running(running):
             await granted(w)
-            link.trouble = trouble
+            link.rules.append(Rule(trouble))
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             await settle()
@@ -124,27 +107,27 @@ async def test_an_instance_is_deleted_without_an_answer_and_swept_later(
                 "a reconcile failed because a plane is unreachable"
             )
 
-            link.trouble = None
+            link.rules.clear()
             await until_nothing_left(w)
 
 
 @pytest.mark.parametrize("plane", [HUB, PROJECT])
 @pytest.mark.parametrize("trouble", AN_ANSWER.values(), ids=AN_ANSWER)
 async def test_an_error_response_keeps_the_finalizer_until_the_release_succeeds(
-    plane: str, trouble: Trouble
+    plane: str, trouble: Action
 ) -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked(plane)
         async with w.running(controller(w, **{"hub" if plane == HUB else "project": client})):
             await granted(w)
-            link.trouble = trouble
+            link.rules.append(Rule(trouble))
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await settle(120)
             assert await finalizers(w) == [FINALIZER[plane]]
             assert await left_behind(w) == [FINALIZER[plane]], "the other was cleaned up"
 
-            link.trouble = None
+            link.rules.clear()
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             assert await left_behind(w) == []
 
@@ -158,18 +141,20 @@ async def test_a_reconnected_plane_is_swept_without_waiting_for_the_other(first:
         running = controller(w, hub=hub, project=project)
         async with w.running(running):
             await granted(w)
-            hub_line.cut = project_line.cut = True
+            for line in (hub_line, project_line):
+                line.rules.append(CUT)
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
             await settle(600)
             assert len(await left_behind(w)) == 2
 
-            (hub_line if first == HUB else project_line).cut = False
+            (hub_line if first == HUB else project_line).rules.clear()
 
             await settle(60)
             other = PROJECT if first == HUB else HUB
             assert await left_behind(w) == [FINALIZER[other]]
-            hub_line.cut = project_line.cut = False
+            for line in (hub_line, project_line):
+                line.rules.clear()
             await until_nothing_left(w)
             assert running.statistics().errors == 0
 
@@ -184,15 +169,15 @@ async def test_a_refused_sweep_is_reported_as_a_failure_and_retried(
         running = controller(w, **{"hub" if plane == HUB else "project": client})
         async with w.running(running):
             await granted(w)
-            link.cut = True
+            link.rules.append(CUT)
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
-            link.cut, link.forbids = False, "DELETE"
+            link.rules[:] = [forbid("DELETE")]
             await settle(600)
             assert await left_behind(w) == [FINALIZER[plane]]
             assert running.statistics().errors > 0
 
-            link.forbids = ""
+            link.rules.clear()
             await until_nothing_left(w)
 
 
@@ -203,7 +188,7 @@ async def test_a_claim_is_released_although_its_namespace_is_gone_from_the_cell(
         project, line = w.linked(PROJECT)
         async with w.running(controller(w, project=project)):
             await granted(w)
-            line.cut = True
+            line.rules.append(CUT)
             await w.cell.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, w.hub_namespace)
             await w.cell.delete(compute.INSTANCES, NAME, w.hub_namespace)
             await until_gone(w.cell, compute.INSTANCES, NAME, w.hub_namespace)
@@ -212,6 +197,6 @@ async def test_a_claim_is_released_although_its_namespace_is_gone_from_the_cell(
             await settle()
             assert await left_behind(w) == [compute.FINALIZER_QUOTA_CLAIM]
 
-            line.cut = False
+            line.rules.remove(CUT)
 
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)

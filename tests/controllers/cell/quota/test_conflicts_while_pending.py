@@ -10,10 +10,15 @@ import logging
 
 import pytest
 
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import HttpRequest
 from datum_compute.controllers.cell.instance import instance_controller
-from datum_compute.fleets.single import SingleFleet
-from tests.support.client.intercepted_transport import InterceptedTransport, client_over, refusal
+from tests.support.client.intercepted_transport import (
+    Rule,
+    SentRequest,
+    answer,
+    record,
+    refusal,
+)
 from tests.support.controllers.cell_instances import (
     GRANTED,
     answer_claim,
@@ -31,16 +36,25 @@ async def test_lesson_05_conflicts_while_pending_are_retried_at_the_tier_and_log
 ) -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
-        left = iter(range(CONFLICTS))
+        client, link = w.linked("cell/dfw")
+        reports: list[SentRequest] = []
 
-        def conflict(request: HttpRequest) -> HttpResponse | None:
-            status = request.method == "PATCH" and request.path.endswith("/status")
-            return refusal(409, "Conflict") if status and next(left, None) is not None else None
+        def is_report(request: HttpRequest) -> bool:
+            return request.method == "PATCH" and request.path.endswith("/status")
 
-        line = InterceptedTransport(w.embedded, conflict)
-        cell = SingleFleet("cell", "single", client_over(line, w.embedded, "cell/dfw"), w.env)
+        def is_refused(request: HttpRequest) -> bool:
+            return is_report(request) and len(reports) <= CONFLICTS
+
+        link.rules += [
+            Rule(record(reports), is_report),
+            Rule(answer(refusal(409, "Conflict")), is_refused),
+        ]
         controller = instance_controller(
-            cell, w.env, hub=w.hub_fleet(), projects=w.projects(), cluster_name="dfw"
+            w.cell_fleet(client),
+            w.env,
+            hub=w.hub_fleet(),
+            projects=w.projects(),
+            cluster_name="dfw",
         )
         with caplog.at_level(logging.INFO, "datum_compute.controllers"):
             async with w.running(controller):
@@ -50,8 +64,7 @@ async def test_lesson_05_conflicts_while_pending_are_retried_at_the_tier_and_log
                 await answer_claim(w)
                 await until_instance_shows(w, GRANTED, within=2.0)
 
-        statuses = [at for at, each in line.writes() if each.path.endswith("/status")]
-        gaps = [b - a for a, b in itertools.pairwise(statuses[: CONFLICTS + 1])]
+        gaps = [b.at - a.at for a, b in itertools.pairwise(reports[: CONFLICTS + 1])]
         assert max(gaps) <= 1.1, "longer than the tier of a new Instance"
         logged = [each for each in caplog.records if "conflict while quota" in each.message]
         assert len(logged) == CONFLICTS

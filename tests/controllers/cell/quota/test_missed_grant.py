@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.client.intercepted_transport import NO_NEW_WATCHES
 from tests.support.controllers.cell_instances import (
     GRANTED,
     answer_claim,
@@ -28,7 +29,7 @@ async def test_lesson_04_a_grant_without_an_event_is_found_within_the_tier(
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
-        link.deaf = True  # no watch opens, so only a requeue can find the answer
+        link.rules.append(NO_NEW_WATCHES)  # so only a requeue can find the answer
         async with w.running(controller(w, project=client)):
             await create(w)
             await until_instance_shows(

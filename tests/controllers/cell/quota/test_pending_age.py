@@ -10,6 +10,7 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
+from tests.support.client.intercepted_transport import CUT, NO_NEW_WATCHES
 from tests.support.controllers.cell_instances import (
     GRANTED,
     NAME,
@@ -36,7 +37,7 @@ async def test_lesson_06_the_age_of_a_new_instance_ignores_its_condition_times()
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
-        link.deaf = True
+        link.rules.append(NO_NEW_WATCHES)
         await create(w)
         status = {"conditions": [_pending_since("1970-01-01T00:00:00Z")]}
         await w.cell.patch(
@@ -57,14 +58,14 @@ async def test_lesson_06_an_old_instance_is_not_requeued_every_second() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
-        link.deaf = True
+        link.rules.append(NO_NEW_WATCHES)
         running = controller(w, project=client)
         async with w.running(running):
             await create(w)
             await settle(1000)
-            link.cut = True  # a new reason, hence a new transition time
+            link.rules.append(CUT)  # a new reason, hence a new transition time
             await settle(400)
-            link.cut = False
+            link.rules.remove(CUT)
             await settle(400)
             before = running.statistics().runs
             await settle(3000)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
+from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
@@ -127,10 +128,10 @@ async def test_a_lost_claim_is_recreated_although_the_first_attempt_failed() -> 
             await create(w)
             await answer_claim(w)
             await until_instance_shows(w, GRANTED)
-            link.cut = True
+            link.rules.append(CUT)
             await w.project.delete(quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
             await settle(1)
-            link.cut = False
+            link.rules.remove(CUT)
             await settle(120)
 
             assert await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE) is not None
@@ -140,13 +141,13 @@ async def test_an_unreachable_project_is_reported_and_retried() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         client, link = w.linked("project/demo")
-        link.cut = True
+        link.rules.append(CUT)
         async with w.running(controller(w, project=client)):
             await create(w)
             await until_instance_shows(
                 w, ("QuotaGranted", "False", "QuotaBackendUnavailable"), gates="Quota"
             )
-            link.cut = False
+            link.rules.remove(CUT)
             await answer_claim(w)
             await until_instance_shows(w, GRANTED)
 

@@ -12,9 +12,17 @@ import pytest
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import EventType, merge
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import HttpRequest
 from datum_compute.controllers.cell.instance import instance_controller
-from tests.support.client.intercepted_transport import InterceptedTransport, client_over, refusal
+from tests.support.client.intercepted_transport import (
+    Rule,
+    SentRequest,
+    answer,
+    has_method,
+    is_write,
+    record,
+    refusal,
+)
 from tests.support.controllers.cell_instances import (
     CLAIM,
     DEPLOYMENT,
@@ -59,8 +67,9 @@ async def test_an_invalid_claim_is_released_and_not_recreated_while_nothing_chan
     async with controller_planes() as w:
         await create_prerequisites(w)
         await buckets(w)
-        line = InterceptedTransport(w.embedded)
-        client = client_over(line, w.embedded, "project/demo")
+        client, link = w.linked("project/demo")
+        writes: list[SentRequest] = []
+        link.rules.append(Rule(record(writes), is_write))
         async with w.running(controller(w, project=client)):
             await create(w)
             await answer_claim(w, "False", "ValidationFailed")
@@ -69,10 +78,10 @@ async def test_an_invalid_claim_is_released_and_not_recreated_while_nothing_chan
             )
             await until_gone(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
             await settle(60)
-            before = len(line.writes())
+            before = len(writes)
             await settle(24 * 3600)
 
-            assert len(line.writes()) == before, "there is room, and still it must not poll"
+            assert len(writes) == before, "there is room, and still it must not poll"
             await until_instance_shows(w, INVALID, gates="Quota")
 
 
@@ -208,8 +217,9 @@ async def test_buckets_with_stale_usage_cause_no_storm_of_claims(runs: bool) -> 
     async with controller_planes() as w:
         await create_prerequisites(w)
         await buckets(w)
-        line = InterceptedTransport(w.embedded)
-        client = client_over(line, w.embedded, "project/demo")
+        client, link = w.linked("project/demo")
+        creates: list[SentRequest] = []
+        link.rules.append(Rule(record(creates), has_method("POST")))
         async with w.running(controller(w, project=client)):
             await create(w)
             if runs:
@@ -220,23 +230,23 @@ async def test_buckets_with_stale_usage_cause_no_storm_of_claims(runs: bool) -> 
             await settle(30)
             naysayer.cancel()
 
-            asked = [each for _, each in line.writes() if each.method == "POST"]
-            assert 2 <= len(asked) <= 40
+            assert 2 <= len(creates) <= 40
 
 
-def stale(request: HttpRequest) -> HttpResponse | None:
-    """The status of an Instance cannot be written: the cache is stale."""
+def is_instance_status(request: HttpRequest) -> bool:
     is_report = request.method != "GET" and request.path.endswith("/status")
-    return refusal(409, "Conflict") if is_report and "/instances/" in request.path else None
+    return is_report and "/instances/" in request.path
 
 
 async def test_denials_that_cannot_be_stored_cause_no_storm_of_claims() -> None:
     async with controller_planes() as w:
         await create_prerequisites(w)
         await buckets(w)
-        line = InterceptedTransport(w.embedded)
-        project = client_over(line, w.embedded, "project/demo")
-        cell = client_over(InterceptedTransport(w.embedded, stale), w.embedded, "cell/dfw")
+        project, project_link = w.linked("project/demo")
+        creates: list[SentRequest] = []
+        project_link.rules.append(Rule(record(creates), has_method("POST")))
+        cell, cell_link = w.linked("cell/dfw")
+        cell_link.rules.append(Rule(answer(refusal(409, "Conflict")), is_instance_status))
         instances = instance_controller(
             w.cell_fleet(cell), w.env, hub=None, projects=w.projects(project), cluster_name="dfw"
         )
@@ -246,5 +256,4 @@ async def test_denials_that_cannot_be_stored_cause_no_storm_of_claims() -> None:
             await settle(30)
             naysayer.cancel()
 
-            asked = [each for _, each in line.writes() if each.method == "POST"]
-            assert 2 <= len(asked) <= 40
+            assert 2 <= len(creates) <= 40

@@ -16,6 +16,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.runtime.writes.patch import values
+from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.cell_deployments import (
     DEPLOYMENTS,
     NAME,
@@ -278,7 +279,7 @@ async def test_a_cell_without_contact_rolls_nothing_and_still_scales_down() -> N
         hub = w.hub_fleet(client)
         cell = w.cell_fleet()
         cut_off = workload_deployment_controller(cell, w.env, networking=False, hub=hub)
-        link.cut = True
+        link.rules.append(CUT)
         async with w.running(cut_off):
             await all_run(w, ZERO, ONE)
             await change(w, template=template("acme/web:2"))
@@ -293,7 +294,7 @@ async def test_a_cell_without_contact_rolls_nothing_and_still_scales_down() -> N
             kept = await w.cell.get(compute.INSTANCES, ZERO, w.hub_namespace)
             assert not kept.metadata.deleting
 
-            link.cut = False
+            link.rules.remove(CUT)
             await deleting(w, ZERO)
 
 

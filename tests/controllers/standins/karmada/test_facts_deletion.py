@@ -10,6 +10,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
+from tests.support.client.intercepted_transport import DISCONNECTED
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -121,10 +122,10 @@ async def test_a_deletion_missed_while_stopped_is_carried_out_later() -> None:
 
 async def test_a_new_cluster_is_tainted_until_its_first_good_probe() -> None:
     async with propagation() as found:
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await create_cluster(found.hub, "dfw", "DFW")
         tainted = await until(found.hub, CLUSTERS, "dfw", "", lambda one: taints(one) != [])
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
         ready = await until_ready(found, "True")
 
         assert taints(tainted) == [("cluster.karmada.io/not-ready", "NoSchedule")]
@@ -135,10 +136,10 @@ async def test_a_cluster_carries_the_taint_while_it_is_not_ready() -> None:
     async with propagated() as found:
         cordon = {"key": "maintenance", "effect": "NoSchedule"}
         await change(found, CLUSTERS, "dfw", spec={"taints": [cordon]})
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         lost = await until(found.hub, CLUSTERS, "dfw", "", lambda one: len(taints(one)) == 2)
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
         back = await until_ready(found, "True", within=90)
 
         assert ("cluster.karmada.io/not-ready", "NoSchedule") in taints(lost)
@@ -147,7 +148,7 @@ async def test_a_cluster_carries_the_taint_while_it_is_not_ready() -> None:
 
 async def test_nothing_new_is_scheduled_to_a_member_that_is_not_ready() -> None:
     async with propagated() as found:
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         await found.hub.create(WDS, deployment("late", NS, "DFW"), NS)
 

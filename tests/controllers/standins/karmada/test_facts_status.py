@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
-from datum_compute.api import planes
-from datum_compute.client.client import ApiClient
-from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
-from datum_compute.client.transport import HttpRequest, HttpResponse
-from datum_compute.fleets.static import StaticFleet
+from datum_compute.client.transport import HttpResponse
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
+from tests.support.client.intercepted_transport import Rule, SentRequest, answer, ends_with, record
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -121,71 +118,32 @@ async def test_nothing_is_written_again_while_nothing_changes() -> None:
         assert await revisions(planes, HUB_KINDS) == before
 
 
-class OnlyHealthz:
-    """A member with an old API server: it has ``/healthz`` and no ``/readyz``."""
-
-    def __init__(self, inner: InProcessTransport) -> None:
-        self._inner = inner
-        self.probed: list[str] = []
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if request.path.endswith(("/readyz", "/healthz")):
-            self.probed.append(request.path.rpartition("/")[2])
-        if request.path.endswith("/readyz"):
-            return HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
-        return await self._inner.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
 async def test_a_member_is_probed_at_readyz_and_where_that_is_missing_at_healthz() -> None:
     async with standin_platform() as found:
-        transport = OnlyHealthz(InProcessTransport(found.embedded.server.handle))
-        old = ApiClient(
-            transport,
-            cluster="dfw",
-            prefix=planes.plane_prefix("cell/dfw"),
-            token=found.embedded.token(),
-        )
-        members = StaticFleet("members", {"dfw": old}, found.env)
+        probes: list[SentRequest] = []
+        missing = HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
+        found.links["dfw"].rules += [
+            Rule(record(probes), ends_with("/readyz", "/healthz")),
+            Rule(answer(missing), ends_with("/readyz")),
+        ]
+        members = found.member_fleet()
         async with running(found.env, karmada_controllers(found.hub_fleet(), members, found.env)):
             await create_cluster(found.hub, "dfw", "DFW")
             await until_ready(found, "True")
 
-        assert transport.probed[:2] == ["readyz", "healthz"]
-
-
-class FailingDiscovery:
-    """A member whose discovery sometimes fails."""
-
-    def __init__(self, inner: InProcessTransport) -> None:
-        self._inner = inner
-        self.lists = True
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if not self.lists and request.path.endswith(f"/apis/{WDS.api_version}"):
-            return HttpResponse(503, {"content-type": "text/plain"}, b"not now")
-        return await self._inner.send(request, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()
+        paths = [each.request.path.rpartition("/")[2] for each in probes]
+        assert paths[:2] == ["readyz", "healthz"]
 
 
 async def test_known_kinds_are_kept_when_discovery_fails() -> None:
     async with standin_platform() as found:
-        transport = FailingDiscovery(InProcessTransport(found.embedded.server.handle))
-        failing = ApiClient(
-            transport,
-            cluster="dfw",
-            prefix=planes.plane_prefix("cell/dfw"),
-            token=found.embedded.token(),
-        )
-        members = StaticFleet("members", {"dfw": failing}, found.env)
+        members = found.member_fleet()
         async with running(found.env, karmada_controllers(found.hub_fleet(), members, found.env)):
             await create_cluster(found.hub, "dfw", "DFW")
             known = await until_ready(found, "True")
-            transport.lists = False
+            unavailable = HttpResponse(503, {"content-type": "text/plain"}, b"not now")
+            of_group = ends_with(f"/apis/{WDS.api_version}")
+            found.links["dfw"].rules.append(Rule(answer(unavailable), of_group))
             partial = await until(
                 found.hub,
                 CLUSTERS,

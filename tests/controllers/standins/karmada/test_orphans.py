@@ -14,6 +14,7 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
 from datum_compute.standins.karmada.detector import Detector
 from datum_compute.testing.cache_history import CacheHistory, RecordedEvent
+from tests.support.client.intercepted_transport import DISCONNECTED
 from tests.support.standins.karmada import (
     NAME,
     NS,
@@ -131,12 +132,12 @@ async def test_an_orphan_behind_a_partition_is_removed_on_reconnect() -> None:
     async with propagated() as found:
         late = await sent(found)
         await destroy(found)
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         await found.cells["dfw"].create(WDS, late, NS)
         await settle()
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
 
         await until_gone(found.cells["dfw"], WDS, NAME, NS, within=120)
 
@@ -144,11 +145,11 @@ async def test_an_orphan_behind_a_partition_is_removed_on_reconnect() -> None:
 async def test_a_lost_cluster_that_is_removed_and_joins_again_keeps_its_objects() -> None:
     async with propagated() as found:
         before = await found.cells["dfw"].get(WDS, NAME, NS)
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         await found.hub.delete(karmada.CLUSTERS, "dfw")
         await until_gone(found.hub, karmada.CLUSTERS, "dfw")
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
         await settle()
         await create_cluster(found.hub, "dfw", "DFW")
         await until_ready(found, "True", within=90)

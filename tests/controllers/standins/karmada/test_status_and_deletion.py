@@ -8,6 +8,7 @@ from datum_compute.api import karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
+from tests.support.client.intercepted_transport import DISCONNECTED
 from tests.support.standins.karmada import (
     BINDING,
     NAME,
@@ -102,11 +103,11 @@ async def test_deleting_the_template_removes_binding_work_and_the_members_object
 async def test_an_object_without_karmadas_label_outlives_its_template() -> None:
     async with propagated() as found:
         disowned = {"metadata": {"labels": {karmada.LABEL_MANAGED: None}}}
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await found.cells["dfw"].patch(WDS, NAME, merge(disowned), NS)
         await until_ready(found, "False", within=90)
         await found.hub.delete(WDS, NAME, NS)
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
         await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
 
         assert not (await found.cells["dfw"].get(WDS, NAME, NS)).metadata.deleting
@@ -175,11 +176,11 @@ async def test_an_object_deleted_by_hand_in_the_cell_is_recreated() -> None:
 async def test_a_disconnected_cell_changes_its_readiness_after_thirty_seconds() -> None:
     async with propagated() as found:
         await until_ready(found, "True")
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await asyncio.sleep(25)
         early = await found.hub.get(karmada.CLUSTERS, "dfw")
         lost = await until_ready(found, "False", within=30)
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
         await asyncio.sleep(25)
         still = await found.hub.get(karmada.CLUSTERS, "dfw")
 
@@ -193,7 +194,7 @@ async def test_deletion_waits_and_nothing_is_rescheduled_while_the_member_is_los
     async with propagated() as found:
         await report(found, replicas=1)
         await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 1)
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         frozen = await found.hub.get(WDS, NAME, NS)
         bound = await found.hub.get(karmada.RESOURCE_BINDINGS, BINDING, NS)
@@ -206,20 +207,20 @@ async def test_deletion_waits_and_nothing_is_rescheduled_while_the_member_is_los
         assert work.metadata.deleting
         assert await exists(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS)
         assert await exists(found.cells["dfw"], WDS, NAME, NS)
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
         await until_gone(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, within=120)
         await until_gone(found.cells["dfw"], WDS, NAME, NS)
 
 
 async def test_changes_made_while_the_member_was_lost_arrive_on_reconnect() -> None:
     async with propagated() as found:
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         change = {"spec": {"scaleSettings": {"minReplicas": 4}}}
         await found.hub.patch(WDS, NAME, merge(change), NS)
         await settle()
         before = await found.cells["dfw"].get(WDS, NAME, NS)
-        found.links["dfw"].broken = False
+        found.links["dfw"].rules.clear()
 
         assert values(before.spec)["scaleSettings"]["minReplicas"] == 1
         await until(
@@ -250,7 +251,7 @@ async def test_the_works_of_a_removed_cluster_are_deleted() -> None:
 
 async def test_objects_in_a_lost_cluster_stay_when_it_is_removed() -> None:
     async with propagated() as found:
-        found.links["dfw"].broken = True
+        found.links["dfw"].rules.append(DISCONNECTED)
         await until_ready(found, "False", within=90)
         await found.hub.delete(karmada.CLUSTERS, "dfw")
         await until_gone(found.hub, karmada.CLUSTERS, "dfw")

@@ -22,6 +22,7 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values, values
 from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
+from tests.support.client.intercepted_transport import DISCONNECTED
 from tests.support.standins.networks import (
     BINDINGS,
     CLAIMS,
@@ -427,7 +428,7 @@ async def test_an_unreachable_cell_keeps_its_locations_available() -> None:
             await cell.create(LOCATIONS, location(name.upper()))
         await found.set_project_ready()
         for broken in (False, True):
-            found.links["dfw"].broken = broken
+            found.links["dfw"].rules[:] = [DISCONNECTED] if broken else []
             controllers = network_mirror_controllers(
                 found.project_fleet(), found.member_fleet(), found.root_fleet(), found.env
             )

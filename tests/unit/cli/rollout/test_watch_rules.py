@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 
-from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import ObjectList
-from datum_compute.api.scheme import Resource
 from datum_compute.cli.errors import Exit
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.rollout.wait import MAX_LIST_FAILURES
-from datum_compute.client import errors
-from datum_compute.client.client import ApiClient
-from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
-from tests.support.cli.rollout_plane import NAME, NAMESPACE, RolloutPlane, placement, rollout_plane
+from datum_compute.client.transport import HttpRequest
+from tests.support.cli.rollout_plane import NAME, NAMESPACE, placement, rollout_plane
+from tests.support.client.intercepted_transport import (
+    Rule,
+    SentRequest,
+    answer,
+    is_watch,
+    linked_client,
+    record,
+    refusal,
+)
 
 RESTART = {
     "template": {"metadata": {"annotations": {compute.ANNOTATION_RESTARTED_AT: "2026-01-01"}}}
@@ -264,26 +268,9 @@ async def test_a_wait_ends_at_its_timeout_and_names_what_is_missing() -> None:
         )
 
 
-class Broken(ApiClient):
-    """A client whose lists fail from a moment on."""
-
-    failing = False
-    lists = 0
-
-    async def list(self, resource: Resource, *args: Any, **options: Any) -> ObjectList:
-        self.lists += 1
-        if self.failing:
-            raise errors.ServerError(500, "InternalError", "list things on demo: out of order")
-        return await super().list(resource, *args, **options)
-
-
-def broken(on: RolloutPlane) -> Broken:
-    return Broken(
-        InProcessTransport(on.embedded.server.handle),
-        cluster="demo",
-        prefix=planes.plane_prefix("project/demo"),
-        token=on.embedded.token(),
-    )
+def is_list(request: HttpRequest) -> bool:
+    plurals = (compute.WORKLOAD_DEPLOYMENTS.plural, compute.INSTANCES.plural)
+    return request.path.endswith(plurals) and not is_watch(request)
 
 
 async def test_persistent_list_errors_end_the_watch_with_exit_code_1() -> None:
@@ -292,18 +279,23 @@ async def test_persistent_list_errors_end_the_watch_with_exit_code_1() -> None:
         await on.create()
         name = await on.deploy()
         await on.observe()
-        client = broken(on)
-        client.failing = True
+        lists: list[SentRequest] = []
+        client, link = linked_client(
+            on.embedded,
+            "project/demo",
+            Rule(record(lists), is_list),
+            Rule(answer(refusal(500, "InternalError", "out of order")), is_list),
+        )
 
         failed = await on.failure(client=client)
 
-        assert client.lists == MAX_LIST_FAILURES
+        assert len(lists) == MAX_LIST_FAILURES
         assert failed.exit_code == Exit.FAILED
         assert "out of order" in failed.message
 
         async def mends() -> None:
             await asyncio.sleep(4.5)
-            client.failing = False
+            link.rules.clear()
             await on.done(name)
 
         await asyncio.gather(on.watch(client=client), mends())

@@ -11,8 +11,9 @@ import pytest
 
 from datum_compute.api import core
 from datum_compute.client import errors
+from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client, merge
-from datum_compute.client.transport import HttpRequest, HttpResponse, Transport
+from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.runtime.leadership import (
     FencedTransport,
     Leadership,
@@ -24,7 +25,14 @@ from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.tasks import stop_tasks
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.support.controllers.planes import BreakableTransport
+from tests.support.client.intercepted_transport import (
+    CUT,
+    InterceptedTransport,
+    Rule,
+    delay_answer,
+    linked_client,
+)
+from tests.support.client.scripted_server import ScriptedServer
 
 LEASE = LeaseName("default", "e98b06c6.datumapis.com-cell")
 
@@ -36,9 +44,8 @@ def candidate(embedded: EmbeddedServer, identity: str) -> Leadership:
 
 def linked_candidate(
     embedded: EmbeddedServer, identity: str
-) -> tuple[Leadership, BreakableTransport]:
-    client = embedded.client("cell/dfw")
-    link = client._transport = BreakableTransport(client._transport)  # a link that can be broken
+) -> tuple[Leadership, InterceptedTransport]:
+    client, link = linked_client(embedded, "cell/dfw")
     return Leadership(client, LEASE, identity, SimulatedEnvironment()), link
 
 
@@ -114,7 +121,7 @@ async def test_a_holder_that_cannot_renew_stops_before_the_next_one_starts() -> 
         async with running(first, second) as tasks:
             await first.wait_elected()
             await asyncio.sleep(30)
-            link.cut = True
+            link.rules.append(CUT)
             await asyncio.wait([tasks[0]])
             stopped_at = loop.time()
             assert not first.held()
@@ -130,35 +137,17 @@ async def test_a_holder_that_cannot_renew_stops_before_the_next_one_starts() -> 
 async def test_lease_time_counts_from_the_moment_a_renewal_was_sent() -> None:
     """Its answer may have been long under way, and others count from before it came."""
     async with embedded_server() as embedded:
-        client = embedded.client("cell/dfw")
-        slow = client._transport = SlowAnswers(client._transport)
-        first = Leadership(client, LEASE, "first", SimulatedEnvironment())
+        first, link = linked_candidate(embedded, "first")
         async with running(first):
             await first.wait_elected()
-            slow.seconds = 7.0
+            link.rules[:] = [Rule(delay_answer(7.0))]
             await asyncio.sleep(2.0 + 7.0 + 0.5)  # a renewal, and its answer
             sent_at = asyncio.get_running_loop().time() - 7.5
             assert first.held()
-            slow.seconds = 1000.0
+            link.rules[:] = [Rule(delay_answer(1000.0))]
 
             await asyncio.sleep(sent_at + 10.1 - asyncio.get_running_loop().time())
             assert not first.held()
-
-
-class SlowAnswers:
-    """Requests are carried out at once, and their answers take a while."""
-
-    def __init__(self, transport: Transport) -> None:
-        self.seconds = 0.0
-        self._transport = transport
-
-    async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        response = await self._transport.send(request, timeout=timeout)
-        await asyncio.sleep(self.seconds)
-        return response
-
-    async def close(self) -> None:
-        await self._transport.close()
 
 
 async def test_a_short_loss_of_contact_keeps_the_lease() -> None:
@@ -166,9 +155,9 @@ async def test_a_short_loss_of_contact_keeps_the_lease() -> None:
         first, link = linked_candidate(embedded, "first")
         async with running(first, candidate(embedded, "second")) as tasks:
             await first.wait_elected()
-            link.cut = True
+            link.rules.append(CUT)
             await asyncio.sleep(6)
-            link.cut = False
+            link.rules.remove(CUT)
             await asyncio.sleep(60)
 
             assert first.held()
@@ -214,16 +203,8 @@ async def test_wall_clocks_are_never_compared() -> None:
 
 
 async def test_a_write_without_leadership_is_not_sent() -> None:
-    sent: list[HttpRequest] = []
-
-    class Wire:
-        async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-            sent.append(request)
-            return HttpResponse(200)
-
-        async def close(self) -> None: ...
-
-    fenced = FencedTransport(Wire(), lambda: False)
+    server = ScriptedServer(HttpResponse(200))
+    fenced = FencedTransport(InProcessTransport(server.handle), lambda: False)
     review = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     await fenced.send(HttpRequest("GET", "/api/v1/pods"))
     await fenced.send(HttpRequest("POST", review))
@@ -231,7 +212,7 @@ async def test_a_write_without_leadership_is_not_sent() -> None:
         with pytest.raises(NotLeader):
             await fenced.send(HttpRequest(method, "/api/v1/namespaces/default/configmaps/a"))
 
-    assert [request.method for request in sent] == ["GET", "POST"]
+    assert [request.method for request in server.requests] == ["GET", "POST"]
     assert not issubclass(NotLeader, errors.ClientError)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.runtime.controller import Controller
@@ -69,3 +70,12 @@ async def replaced(w: ControllerPlanes, name: str, predecessor: Object) -> None:
         lambda obj: obj.metadata.uid != predecessor.metadata.uid,
     )
     await report_serving(w, name)
+
+
+async def given_location(w: ControllerPlanes) -> None:
+    spec = {"topology": {networking.TOPOLOGY_CITY_CODE: "DFW"}}
+    await w.cell.create(networking.LOCATIONS, {"metadata": {"name": "dfw"}, "spec": spec})
+
+
+async def scale(w: ControllerPlanes, replicas: int) -> None:
+    await change(w, scaleSettings={"minReplicas": replicas})

@@ -72,10 +72,10 @@ class StandinPlatform:
             self.env,
         )
 
-    async def set_project_ready(self) -> None:
+    async def set_project_ready(self, name: str = "demo") -> None:
         ready = conditions.with_condition((), "Ready", "True", "Ready", "", now=self.env.now())
         body = {"status": {"conditions": conditions.to_wire(ready)}}
-        await self.root.patch(resourcemanager.PROJECTS, "demo", merge(body), subresource="status")
+        await self.root.patch(resourcemanager.PROJECTS, name, merge(body), subresource="status")
 
 
 @asynccontextmanager

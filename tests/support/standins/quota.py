@@ -23,6 +23,11 @@ from tests.support.standins.platform import (
     until,
 )
 
+CLAIMS = quota.RESOURCE_CLAIMS
+GRANTS = quota.RESOURCE_GRANTS
+BUCKETS = quota.ALLOWANCE_BUCKETS
+REGISTRATIONS = quota.RESOURCE_REGISTRATIONS
+POLICIES = quota.GRANT_CREATION_POLICIES
 INSTANCES = "compute.datumapis.com/instances"
 MEMORY = "compute.datumapis.com/memory"
 AVAILABLE = ("True", quota.REASON_QUOTA_AVAILABLE)
@@ -34,8 +39,9 @@ def controllers(found: StandinPlatform) -> list[Controller]:
 
 
 @asynccontextmanager
-async def project(**granted: int) -> AsyncIterator[StandinPlatform]:
-    async with standin_platform() as found:
+async def project(*, judged: bool = False, **granted: int) -> AsyncIterator[StandinPlatform]:
+    """A project with its grant; ``judged`` as for :func:`standin_platform`."""
+    async with standin_platform(judged=judged) as found:
         await found.set_project_ready()
         await register(found.root)
         async with running(found.env, controllers(found)):

@@ -31,7 +31,7 @@ from tests.support.federation.budgets import (
     named,
     random_conflicts,
     ready,
-    refuse,
+    refuse_kinds,
     scale,
     serving,
     set_grant,
@@ -95,7 +95,7 @@ async def test_a_denied_instance_claims_again_at_intervals_without_readable_buck
     async with stage(cities=("DFW",), grant={"instances": 1}, wrap=wrap) as on:
         await deploy(on, "web", 1)
         await serving(on, "web", 1)
-        rules.append(refuse(403, [quota.ALLOWANCE_BUCKETS.plural]))
+        rules.append(refuse_kinds(403, [quota.ALLOWANCE_BUCKETS.plural]))
         await on.restart(CELL)  # so that its cache has no bucket
         await deploy(on, "api", 1)
         await until_denied(on, "api-default-dfw-0")

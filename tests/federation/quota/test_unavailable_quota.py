@@ -21,7 +21,7 @@ from tests.support.federation.budgets import (
     conditions_shown,
     deploy,
     in_cell,
-    refuse,
+    refuse_kinds,
     serving,
 )
 from tests.support.federation.stage import Stage, stage
@@ -43,7 +43,7 @@ class Outage:
 
     def begin(self, on: Stage, rules: list[Rule]) -> None:
         if self.code:
-            rules.append(refuse(self.code, self.kinds))
+            rules.append(refuse_kinds(self.code, self.kinds))
         else:
             on.network.partition({CELL}, {PROJECT}, silent=self.silent)
 

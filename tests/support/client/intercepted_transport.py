@@ -83,13 +83,19 @@ def record(into: list[SentRequest]) -> Action:
     return action
 
 
-def answer(response: HttpResponse) -> Action:
-    """Answer in place of the server."""
+def respond(response: HttpResponse) -> Action:
+    """Respond in place of the server."""
 
     async def action(request: HttpRequest, forward: Handler) -> HttpResponse:
         return response
 
     return action
+
+
+def refuse(code: int, reason: str, message: str = "from the test", **headers: str) -> Action:
+    """Respond in place of the server with an error in the API's own form."""
+    status = {"kind": "Status", "status": "Failure", "code": code, "reason": reason}
+    return respond(HttpResponse(code, headers, json.dumps({**status, "message": message}).encode()))
 
 
 def fail(error: Exception) -> Action:
@@ -128,12 +134,6 @@ async def hang(request: HttpRequest, forward: Handler) -> HttpResponse:
     raise AssertionError("unreachable")
 
 
-def refusal(code: int, reason: str, message: str = "from the test", **headers: str) -> HttpResponse:
-    """The error response of an API server."""
-    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason}
-    return HttpResponse(code, headers, json.dumps({**body, "message": message}).encode())
-
-
 @dataclass(frozen=True)
 class Rule:
     action: Action
@@ -153,7 +153,7 @@ NO_WATCHES = Rule(fail(errors.ConnectFailed("the line is cut")), is_watch, break
 
 
 def forbid(*methods: str) -> Rule:
-    return Rule(answer(refusal(403, "Forbidden")), has_method(*methods))
+    return Rule(refuse(403, "Forbidden"), has_method(*methods))
 
 
 class InterceptedTransport:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from datum_compute.api.scheme import Resource
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -21,6 +22,8 @@ from tests.support.client.socket_server import (
 T = TypeVar("T")
 Answers = Callable[[RequestHead], tuple[Any, ...]]
 
+WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
+REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 WIDGET = {
     "apiVersion": "toys.example.com/v1",
     "kind": "Widget",

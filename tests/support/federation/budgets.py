@@ -19,9 +19,8 @@ from datum_compute.testing.expectations import eventually
 from tests.support.client.intercepted_transport import (
     InterceptedTransport,
     Rule,
-    answer,
     names_kind,
-    refusal,
+    refuse,
 )
 from tests.support.controllers.planes import condition
 from tests.support.federation.stage import NAMESPACE, Stage, Wrap
@@ -148,10 +147,10 @@ def in_managers(rules: list[Rule]) -> Wrap:
     return wrap
 
 
-def refuse(code: int, plurals: Sequence[str]) -> Rule:
+def refuse_kinds(code: int, plurals: Sequence[str]) -> Rule:
     """Refuse all requests on these kinds."""
     reason = {403: "Forbidden", 500: "InternalError"}[code]
-    return Rule(answer(refusal(code, reason)), names_kind(*plurals))
+    return Rule(refuse(code, reason), names_kind(*plurals))
 
 
 def random_conflicts(seed: int, share: float) -> Rule:
@@ -161,4 +160,4 @@ def random_conflicts(seed: int, share: float) -> Rule:
     def strikes(request: HttpRequest) -> bool:
         return request.method in ("PATCH", "PUT", "DELETE") and random.random() < share
 
-    return Rule(answer(refusal(409, "Conflict")), strikes)
+    return Rule(refuse(409, "Conflict"), strikes)

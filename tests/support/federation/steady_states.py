@@ -23,7 +23,7 @@ from datum_compute.runtime.writes.patch import values
 from tests.support.client.intercepted_transport import Rule
 from tests.support.controllers.planes import condition
 from tests.support.federation import crash_scenarios
-from tests.support.federation.budgets import CELL, PROJECT, in_cell, refuse
+from tests.support.federation.budgets import CELL, PROJECT, in_cell, refuse_kinds
 from tests.support.federation.stage import (
     FEDERATED,
     NAMESPACE,
@@ -72,7 +72,7 @@ class SteadyState:
         ) as on:
             await self.arrange(on)
             if self.refused:
-                rules.append(refuse(self.refused, self.kinds))
+                rules.append(refuse_kinds(self.refused, self.kinds))
                 await web(on, "api")
             yield on
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.api.scheme import Resource
 from datum_compute.cli.credential_helper import TOKEN_LIFETIME, HelperCredential
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import OtherProgram
@@ -16,14 +15,13 @@ from datum_compute.client.auth.credentials import ClientIdentity
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.client.scripted_server import (
+    REALMS,
     WIDGET,
     ScriptedServer,
     ScriptedStream,
     answer,
     refusal,
 )
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
 
 class Clock(SimulatedEnvironment):

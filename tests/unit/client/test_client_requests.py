@@ -11,10 +11,8 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import json_patch, merge
-from tests.support.client.scripted_server import WIDGET, ScriptedServer, answer
+from tests.support.client.scripted_server import REALMS, WIDGET, WIDGETS, ScriptedServer, answer
 
-WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
 

@@ -7,21 +7,19 @@ from typing import Any
 
 import pytest
 
-from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.client import REQUEST_TIMEOUT
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse, ServerGone
 from tests.support.client.scripted_server import (
+    REALMS,
     WIDGET,
     ScriptedServer,
     ScriptedStream,
     answer,
     refusal,
 )
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
 
 async def never(request: HttpRequest) -> HttpResponse:

@@ -7,21 +7,19 @@ from typing import Any
 
 import pytest
 
-from datum_compute.api.scheme import Resource
 from datum_compute.client import client as client_module
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import EventType, WatchEvent
 from datum_compute.client.transport import HttpRequest, HttpResponse, ServerGone
 from tests.support.client.scripted_server import (
+    REALMS,
     ScriptedServer,
     ScriptedStream,
     answer,
     encode,
     refusal,
 )
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
 
 def line(kind: str, name: str = "", revision: str = "1") -> bytes:

@@ -12,17 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datum_compute.api.meta import Object, ObjectList
-from datum_compute.api.scheme import Resource
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.transport import HttpResponse
 from datum_compute.testing import loop
-from tests.support.client.scripted_server import ScriptedServer, ScriptedStream
+from tests.support.client.scripted_server import REALMS, ScriptedServer, ScriptedStream
 from tests.support.client.socket_server import ServedConnection, serve_script
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.faults import fault_of
@@ -33,7 +32,9 @@ from datum_compute.client.retry_transport import RetryingTransport
 from datum_compute.client.transport import HttpRequest, HttpResponse, ServerGone, Transport
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.client.scripted_server import (
+    REALMS,
     WIDGET,
+    WIDGETS,
     ScriptedHttp,
     ScriptedServer,
     ScriptedStream,
@@ -43,7 +44,6 @@ from tests.support.client.scripted_server import (
 )
 from tests.support.client.socket_server import ServedConnection
 
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 READ = HttpRequest("GET", "/x")
 NOT_SENT, LOST = ServerGone(accepted=False), ServerGone(accepted=True)
 GOOD = answer(WIDGET)
@@ -333,9 +333,6 @@ def test_a_certificate_failure_is_not_retried() -> None:
     assert (
         policy.delay(AttemptOutcome(errors.ConnectFailed("refused")), 1, is_read=True) is not None
     )
-
-
-WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 
 
 @pytest.mark.realtime

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from datum_compute.api.meta import Object
-from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.decoder import MAX_REPORTED, Decoder, UnreadableObject
 from datum_compute.client.protocol import EventType, WatchEvent
@@ -19,9 +18,13 @@ from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.runtime.cache.cache import Cache, CacheState
 from datum_compute.runtime.cache.reflector import Reflector
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.support.client.scripted_server import ScriptedServer, ScriptedStream, answer, encode
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
+from tests.support.client.scripted_server import (
+    REALMS,
+    ScriptedServer,
+    ScriptedStream,
+    answer,
+    encode,
+)
 
 
 def item(name: Any, spec: Any = None, **metadata: Any) -> dict[str, Any]:

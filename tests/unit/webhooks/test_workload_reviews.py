@@ -21,13 +21,13 @@ from tests.support.client.intercepted_transport import (
     Action,
     Rule,
     SentRequest,
-    answer,
     fail,
     hang,
     has_method,
     linked_client,
     record,
-    refusal,
+    refuse,
+    respond,
 )
 from tests.support.decisions.workloads import CONTAINER, with_changes
 from tests.support.webhooks.server import (
@@ -278,8 +278,8 @@ MISSING = HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found
     ("action", "expected"),
     [
         (fail(errors.ConnectFailed("connection refused")), "could not be read: connection refused"),
-        (answer(refusal(403, "Forbidden", "no right")), "could not be read: no right"),
-        (answer(MISSING), "could not be read: 404 page not found"),
+        (refuse(403, "Forbidden", "no right"), "could not be read: no right"),
+        (respond(MISSING), "could not be read: 404 page not found"),
         (hang, "did not answer in time"),
     ],
     ids=["down", "forbidden", "not-served", "silent"],

@@ -17,11 +17,11 @@ from tests.support.client.intercepted_transport import (
     CUT,
     Action,
     Rule,
-    answer,
     fail,
     forbid,
     hang,
-    refusal,
+    refuse,
+    respond,
 )
 from tests.support.controllers.cell_instances import (
     CLAIM,
@@ -45,14 +45,9 @@ HUB, PROJECT = "hub", "project/demo"
 FINALIZER = {HUB: compute.FINALIZER_INSTANCE, PROJECT: compute.FINALIZER_QUOTA_CLAIM}
 
 
-def status(code: int, reason: str, **headers: str) -> Action:
-    """An answer in the API's own form."""
-    return answer(refusal(code, reason, **headers))
-
-
 def page(code: int, text: str) -> Action:
     """An answer of something in between, or of no API server at all."""
-    return answer(HttpResponse(code, {"content-type": "text/html"}, text.encode()))
+    return respond(HttpResponse(code, {"content-type": "text/html"}, text.encode()))
 
 
 NO_ANSWER = {
@@ -63,24 +58,24 @@ NO_ANSWER = {
     "silence": hang,
     "502": page(502, "<html>Bad Gateway</html>"),
     "503": page(503, "<html>Service Unavailable</html>"),
-    "503-status": status(503, "ServiceUnavailable"),
-    "503-later": status(503, "ServiceUnavailable", **{"retry-after": "30"}),
+    "503-status": refuse(503, "ServiceUnavailable"),
+    "503-later": refuse(503, "ServiceUnavailable", **{"retry-after": "30"}),
     "504": page(504, "upstream request timeout"),
-    "504-status": status(504, "Timeout"),
+    "504-status": refuse(504, "Timeout"),
 }
 
 AN_ANSWER = {
-    "400": status(400, "BadRequest"),
-    "401": status(401, "Unauthorized"),
-    "403": status(403, "Forbidden"),
+    "400": refuse(400, "BadRequest"),
+    "401": refuse(401, "Unauthorized"),
+    "403": refuse(403, "Forbidden"),
     "404-kind": page(404, "404 page not found"),
-    "405": status(405, "MethodNotAllowed"),
-    "409": status(409, "Conflict"),
-    "410": status(410, "Expired"),
-    "422": status(422, "Invalid"),
-    "429": status(429, "TooManyRequests"),
-    "429-later": status(429, "TooManyRequests", **{"retry-after": "30"}),
-    "500": status(500, "InternalError"),
+    "405": refuse(405, "MethodNotAllowed"),
+    "409": refuse(409, "Conflict"),
+    "410": refuse(410, "Expired"),
+    "422": refuse(422, "Invalid"),
+    "429": refuse(429, "TooManyRequests"),
+    "429-later": refuse(429, "TooManyRequests", **{"retry-after": "30"}),
+    "500": refuse(500, "InternalError"),
     "501": page(501, "not implemented"),
     "a-page": page(200, "<html>Please log in</html>"),
 }

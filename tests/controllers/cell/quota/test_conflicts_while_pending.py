@@ -12,13 +12,7 @@ import pytest
 
 from datum_compute.client.transport import HttpRequest
 from datum_compute.controllers.cell.instance import instance_controller
-from tests.support.client.intercepted_transport import (
-    Rule,
-    SentRequest,
-    answer,
-    record,
-    refusal,
-)
+from tests.support.client.intercepted_transport import Rule, SentRequest, record, refuse
 from tests.support.controllers.cell_instances import (
     GRANTED,
     answer_claim,
@@ -47,7 +41,7 @@ async def test_lesson_05_conflicts_while_pending_are_retried_at_the_tier_and_log
 
         link.rules += [
             Rule(record(reports), is_report),
-            Rule(answer(refusal(409, "Conflict")), is_refused),
+            Rule(refuse(409, "Conflict"), is_refused),
         ]
         controller = instance_controller(
             w.cell_fleet(client),

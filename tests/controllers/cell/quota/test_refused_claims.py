@@ -17,11 +17,10 @@ from datum_compute.controllers.cell.instance import instance_controller
 from tests.support.client.intercepted_transport import (
     Rule,
     SentRequest,
-    answer,
     has_method,
     is_write,
     record,
-    refusal,
+    refuse,
 )
 from tests.support.controllers.cell_instances import (
     CLAIM,
@@ -246,7 +245,7 @@ async def test_denials_that_cannot_be_stored_cause_no_storm_of_claims() -> None:
         creates: list[SentRequest] = []
         project_link.rules.append(Rule(record(creates), has_method("POST")))
         cell, cell_link = w.linked("cell/dfw")
-        cell_link.rules.append(Rule(answer(refusal(409, "Conflict")), is_instance_status))
+        cell_link.rules.append(Rule(refuse(409, "Conflict"), is_instance_status))
         instances = instance_controller(
             w.cell_fleet(cell), w.env, hub=None, projects=w.projects(project), cluster_name="dfw"
         )

@@ -12,7 +12,7 @@ from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpResponse
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
-from tests.support.client.intercepted_transport import Rule, SentRequest, answer, ends_with, record
+from tests.support.client.intercepted_transport import Rule, SentRequest, ends_with, record, respond
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -124,7 +124,7 @@ async def test_a_member_is_probed_at_readyz_and_where_that_is_missing_at_healthz
         missing = HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
         found.links["dfw"].rules += [
             Rule(record(probes), ends_with("/readyz", "/healthz")),
-            Rule(answer(missing), ends_with("/readyz")),
+            Rule(respond(missing), ends_with("/readyz")),
         ]
         members = found.member_fleet()
         async with running(found.env, karmada_controllers(found.hub_fleet(), members, found.env)):
@@ -143,7 +143,7 @@ async def test_known_kinds_are_kept_when_discovery_fails() -> None:
             known = await until_ready(found, "True")
             unavailable = HttpResponse(503, {"content-type": "text/plain"}, b"not now")
             of_group = ends_with(f"/apis/{WDS.api_version}")
-            found.links["dfw"].rules.append(Rule(answer(unavailable), of_group))
+            found.links["dfw"].rules.append(Rule(respond(unavailable), of_group))
             partial = await until(
                 found.hub,
                 CLUSTERS,

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.api.scheme import Resource
 from datum_compute.cli.quick import reader
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
 from datum_compute.client.http.tls import client_context
-from tests.support.client.scripted_server import WIDGET, ScriptedHttp, ask, encode, refusal
+from tests.support.client.scripted_server import WIDGET, WIDGETS, ScriptedHttp, ask, encode, refusal
 from tests.support.client.socket_server import (
     RequestHead,
     ServedConnection,
@@ -26,7 +25,6 @@ from tests.support.client.socket_server import (
     serve_script,
 )
 
-WIDGETS = Resource("toys.example.com", "v1", "widgets", "Widget")
 COLLECTION = "/apis/toys.example.com/v1/namespaces/default/widgets"
 HEAVY = (
     *("asyncio", "httptools", "msgspec", "yaml", "cryptography", "rich"),

@@ -17,11 +17,10 @@ from tests.support.cli.rollout_plane import NAME, NAMESPACE, placement, rollout_
 from tests.support.client.intercepted_transport import (
     Rule,
     SentRequest,
-    answer,
     is_watch,
     linked_client,
     record,
-    refusal,
+    refuse,
 )
 
 RESTART = {
@@ -284,7 +283,7 @@ async def test_persistent_list_errors_end_the_watch_with_exit_code_1() -> None:
             on.embedded,
             "project/demo",
             Rule(record(lists), is_list),
-            Rule(answer(refusal(500, "InternalError", "out of order")), is_list),
+            Rule(refuse(500, "InternalError", "out of order"), is_list),
         )
 
         failed = await on.failure(client=client)

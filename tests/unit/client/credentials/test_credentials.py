@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import ClientIdentity, TokenFile, is_token
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from tests.support.client.scripted_server import (
+    REALMS,
     WIDGET,
     ScriptedServer,
     ScriptedStream,
@@ -22,7 +22,6 @@ from tests.support.client.scripted_server import (
     refusal,
 )
 
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 UNAUTHORIZED = refusal(401, "Unauthorized")
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.auth import exec_credential
 from datum_compute.client.auth.credentials import ClientIdentity
@@ -20,9 +19,7 @@ from datum_compute.client.auth.exec_credential import ExecCredential
 from datum_compute.client.auth.exec_plugin import ExecPlugin
 from datum_compute.testing.environment import START, SimulatedEnvironment
 from tests.support.client.credential_program import V1, V1BETA1, Program
-from tests.support.client.scripted_server import WIDGET, ScriptedServer, answer, refusal
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
+from tests.support.client.scripted_server import REALMS, WIDGET, ScriptedServer, answer, refusal
 
 
 def credential(program: Program, env: SimulatedEnvironment | None = None, **options: Any) -> Any:

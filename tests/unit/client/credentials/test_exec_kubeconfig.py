@@ -10,18 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from datum_compute.api.scheme import Resource
 from datum_compute.cli.quick.connect import reader_for
 from datum_compute.client import errors, kubeconfig
 from datum_compute.client.auth.credentials import ClientIdentity
 from datum_compute.client.kubeconfig import Connection, KubeconfigError
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.client.credential_program import V1, V1BETA1, Program
-from tests.support.client.scripted_server import WIDGET, encode, refusal
+from tests.support.client.scripted_server import REALMS, WIDGET, encode, refusal
 from tests.support.client.socket_server import ServedConnection as Socket
 from tests.support.client.socket_server import self_signed, serve_script
-
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 
 
 def config(

@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from datum_compute.api.scheme import Resource
 from datum_compute.cli.quick.connect import reader_for
 from datum_compute.client import errors, kubeconfig
 from datum_compute.client.http.proxy import checked_proxy, proxy_from_environment
 from datum_compute.client.kubeconfig import Connection, KubeconfigError
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.client import socket_server
-from tests.support.client.scripted_server import WIDGET, encode
+from tests.support.client.scripted_server import REALMS, WIDGET, encode
 from tests.support.client.socket_server import self_signed, serve_script
 
-REALMS = Resource("toys.example.com", "v1", "realms", "Realm", namespaced=False)
 API = "https://api.example.com:6443"
 
 

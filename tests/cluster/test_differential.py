@@ -7,23 +7,21 @@ removed first.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import re
-import ssl
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.support.client_conformance.fixture import DEFINITION, GROUP
-from tests.support.client_conformance.targets import PREFIX, https_server
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.differential import (
     DEFINITIONS,
     DifferentialRequest,
     ServerSide,
+    both_sides,
     outcome,
     plain,
 )
@@ -319,16 +317,8 @@ class Walk:
 
 @pytest.fixture
 def sides(control_plane: ControlPlane) -> Iterator[tuple[ServerSide, ServerSide]]:
-    with https_server() as server, contextlib.ExitStack() as stack:
-        address = server.address
-        tls = ssl.create_default_context(cadata=address.ca_pem.decode())
-        ours = ServerSide(address.base_url, PREFIX, address.token, tls)
-        real = ServerSide(
-            control_plane.server, "", control_plane.token, control_plane.ssl_context()
-        )
-        for side in (ours, real):
-            stack.callback(side.close)
-        yield ours, real
+    with both_sides(control_plane) as found:
+        yield found
 
 
 def prepare(side: ServerSide, namespace: str) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import ssl
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.client_conformance.targets import PREFIX, https_server
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.differential import DEFINITIONS, DifferentialRequest, ServerSide, outcome
+from tests.support.cluster.differential import (
+    DEFINITIONS,
+    DifferentialRequest,
+    ServerSide,
+    both_sides,
+    outcome,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -115,15 +118,8 @@ ASKS = [
 
 @pytest.fixture
 def sides(control_plane: ControlPlane) -> Iterator[tuple[ServerSide, ServerSide]]:
-    with https_server() as server, contextlib.ExitStack() as stack:
-        address = server.address
-        tls = ssl.create_default_context(cadata=address.ca_pem.decode())
-        ours = ServerSide(address.base_url, PREFIX, address.token, tls)
-        real = ServerSide(
-            control_plane.server, "", control_plane.token, control_plane.ssl_context()
-        )
+    with both_sides(control_plane) as (ours, real):
         for side in (ours, real):
-            stack.callback(side.close)
             assert side.send(DifferentialRequest("POST", DEFINITIONS, DEFINITION))[0] == 201
         for side in (ours, real):
             for _ in range(2000):  # the real server serves a new kind with a delay

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import ssl
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,7 +26,6 @@ from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
-from datum_compute.webhooks.workload import VALIDATE_PATH
 from tests.support.decisions.samples import FILES, WARNINGS
 from tests.support.decisions.workloads import CONTAINER, with_changes
 from tests.support.processes.managers import (
@@ -36,7 +34,7 @@ from tests.support.processes.managers import (
     ManagerFiles,
     PlatformWithoutControllers,
 )
-from tests.support.webhooks.server import request
+from tests.support.webhooks.server import post_review, request
 
 PATH = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
 
@@ -158,7 +156,7 @@ async def test_a_manager_answers_reviews_over_tls(tmp_path: Path) -> None:
         review["request"]["userInfo"]["groups"] = ["system:masters"]
 
         async def refused() -> str:
-            response = await _review(served, tmp_path / "tls" / "ca.crt", review)
+            response = await post_review(served, tmp_path / "tls" / "ca.crt", review)
             message = response["status"]["message"]
             # Projects are discovered a moment after the port is open.
             return "" if '"XXX": supported values: "DFW", "LHR"' in message else message
@@ -212,18 +210,3 @@ async def _port(log: Path) -> int:
 
     await eventually("webhooks are served", look, within=30)
     return found[0]
-
-
-async def _review(port: int, authority: Path, review: dict[str, Any]) -> dict[str, Any]:
-    context = ssl.create_default_context(cafile=str(authority))
-    reader, writer = await asyncio.open_connection("localhost", port, ssl=context)
-    body = json.dumps(review).encode()
-    head = (
-        f"POST {VALIDATE_PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
-    answer = await reader.read()
-    writer.close()
-    response: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])["response"]
-    return response

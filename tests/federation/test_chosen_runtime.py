@@ -17,7 +17,8 @@ from datum_compute.providers.registry import PROVIDERS, ProviderContext, Provide
 from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.support.controllers.planes import NAMESPACE, until, workload
+from tests.support.controllers.planes import NAMESPACE, workload
+from tests.support.objects import until
 
 SETTINGS = LocalSettings(
     cities=("DFW", "LHR"), runtime="second", runtime_settings={"socket": "/run/engine.sock"}

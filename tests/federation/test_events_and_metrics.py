@@ -27,11 +27,9 @@ from tests.support.controllers.planes import (
     deployment,
     given_namespace,
     report_serving,
-    until,
-    until_gone,
-    until_names,
     workload,
 )
+from tests.support.objects import until, until_gone, until_names
 
 Event = tuple[str, str, int]
 """Type, reason and count."""

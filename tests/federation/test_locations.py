@@ -11,8 +11,8 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import condition, message, until
 from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.objects import condition, message, until
 from tests.support.simulation.platform import apply, list_on_planes, missing_for_image, workload
 
 

@@ -14,7 +14,8 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.support.controllers.planes import NAMESPACE, until, workload
+from tests.support.controllers.planes import NAMESPACE, workload
+from tests.support.objects import until
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "operate" / "metrics.md"

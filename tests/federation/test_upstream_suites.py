@@ -16,8 +16,9 @@ from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Tab
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import condition, counters, find, until, until_gone
+from tests.support.controllers.planes import counters
 from tests.support.federation.stage import NAMESPACE, Stage, deployment, stage
+from tests.support.objects import condition, find, until, until_gone
 from tests.support.simulation.platform import (
     apply,
     leftovers,

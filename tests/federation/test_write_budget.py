@@ -14,7 +14,8 @@ from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.support.controllers.planes import NAMESPACE, until, workload
+from tests.support.controllers.planes import NAMESPACE, workload
+from tests.support.objects import until
 
 LIMIT = 20.0
 """The budget allows 28 and aims at 18. Two are Events, one on each plane where the Instance

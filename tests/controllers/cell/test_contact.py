@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from tests.support.client.intercepted_transport import CUT, forbid
 from tests.support.controllers import cell_deployments as deployments
 from tests.support.controllers.cell_instances import (
@@ -17,17 +16,12 @@ from tests.support.controllers.cell_instances import (
 )
 from tests.support.controllers.planes import (
     NAMESPACE,
-    condition,
     controller_planes,
-    find,
-    message,
     remove_finalizers,
     settle,
     template,
-    until,
-    until_gone,
-    until_names,
 )
+from tests.support.objects import condition, find, message, until, until_gone, until_names
 
 
 async def test_the_finalizer_stays_while_the_hub_refuses_and_is_retried() -> None:
@@ -69,14 +63,7 @@ async def test_rolls_wait_for_an_unreachable_project_and_the_deployment_reports_
     async with controller_planes() as w:
         await deployments.given(w, 1)
         project, link = w.linked("project/demo")
-        cell = workload_deployment_controller(
-            w.cell_fleet(),
-            w.env,
-            networking=False,
-            hub=w.hub_fleet(),
-            projects=w.projects(project),
-            cluster_name="dfw",
-        )
+        cell = deployments.federated_controller(w, project)
         link.rules.append(CUT)
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
@@ -103,14 +90,7 @@ async def test_a_roll_resumes_soon_after_a_short_and_a_long_partition() -> None:
     async with controller_planes() as w:
         await deployments.given(w, 1)
         project, link = w.linked("project/demo")
-        cell = workload_deployment_controller(
-            w.cell_fleet(),
-            w.env,
-            networking=False,
-            hub=w.hub_fleet(),
-            projects=w.projects(project),
-            cluster_name="dfw",
-        )
+        cell = deployments.federated_controller(w, project)
         link.rules.append(CUT)
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
@@ -139,14 +119,7 @@ async def test_a_project_that_forbids_reading_claims_is_not_unreachable() -> Non
     async with controller_planes() as w:
         await deployments.given(w, 1)
         project, link = w.linked("project/demo")
-        cell = workload_deployment_controller(
-            w.cell_fleet(),
-            w.env,
-            networking=False,
-            hub=w.hub_fleet(),
-            projects=w.projects(project),
-            cluster_name="dfw",
-        )
+        cell = deployments.federated_controller(w, project)
         link.rules.append(forbid("GET"))
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO)
@@ -163,14 +136,7 @@ async def test_a_roll_in_progress_is_reported_as_held_when_contact_is_lost_silen
     async with controller_planes() as w:
         await deployments.given(w, 2)
         project, link = w.linked("project/demo")
-        cell = workload_deployment_controller(
-            w.cell_fleet(),
-            w.env,
-            networking=False,
-            hub=w.hub_fleet(),
-            projects=w.projects(project),
-            cluster_name="dfw",
-        )
+        cell = deployments.federated_controller(w, project)
         async with w.running(cell):
             await deployments.all_run(w, deployments.ZERO, deployments.ONE)
             await deployments.change(w, template=template("acme/web:2"))

@@ -28,14 +28,12 @@ from tests.support.controllers.cell_instances import (
 )
 from tests.support.controllers.planes import (
     ControllerPlanes,
-    condition,
     controller_planes,
     deployment,
-    message,
     report_serving,
     settle,
-    until_gone,
 )
+from tests.support.objects import condition, message, until_gone
 
 LEASE = LeaseName("default", "e98b06c6.datumapis.com-cell")
 

@@ -29,7 +29,8 @@ from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from tests.support.controllers.planes import deployment, given_namespace, until
+from tests.support.controllers.planes import deployment, given_namespace
+from tests.support.objects import until
 from tests.support.runtime.blocks import eventually, managed, running
 
 TOYS = Resource("example.com", "v1", "toys", "Toy")

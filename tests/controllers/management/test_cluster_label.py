@@ -20,8 +20,8 @@ from tests.support.controllers.planes import (
     deployment,
     given_namespace,
     template,
-    until,
 )
+from tests.support.objects import until
 
 INSTANCE = "web-main-dfw-0"
 

@@ -7,16 +7,7 @@ from datum_compute.client.protocol import merge
 from datum_compute.controllers.management.projection import projector
 from datum_compute.runtime.writes.patch import values
 from tests.support.client.intercepted_transport import NO_NEW_WATCHES
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    condition,
-    controller_planes,
-    find,
-    given_namespace,
-    settle,
-    until,
-    until_gone,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, given_namespace, settle
 from tests.support.controllers.projections import (
     DEPLOYMENT,
     NAME,
@@ -24,9 +15,11 @@ from tests.support.controllers.projections import (
     given_hub_instance,
     given_owner,
     hub_instance,
+    projected,
     projection,
     reported,
 )
+from tests.support.objects import condition, find, until, until_gone
 
 
 async def test_an_instance_is_projected_with_labels_spec_status_and_owner() -> None:
@@ -76,32 +69,22 @@ async def test_the_owner_of_an_unlabelled_instance_is_derived_from_its_name() ->
 
 
 async def test_a_status_change_is_projected_at_once() -> None:
-    async with controller_planes() as w:
-        await given_namespace(w.hub, w.hub_namespace)
-        await given_owner(w)
-        async with w.running(controller(w)):
-            await given_hub_instance(w)
-            await projection(w)
-            await reported(w, "Ready", "True", "Available")
-            await until(
-                w.project,
-                compute.INSTANCES,
-                NAME,
-                NAMESPACE,
-                lambda obj: condition(obj, "Ready") == ("True", "Available"),
-                within=1.0,
-            )
+    async with projected() as w:
+        await reported(w, "Ready", "True", "Available")
+        await until(
+            w.project,
+            compute.INSTANCES,
+            NAME,
+            NAMESPACE,
+            lambda obj: condition(obj, "Ready") == ("True", "Available"),
+            within=1.0,
+        )
 
 
 async def test_a_projection_is_deleted_with_the_hub_copy() -> None:
-    async with controller_planes() as w:
-        await given_namespace(w.hub, w.hub_namespace)
-        await given_owner(w)
-        async with w.running(controller(w)):
-            await given_hub_instance(w)
-            await projection(w)
-            await w.hub.delete(compute.INSTANCES, NAME, w.hub_namespace)
-            await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
+    async with projected() as w:
+        await w.hub.delete(compute.INSTANCES, NAME, w.hub_namespace)
+        await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
 
 
 async def test_a_projection_without_a_hub_copy_is_deleted_after_a_restart() -> None:
@@ -198,14 +181,9 @@ async def test_a_projection_without_an_owner_gets_one() -> None:
 
 
 async def test_instances_of_a_deleted_deployment_are_collected_with_it() -> None:
-    async with controller_planes() as w:
-        await given_namespace(w.hub, w.hub_namespace)
-        await given_owner(w)
-        async with w.running(controller(w)):
-            await given_hub_instance(w)
-            await projection(w)
-            await w.project.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
-            await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
+    async with projected() as w:
+        await w.project.delete(compute.WORKLOAD_DEPLOYMENTS, DEPLOYMENT, NAMESPACE)
+        await until_gone(w.project, compute.INSTANCES, NAME, NAMESPACE)
 
 
 async def test_an_instance_of_an_unknown_project_is_left_alone() -> None:
@@ -221,14 +199,9 @@ async def test_an_instance_of_an_unknown_project_is_left_alone() -> None:
 
 
 async def test_a_settled_projection_is_not_written_again() -> None:
-    async with controller_planes() as w:
-        await given_namespace(w.hub, w.hub_namespace)
-        await given_owner(w)
-        async with w.running(controller(w)):
-            await given_hub_instance(w)
-            await projection(w)
-            await settle()
-            before = (await w.project.list(compute.INSTANCES)).resource_version
-            await settle(600)
+    async with projected() as w:
+        await settle()
+        before = (await w.project.list(compute.INSTANCES)).resource_version
+        await settle(600)
 
         assert (await w.project.list(compute.INSTANCES)).resource_version == before

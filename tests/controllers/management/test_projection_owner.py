@@ -13,10 +13,8 @@ from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
     controller_planes,
-    find,
     given_namespace,
     settle,
-    until_gone,
 )
 from tests.support.controllers.projections import (
     DEPLOYMENT,
@@ -26,6 +24,7 @@ from tests.support.controllers.projections import (
     given_owner,
     projection,
 )
+from tests.support.objects import find, until_gone
 
 
 def _ownerless(w: ControllerPlanes) -> list[str]:

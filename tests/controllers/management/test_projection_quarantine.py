@@ -17,9 +17,9 @@ from tests.support.controllers.planes import (
     controller_planes,
     given_namespace,
     settle,
-    until,
 )
 from tests.support.controllers.projections import NAME, given_owner, hub_instance
+from tests.support.objects import until
 
 LOGGED = "hub Instance cannot be projected"
 

@@ -17,8 +17,8 @@ from tests.support.controllers.planes import (
     counters,
     deployment,
     report,
-    until,
 )
+from tests.support.objects import until
 
 DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
 NAME = "web-main-dfw"

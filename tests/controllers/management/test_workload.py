@@ -9,23 +9,18 @@ from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.runtime.writes.patch import values
 from tests.support.controllers.planes import (
     NAMESPACE,
-    condition,
     condition_value,
     controller_planes,
     counters,
     deployment,
-    find,
     given_location_binding,
     given_project,
-    message,
     remove_finalizers,
     report,
     settle,
-    until,
-    until_gone,
-    until_names,
     workload,
 )
+from tests.support.objects import condition, find, message, until, until_gone, until_names
 
 DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
 

@@ -23,21 +23,18 @@ from datum_compute.standins.milo_quota.budget import Consumer
 from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.expectations import eventually
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
     claim,
-    condition,
     create_namespace,
     deployment,
-    exists,
     instance_spec,
     location,
     running,
     settle,
     standin_platform,
-    until,
-    until_gone,
     upstream_labels,
 )
 

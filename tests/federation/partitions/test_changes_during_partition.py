@@ -12,7 +12,6 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client import errors
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import condition
 from tests.support.federation.partitions import (
     DEPLOYMENT,
     MANAGER,
@@ -32,6 +31,7 @@ from tests.support.federation.partitions import (
     uids_in_cell,
 )
 from tests.support.federation.stage import Stage, stage
+from tests.support.objects import condition
 from tests.support.simulation.platform import (
     NAMESPACE,
     apply,

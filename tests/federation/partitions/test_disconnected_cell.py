@@ -37,13 +37,10 @@ from datum_compute.testing.expectations import eventually
 from tests.support.client.intercepted_transport import CUT
 from tests.support.controllers.planes import (
     ControllerPlanes,
-    condition,
     controller_planes,
     deployment,
     given_namespace,
-    message,
     set_condition,
-    until,
 )
 from tests.support.federation.partitions import (
     DAY,
@@ -64,6 +61,7 @@ from tests.support.federation.partitions import (
     reconnect,
 )
 from tests.support.federation.stage import stage
+from tests.support.objects import condition, message, until
 from tests.support.simulation.commit_checker import CommitChecker
 from tests.support.simulation.platform import (
     PlatformRun,

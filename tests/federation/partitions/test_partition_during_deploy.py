@@ -9,7 +9,6 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.protocol import merge
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import condition, message
 from tests.support.federation.partitions import (
     DEPLOYMENT,
     MINUTE,
@@ -22,6 +21,7 @@ from tests.support.federation.partitions import (
     uids_in_cell,
 )
 from tests.support.federation.stage import stage
+from tests.support.objects import condition, message
 from tests.support.simulation.platform import (
     NAMESPACE,
     apply,

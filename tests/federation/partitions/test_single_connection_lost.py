@@ -15,7 +15,6 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Direction
-from tests.support.controllers.planes import condition, message
 from tests.support.federation.partitions import (
     DEPLOYMENT,
     MANAGER,
@@ -32,6 +31,7 @@ from tests.support.federation.partitions import (
     uids_in_cell,
 )
 from tests.support.federation.stage import Stage, stage
+from tests.support.objects import condition, message
 from tests.support.simulation.platform import (
     NAMESPACE,
     apply,

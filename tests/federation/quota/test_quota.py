@@ -16,7 +16,6 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Direction
 from tests.support.client.intercepted_transport import NO_WATCHES, Rule
-from tests.support.controllers.planes import condition, until
 from tests.support.federation.budgets import (
     A_WHILE,
     CELL,
@@ -37,6 +36,7 @@ from tests.support.federation.budgets import (
     set_grant,
 )
 from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.objects import condition, until
 from tests.support.simulation.platform import leftovers, list_on_planes
 
 

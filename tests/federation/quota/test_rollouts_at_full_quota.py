@@ -19,7 +19,6 @@ from datum_compute.client.protocol import merge
 from datum_compute.providers.simulated.behaviour import FAIL, START_SECONDS
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import condition
 from tests.support.federation.budgets import (
     CELL,
     HOUR,
@@ -33,6 +32,7 @@ from tests.support.federation.budgets import (
 )
 from tests.support.federation.crash_scenarios import sized
 from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.objects import condition
 from tests.support.simulation.platform import cell_planes, list_on_planes
 
 COMPETITORS = ("aaa", "api", "zzz")

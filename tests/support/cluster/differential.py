@@ -5,8 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
+
+from tests.support.client_conformance.targets import PREFIX, https_server
+from tests.support.cluster.control_plane import ControlPlane
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -66,6 +71,21 @@ class ServerSide:
         known = self._known.get(name, {})
         text = text.replace("@revision", known.get("resourceVersion", "1"))
         return text.replace("@uid", known.get("uid", "none"))
+
+
+@contextmanager
+def both_sides(control_plane: ControlPlane) -> Iterator[tuple[ServerSide, ServerSide]]:
+    """Our API server, and the real one."""
+    with https_server() as server, ExitStack() as stack:
+        address = server.address
+        tls = ssl.create_default_context(cadata=address.ca_pem.decode())
+        ours = ServerSide(address.base_url, PREFIX, address.token, tls)
+        real = ServerSide(
+            control_plane.server, "", control_plane.token, control_plane.ssl_context()
+        )
+        for side in (ours, real):
+            stack.callback(side.close)
+        yield ours, real
 
 
 def outcome(code: int, answer: Any) -> Any:

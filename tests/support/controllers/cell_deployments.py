@@ -7,7 +7,7 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.client.protocol import merge
+from datum_compute.client.protocol import Client, merge
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.runtime.controller import Controller
 from tests.support.controllers.planes import (
@@ -17,9 +17,8 @@ from tests.support.controllers.planes import (
     given_namespace,
     remove_finalizers,
     report_serving,
-    until,
-    until_names,
 )
+from tests.support.objects import until, until_names
 
 DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
 NAME = "web-main-dfw"
@@ -28,6 +27,18 @@ ZERO, ONE, TWO = (f"{NAME}-{ordinal}" for ordinal in range(3))
 
 def controller(w: ControllerPlanes, *, with_networks: bool = False) -> Controller:
     return workload_deployment_controller(w.cell_fleet(), w.env, networking=with_networks)
+
+
+def federated_controller(w: ControllerPlanes, project: Client) -> Controller:
+    """A controller that needs the project's claims for a roll."""
+    return workload_deployment_controller(
+        w.cell_fleet(),
+        w.env,
+        networking=False,
+        hub=w.hub_fleet(),
+        projects=w.projects(project),
+        cluster_name="dfw",
+    )
 
 
 async def given(w: ControllerPlanes, replicas: int, **more: Any) -> Object:

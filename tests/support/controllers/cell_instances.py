@@ -15,15 +15,12 @@ from datum_compute.runtime.fleet import Fleet
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
-    condition,
     deployment,
-    find,
     given_namespace,
     set_condition,
     template,
-    until,
-    until_gone,
 )
+from tests.support.objects import condition, find, until, until_gone
 
 NAME = "web-main-dfw-0"
 CLAIM = f"instance-{NAME}"

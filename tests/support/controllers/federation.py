@@ -7,15 +7,8 @@ from __future__ import annotations
 from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    ControllerPlanes,
-    condition,
-    deployment,
-    find,
-    set_condition,
-    until,
-)
+from tests.support.controllers.planes import NAMESPACE, ControllerPlanes, deployment, set_condition
+from tests.support.objects import condition, find, until
 
 DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
 NAME = "web-main-dfw"

@@ -7,7 +7,7 @@ what Karmada would copy, decides claims as quota would, reports as a provider wo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,6 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
-from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
@@ -26,7 +25,6 @@ from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import stop_tasks
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.expectations import eventually
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 from tests.support.client.intercepted_transport import InterceptedTransport, linked_client
 
@@ -172,78 +170,9 @@ def deployment(
     }
 
 
-# Looking and waiting.
-
-
-async def find(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
-    try:
-        return await client.get(resource, name, namespace)
-    except errors.NotFound:
-        return None
-
-
-async def until(
-    client: Client,
-    resource: Resource,
-    name: str,
-    namespace: str,
-    holds: Callable[[Object], object],
-    *,
-    within: float = 60.0,
-) -> Object:
-    """The object, once it is there and ``holds`` says yes of it."""
-    found: list[Object] = []
-
-    async def look() -> str:
-        obj = await find(client, resource, name, namespace)
-        if obj is None:
-            return f"{resource} {name} is not there"
-        found[:] = [obj]
-        return "" if holds(obj) else obj.to_wire().decode()
-
-    await eventually(f"{resource} {name}", look, within=within)
-    return found[0]
-
-
-async def until_gone(client: Client, resource: Resource, name: str, namespace: str) -> None:
-    async def look() -> str:
-        obj = await find(client, resource, name, namespace)
-        return "" if obj is None else obj.to_wire().decode()
-
-    await eventually(f"{resource} {name} is gone", look, within=60.0)
-
-
-async def until_names(client: Client, resource: Resource, *expected: str) -> list[Object]:
-    """All objects of a kind, once they have exactly these names."""
-    found: list[Object] = []
-
-    async def look() -> str:
-        found[:] = (await client.list(resource)).items
-        names = sorted(each.name for each in found)
-        return "" if names == sorted(expected) else str(names)
-
-    await eventually(f"{resource} are {sorted(expected)}", look, within=60.0)
-    return found
-
-
 async def settle(seconds: float = 30.0) -> None:
     """Let everything that wants to happen by itself happen, on virtual time."""
     await asyncio.sleep(seconds)
-
-
-def condition(obj: Object, type_: str) -> tuple[str, str]:
-    """Status and reason of a condition; empty when nobody wrote it."""
-    for each in values(obj.status).get("conditions") or []:
-        if each["type"] == type_:
-            return each["status"], each["reason"]
-    return "", ""
-
-
-def message(obj: Object, type_: str) -> str:
-    for each in values(obj.status).get("conditions") or []:
-        if each["type"] == type_:
-            return str(each["message"])
-    return ""
 
 
 def counters(obj: Object) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -12,12 +14,13 @@ from datum_compute.runtime.controller import Controller
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
-    condition,
     condition_value,
+    controller_planes,
     deployment,
+    given_namespace,
     template,
-    until,
 )
+from tests.support.objects import condition, until
 
 NAME = "web-main-dfw-0"
 DEPLOYMENT = "web-main-dfw"
@@ -61,6 +64,18 @@ async def given_owner(w: ControllerPlanes) -> Object:
     notes = {compute.ANNOTATION_FEDERATION_NAMESPACE: w.hub_namespace}
     body = deployment(DEPLOYMENT, annotations=notes)
     return await w.project.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
+
+
+@asynccontextmanager
+async def projected() -> AsyncIterator[ControllerPlanes]:
+    """The projector at work, with an Instance on the hub that is shown in its project."""
+    async with controller_planes() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_owner(w)
+        async with w.running(controller(w)):
+            await given_hub_instance(w)
+            await projection(w)
+            yield w
 
 
 async def projection(w: ControllerPlanes) -> Object:

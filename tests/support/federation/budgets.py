@@ -22,8 +22,8 @@ from tests.support.client.intercepted_transport import (
     names_kind,
     refuse,
 )
-from tests.support.controllers.planes import condition
 from tests.support.federation.stage import NAMESPACE, Stage, Wrap
+from tests.support.objects import condition
 from tests.support.simulation.platform import cell_planes, list_on_planes, workload
 
 CELL = "compute-cell-dfw"

@@ -12,8 +12,8 @@ from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import START
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import condition, message
 from tests.support.federation import stage
+from tests.support.objects import condition, message
 from tests.support.simulation.platform import (
     NAMESPACE,
     RunningPlatform,

@@ -21,7 +21,6 @@ from datum_compute.api.services import v1alpha1 as services
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from tests.support.client.intercepted_transport import Rule
-from tests.support.controllers.planes import condition
 from tests.support.federation import crash_scenarios
 from tests.support.federation.budgets import CELL, PROJECT, in_cell, refuse_kinds
 from tests.support.federation.stage import (
@@ -33,6 +32,7 @@ from tests.support.federation.stage import (
     deployment,
     stage,
 )
+from tests.support.objects import condition
 from tests.support.simulation.platform import list_on_planes, workload
 
 Arrangement = Callable[[Stage], Awaitable[None]]

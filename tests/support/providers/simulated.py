@@ -9,16 +9,15 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.standins.network_services import network_controllers
+from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
-    condition,
     create_namespace,
     instance_spec,
     location,
     running,
     standin_platform,
-    until,
     upstream_labels,
 )
 

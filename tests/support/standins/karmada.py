@@ -14,9 +14,9 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
+from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
-    condition,
     create_cluster,
     create_interpreter,
     create_namespace,
@@ -24,7 +24,6 @@ from tests.support.standins.platform import (
     deployment,
     running,
     standin_platform,
-    until,
     upstream_labels,
 )
 

@@ -11,15 +11,14 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.client import ApiClient
 from datum_compute.runtime.writes.patch import Values, values
 from datum_compute.standins.network_services import network_controllers
+from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
-    condition,
     create_namespace,
     location,
     running,
     standin_platform,
-    until,
     upstream_labels,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,9 +24,8 @@ from datum_compute.fleets.single import SingleFleet
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.manager import Manager
-from datum_compute.runtime.writes.patch import Values, values
+from datum_compute.runtime.writes.patch import Values
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.expectations import eventually
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 from tests.support.client.intercepted_transport import linked_client
 
@@ -104,55 +103,6 @@ async def running(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def condition(obj: Object, kind: str) -> tuple[str, str]:
-    """Status and reason of a condition; empty where there is none."""
-    for found in values(obj.status).get("conditions", []):
-        if found["type"] == kind:
-            return found["status"], found["reason"]
-    return "", ""
-
-
-async def until(
-    client: ApiClient,
-    resource: Resource,
-    name: str,
-    namespace: str,
-    holds: Callable[[Object], bool],
-    *,
-    within: float = 60.0,
-) -> Object:
-    """The object once it is there and as expected."""
-    found: list[Object] = []
-
-    async def look() -> str:
-        try:
-            obj = await client.get(resource, name, namespace)
-        except errors.NotFound:
-            return f"no {resource} {namespace}/{name} on {client.cluster}"
-        found[:] = [obj]
-        return "" if holds(obj) else obj.to_wire().decode()
-
-    await eventually(f"{resource} {name}", look, within=within)
-    return found[0]
-
-
-async def until_gone(
-    client: ApiClient, resource: Resource, name: str, namespace: str = "", *, within: float = 60.0
-) -> None:
-    async def look() -> str:
-        return "there" if await exists(client, resource, name, namespace) else ""
-
-    await eventually(f"{resource} {name} gone", look, within=within)
-
-
-async def exists(client: ApiClient, resource: Resource, name: str, namespace: str = "") -> bool:
-    try:
-        await client.get(resource, name, namespace)
-    except errors.NotFound:
-        return False
-    return True
 
 
 async def settle() -> None:

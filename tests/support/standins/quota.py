@@ -12,15 +12,14 @@ from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.milo_quota import quota_controllers
 from datum_compute.standins.milo_quota.budget import Consumer
+from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
     claim,
-    condition,
     grant,
     register,
     running,
     standin_platform,
-    until,
 )
 
 CLAIMS = quota.RESOURCE_CLAIMS

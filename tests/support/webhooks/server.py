@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import copy
 import json
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -179,3 +182,20 @@ async def webhooks(
 
         app = webhook_app(WorkloadReviews(OfferReader(client_of, single=single)))
         yield WebhookServer(app, embedded)
+
+
+async def post_review(port: int, authority: Path, review: dict[str, Any]) -> dict[str, Any]:
+    """One review over a connection of its own, which trusts this authority alone."""
+    context = ssl.create_default_context(cafile=str(authority))
+    reader, writer = await asyncio.open_connection("localhost", port, ssl=context)
+    body = json.dumps(review).encode()
+    head = (
+        f"POST {VALIDATE_PATH}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 OK"), answer
+    response: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])["response"]
+    return response

@@ -6,8 +6,6 @@ import asyncio
 import shutil
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,36 +19,14 @@ from datum_compute.apiserver.http.certificates import ensure_certificates
 from datum_compute.assembly.manager import http_server
 from datum_compute.assembly.manager.http_server import ServingError, TlsFiles
 from datum_compute.env import SystemEnvironment
+from tests.support.assembly.servers import RELOAD_SECONDS, served
 
 pytestmark = pytest.mark.realtime
-
-RELOAD_SECONDS = 0.01
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"hello"})
-
-
-@asynccontextmanager
-async def served(tls: TlsFiles | None) -> AsyncIterator[int]:
-    bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(
-        http_server.serve(
-            hello,
-            host="127.0.0.1",
-            port=0,
-            tls=tls,
-            name="test",
-            bound=bound.set_result,
-            reload_seconds=RELOAD_SECONDS,
-        )
-    )
-    try:
-        yield await bound
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def issue(directory: Path) -> TlsFiles:
@@ -97,7 +73,7 @@ async def ask(
 
 
 async def test_an_application_is_served_on_a_free_port_until_cancelled() -> None:
-    async with served(None) as port:
+    async with served(hello, None) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answer = await ask(reader, writer)
         writer.close()
@@ -111,7 +87,7 @@ async def test_a_renewed_certificate_is_presented_to_new_connections(tmp_path: P
     first, second = issue(tmp_path / "first"), issue(tmp_path / "second")
     files = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     install(first, files)
-    async with served(files) as port:
+    async with served(hello, files) as port:
         assert await shown_serial(port) == serial_of(first)
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=unverified())
         await ask(reader, writer, close=False)
@@ -129,7 +105,7 @@ async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> 
     first, second = issue(tmp_path / "first"), issue(tmp_path / "second")
     files = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     install(first, files)
-    async with served(files) as port:
+    async with served(hello, files) as port:
         shutil.copy(second.certificate, files.certificate)  # the key is still the old one
         for _ in range(5):
             await asyncio.sleep(RELOAD_SECONDS)
@@ -144,7 +120,7 @@ async def test_a_client_without_the_required_certificate_is_refused(tmp_path: Pa
     own = issue(tmp_path / "own")
     files = TlsFiles(own.certificate, own.key, client_ca=tmp_path / "own" / "ca.crt")
 
-    async with served(files) as port:
+    async with served(hello, files) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=unverified())
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         try:
@@ -204,7 +180,7 @@ async def test_a_renewed_authority_of_clients_is_trusted_without_a_restart(tmp_p
     client = unverified()
     client.load_cert_chain(caller.certificate, caller.key)
 
-    async with served(TlsFiles(own.certificate, own.key, client_ca=trusted)) as port:
+    async with served(hello, TlsFiles(own.certificate, own.key, client_ca=trusted)) as port:
         assert not await is_answered(port, client)
 
         trusted.write_text("half a certi")

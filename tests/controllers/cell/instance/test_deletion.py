@@ -23,14 +23,8 @@ from tests.support.controllers.cell_instances import (
     until_hub_copy_shows,
     until_instance_shows,
 )
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    controller_planes,
-    find,
-    remove_finalizers,
-    settle,
-    until_gone,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, remove_finalizers, settle
+from tests.support.objects import find, until_gone
 
 
 async def test_deletion_releases_hub_copy_and_claim() -> None:

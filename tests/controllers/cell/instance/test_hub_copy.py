@@ -31,15 +31,12 @@ from tests.support.controllers.cell_instances import (
 )
 from tests.support.controllers.planes import (
     NAMESPACE,
-    condition,
     controller_planes,
     deployment,
-    find,
     given_namespace,
     settle,
-    until,
-    until_gone,
 )
+from tests.support.objects import condition, find, until, until_gone
 
 
 async def test_lesson_15_a_gated_instance_is_on_the_hub_with_exactly_its_labels() -> None:

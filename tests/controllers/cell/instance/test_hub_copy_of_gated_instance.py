@@ -15,13 +15,8 @@ from tests.support.controllers.cell_instances import (
     until_hub_copy_shows,
     until_instance_shows,
 )
-from tests.support.controllers.planes import (
-    controller_planes,
-    deployment,
-    find,
-    given_namespace,
-    settle,
-)
+from tests.support.controllers.planes import controller_planes, deployment, given_namespace, settle
+from tests.support.objects import find
 
 GATED = ("Ready", "False", "SchedulingGatesPresent")
 

@@ -25,13 +25,8 @@ from tests.support.controllers.cell_instances import (
     until_instance_shows,
     without_quota,
 )
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    controller_planes,
-    message,
-    set_condition,
-    settle,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition, settle
+from tests.support.objects import message
 
 
 async def test_a_claim_is_created_in_the_project_with_its_labels_consumer_and_amounts() -> None:

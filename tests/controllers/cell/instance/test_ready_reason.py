@@ -17,7 +17,8 @@ from tests.support.controllers.cell_instances import (
     until_hub_copy_shows,
     until_instance_shows,
 )
-from tests.support.controllers.planes import controller_planes, message
+from tests.support.controllers.planes import controller_planes
+from tests.support.objects import message
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])

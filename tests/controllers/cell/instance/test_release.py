@@ -34,12 +34,8 @@ from tests.support.controllers.cell_instances import (
     left_behind,
     until_nothing_left,
 )
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    controller_planes,
-    settle,
-    until_gone,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, settle
+from tests.support.objects import until_gone
 
 HUB, PROJECT = "hub", "project/demo"
 FINALIZER = {HUB: compute.FINALIZER_INSTANCE, PROJECT: compute.FINALIZER_QUOTA_CLAIM}

@@ -14,7 +14,8 @@ from datum_compute.client import errors
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.fleets.static import StaticFleet
 from tests.support.controllers.cell_instances import CLAIM, instance
-from tests.support.controllers.planes import NAMESPACE, controller_planes, given_namespace, until
+from tests.support.controllers.planes import NAMESPACE, controller_planes, given_namespace
+from tests.support.objects import until
 
 
 async def test_lesson_07_each_project_gets_the_claims_of_its_own_instances() -> None:

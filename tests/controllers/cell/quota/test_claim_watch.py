@@ -17,14 +17,8 @@ from tests.support.controllers.cell_instances import (
     create_prerequisites,
     until_instance_shows,
 )
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    controller_planes,
-    find,
-    set_condition,
-    settle,
-    until,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition, settle
+from tests.support.objects import find, until
 
 
 async def test_lesson_02_an_answered_claim_enqueues_only_its_instance() -> None:

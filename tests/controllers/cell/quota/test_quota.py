@@ -22,16 +22,8 @@ from tests.support.controllers.cell_instances import (
     set_available,
     until_instance_shows,
 )
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    condition,
-    controller_planes,
-    find,
-    message,
-    set_condition,
-    settle,
-    until_gone,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition, settle
+from tests.support.objects import condition, find, message, until_gone
 
 
 async def test_a_denied_claim_is_released_and_recreated_when_quota_is_available() -> None:

@@ -39,11 +39,10 @@ from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
     controller_planes,
-    find,
     set_condition,
     settle,
-    until_gone,
 )
+from tests.support.objects import find, until_gone
 
 INVALID = ("QuotaGranted", "False", "ValidationFailed")
 KINDS = ("instances", "vcpus", "memory")

@@ -16,13 +16,8 @@ from tests.support.controllers.cell_deployments import (
     controller,
     given,
 )
-from tests.support.controllers.planes import (
-    controller_planes,
-    report_serving,
-    settle,
-    until,
-    until_names,
-)
+from tests.support.controllers.planes import controller_planes, report_serving, settle
+from tests.support.objects import until, until_names
 
 
 async def test_lesson_14_unready_instances_get_their_labels() -> None:

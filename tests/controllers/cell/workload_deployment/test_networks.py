@@ -22,15 +22,13 @@ from tests.support.controllers.cell_deployments import (
 )
 from tests.support.controllers.planes import (
     ControllerPlanes,
-    condition,
     controller_planes,
     remove_finalizers,
     report_serving,
     set_condition,
     settle,
-    until,
-    until_names,
 )
+from tests.support.objects import condition, until, until_names
 
 
 async def bind(w: ControllerPlanes, network: str = "default") -> None:

@@ -28,15 +28,13 @@ from tests.support.controllers.cell_deployments import (
 )
 from tests.support.controllers.planes import (
     ControllerPlanes,
-    condition,
     condition_value,
     controller_planes,
     counters,
-    find,
     report_serving,
     settle,
-    until_names,
 )
+from tests.support.objects import condition, find, until_names
 
 
 async def test_counters_conditions_and_the_projects_generation_are_reported() -> None:

@@ -26,19 +26,14 @@ from tests.support.controllers.cell_deployments import (
     status,
 )
 from tests.support.controllers.planes import (
-    condition,
     controller_planes,
     counters,
-    find,
-    message,
     remove_finalizers,
     report_serving,
     settle,
     template,
-    until,
-    until_gone,
-    until_names,
 )
+from tests.support.objects import condition, find, message, until, until_gone, until_names
 
 
 async def test_an_instance_carries_its_labels_owner_finalizers_gates_and_hash() -> None:

@@ -25,15 +25,13 @@ from tests.support.controllers.planes import (
     controller_planes,
     counters,
     deployment,
-    find,
     given_project,
     remove_finalizers,
     report,
     settle,
-    until,
-    until_gone,
     workload,
 )
+from tests.support.objects import find, until, until_gone
 
 
 async def test_deletion_drains_first_and_waits_for_copy_binding_and_works() -> None:

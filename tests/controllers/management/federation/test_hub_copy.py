@@ -13,13 +13,8 @@ from tests.support.controllers.federation import (
     given_deployment,
     on_hub,
 )
-from tests.support.controllers.planes import (
-    NAMESPACE,
-    controller_planes,
-    find,
-    settle,
-    until,
-)
+from tests.support.controllers.planes import NAMESPACE, controller_planes, settle
+from tests.support.objects import find, until
 
 
 async def test_a_deployment_gets_namespace_policy_and_copy_on_the_hub() -> None:

@@ -24,10 +24,8 @@ from tests.support.controllers.planes import (
     deployment,
     given_namespace,
     settle,
-    until,
-    until_gone,
-    until_names,
 )
+from tests.support.objects import until, until_gone, until_names
 
 
 async def test_a_policy_is_shared_and_deleted_with_the_last_deployment_of_the_city() -> None:

@@ -23,17 +23,15 @@ from tests.support.controllers.federation import (
 )
 from tests.support.controllers.planes import (
     NAMESPACE,
-    condition,
     condition_value,
     controller_planes,
     counters,
     deployment,
-    message,
     report,
     set_condition,
     settle,
-    until,
 )
+from tests.support.objects import condition, message, until
 
 
 async def test_lesson_09_a_report_on_the_hub_is_shown_in_the_project_at_once() -> None:

@@ -15,23 +15,20 @@ from datum_compute.api.meta import Object
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.platform import (
     CITY,
     StandinPlatform,
     build,
-    condition,
     create_cluster,
     create_namespace,
     create_policy,
     deployment,
-    exists,
     in_order,
     revisions,
     running,
     settle,
     standin_platform,
-    until,
-    until_gone,
     upstream_labels,
 )
 

@@ -11,6 +11,7 @@ from datum_compute.api.core import NAMESPACES
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
 from tests.support.client.intercepted_transport import DISCONNECTED
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -31,17 +32,13 @@ from tests.support.standins.karmada import (
 )
 from tests.support.standins.platform import (
     CITY,
-    condition,
     create_cluster,
     create_namespace,
     create_policy,
     deployment,
-    exists,
     running,
     settle,
     standin_platform,
-    until,
-    until_gone,
 )
 
 # Deletion

@@ -12,6 +12,7 @@ from datum_compute.api import karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -34,15 +35,11 @@ from tests.support.standins.karmada import (
 from tests.support.standins.platform import (
     CITY,
     build,
-    condition,
     create_cluster,
     create_policy,
     deployment,
-    exists,
     revisions,
     settle,
-    until,
-    until_gone,
 )
 
 

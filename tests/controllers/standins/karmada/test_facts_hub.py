@@ -13,6 +13,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.client import errors
 from datum_compute.client.protocol import EventType, merge
+from tests.support.objects import until, until_gone
 from tests.support.standins.karmada import HUB_KINDS, NAME, NS, WDS
 from tests.support.standins.platform import (
     CITY,
@@ -20,8 +21,6 @@ from tests.support.standins.platform import (
     create_namespace,
     deployment,
     standin_platform,
-    until,
-    until_gone,
 )
 
 

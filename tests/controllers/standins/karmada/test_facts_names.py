@@ -13,6 +13,7 @@ from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
+from tests.support.objects import exists, until
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -32,11 +33,9 @@ from tests.support.standins.platform import (
     create_namespace,
     create_policy,
     deployment,
-    exists,
     running,
     settle,
     standin_platform,
-    until,
 )
 
 

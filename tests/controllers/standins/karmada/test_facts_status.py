@@ -13,6 +13,7 @@ from datum_compute.client.transport import HttpResponse
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.karmada import karmada_controllers
 from tests.support.client.intercepted_transport import Rule, SentRequest, ends_with, record, respond
+from tests.support.objects import condition, until
 from tests.support.standins.karmada import (
     BINDING,
     BINDINGS,
@@ -30,7 +31,6 @@ from tests.support.standins.karmada import (
     work_of,
 )
 from tests.support.standins.platform import (
-    condition,
     create_cluster,
     create_interpreter,
     create_policy,
@@ -39,7 +39,6 @@ from tests.support.standins.platform import (
     running,
     settle,
     standin_platform,
-    until,
 )
 
 

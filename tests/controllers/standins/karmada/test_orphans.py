@@ -15,6 +15,7 @@ from datum_compute.standins.karmada import karmada_controllers
 from datum_compute.standins.karmada.detector import Detector
 from datum_compute.testing.cache_history import CacheHistory, RecordedEvent
 from tests.support.client.intercepted_transport import DISCONNECTED
+from tests.support.objects import exists, until, until_gone
 from tests.support.standins.karmada import (
     NAME,
     NS,
@@ -28,12 +29,9 @@ from tests.support.standins.platform import (
     create_namespace,
     create_policy,
     deployment,
-    exists,
     running,
     settle,
     standin_platform,
-    until,
-    until_gone,
     upstream_labels,
 )
 

@@ -9,6 +9,7 @@ from datum_compute.api.core import NAMESPACES
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from tests.support.client.intercepted_transport import DISCONNECTED
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.karmada import (
     BINDING,
     NAME,
@@ -19,16 +20,7 @@ from tests.support.standins.karmada import (
     until_ready,
     work_of,
 )
-from tests.support.standins.platform import (
-    StandinPlatform,
-    condition,
-    create_interpreter,
-    deployment,
-    exists,
-    settle,
-    until,
-    until_gone,
-)
+from tests.support.standins.platform import StandinPlatform, create_interpreter, deployment, settle
 
 
 async def test_the_members_whole_status_becomes_the_templates_status() -> None:

@@ -13,7 +13,8 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.milo_entitlements import Approval, entitlement_controllers
-from tests.support.standins.platform import StandinPlatform, condition, running, standin_platform
+from tests.support.objects import condition
+from tests.support.standins.platform import StandinPlatform, running, standin_platform
 
 ENTITLEMENTS = services.SERVICE_ENTITLEMENTS
 

@@ -19,16 +19,13 @@ from datum_compute.apiserver.request.admission import Admission
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.testing.server import embedded_server
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
-    condition,
     deployment,
-    exists,
     settle,
     standin_platform,
-    until,
-    until_gone,
 )
 from tests.support.standins.projects import PROJECTS, projects
 

@@ -8,16 +8,8 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import merge
-from tests.support.standins.platform import (
-    build,
-    condition,
-    deployment,
-    exists,
-    grant,
-    settle,
-    until,
-    until_gone,
-)
+from tests.support.objects import condition, exists, until, until_gone
+from tests.support.standins.platform import build, deployment, grant, settle
 from tests.support.standins.projects import PROJECTS, projects
 
 

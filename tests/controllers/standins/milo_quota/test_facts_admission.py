@@ -13,13 +13,8 @@ import pytest
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values
-from tests.support.standins.platform import (
-    StandinPlatform,
-    claim,
-    condition,
-    register,
-    standin_platform,
-)
+from tests.support.objects import condition
+from tests.support.standins.platform import StandinPlatform, claim, register, standin_platform
 from tests.support.standins.quota import (
     AVAILABLE,
     CLAIMS,

@@ -13,14 +13,8 @@ import pytest
 
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from tests.support.standins.platform import (
-    claim,
-    condition,
-    exists,
-    grant,
-    settle,
-    until,
-)
+from tests.support.objects import condition, exists, until
+from tests.support.standins.platform import claim, grant, settle
 from tests.support.standins.quota import (
     AVAILABLE,
     BUCKETS,

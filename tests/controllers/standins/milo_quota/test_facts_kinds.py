@@ -13,15 +13,14 @@ import pytest
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values, values
+from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     claim,
-    condition,
     grant,
     register,
     registration,
     settle,
     standin_platform,
-    until,
 )
 from tests.support.standins.quota import (
     CLAIMS,

@@ -15,15 +15,8 @@ from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values
 from datum_compute.standins.milo_quota.expressions import ExpressionError, evaluate, holds, render
-from tests.support.standins.platform import (
-    StandinPlatform,
-    build,
-    condition,
-    exists,
-    settle,
-    until,
-    until_gone,
-)
+from tests.support.objects import condition, exists, until, until_gone
+from tests.support.standins.platform import StandinPlatform, build, settle
 from tests.support.standins.quota import (
     GRANTS,
     INSTANCES,

@@ -12,16 +12,15 @@ from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.milo_quota.allocation import USAGE_SECONDS
 from datum_compute.standins.milo_quota.budget import Consumer
+from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
-    condition,
     grant,
     register,
     revisions,
     running,
     settle,
     standin_platform,
-    until,
 )
 from tests.support.standins.quota import (
     AVAILABLE,

@@ -12,6 +12,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values, values
+from tests.support.objects import condition, until
 from tests.support.standins.networks import (
     BINDINGS,
     CLAIMS,
@@ -24,13 +25,7 @@ from tests.support.standins.networks import (
     networked,
     present,
 )
-from tests.support.standins.platform import (
-    build,
-    condition,
-    create_namespace,
-    standin_platform,
-    until,
-)
+from tests.support.standins.platform import build, create_namespace, standin_platform
 
 LOCATIONS = networking.LOCATIONS
 LOCATION_BINDINGS = networking.LOCATION_BINDINGS

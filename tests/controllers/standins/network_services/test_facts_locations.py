@@ -18,6 +18,7 @@ from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
 from tests.support.client.intercepted_transport import DISCONNECTED
+from tests.support.objects import condition, exists, until
 from tests.support.standins.networks import (
     NETWORKS,
     network,
@@ -25,14 +26,11 @@ from tests.support.standins.networks import (
 from tests.support.standins.platform import (
     CITY,
     StandinPlatform,
-    condition,
-    exists,
     location,
     revisions,
     running,
     settle,
     standin_platform,
-    until,
 )
 
 LOCATIONS = networking.LOCATIONS

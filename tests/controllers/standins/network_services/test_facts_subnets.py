@@ -12,6 +12,7 @@ from itertools import combinations
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.network_services import network_controllers
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.networks import (
     BINDINGS,
     CLAIMS,
@@ -30,14 +31,10 @@ from tests.support.standins.networks import (
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
-    condition,
     create_namespace,
-    exists,
     location,
     running,
     standin_platform,
-    until,
-    until_gone,
     upstream_labels,
 )
 

@@ -17,6 +17,7 @@ from datum_compute.standins.network_services.subnets import (
     REASON_POOL_EXHAUSTED,
     REASON_RANGE_OCCUPIED,
 )
+from tests.support.objects import condition, exists, until, until_gone
 from tests.support.standins.networks import (
     BINDINGS,
     CLAIMS,
@@ -35,16 +36,12 @@ from tests.support.standins.networks import (
 from tests.support.standins.platform import (
     StandinPlatform,
     build,
-    condition,
     create_namespace,
     deployment,
-    exists,
     location,
     running,
     settle,
     standin_platform,
-    until,
-    until_gone,
     upstream_labels,
 )
 

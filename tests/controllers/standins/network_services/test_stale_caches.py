@@ -20,6 +20,7 @@ from datum_compute.standins.network_services import network_controllers
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.network import Direction, SimulatedNetwork
 from datum_compute.testing.network_faults import NO_FAULTS, NetworkFaults
+from tests.support.objects import condition, until
 from tests.support.standins.networks import (
     CLAIMS,
     CONTEXTS,
@@ -32,12 +33,10 @@ from tests.support.standins.networks import (
 )
 from tests.support.standins.platform import (
     StandinPlatform,
-    condition,
     create_namespace,
     location,
     running,
     standin_platform,
-    until,
     upstream_labels,
 )
 

@@ -17,17 +17,9 @@ from datum_compute.providers.simulated.behaviour import (
     START_SECONDS,
 )
 from datum_compute.runtime.writes.patch import values
+from tests.support.objects import condition, until, until_gone
 from tests.support.providers.simulated import INSTANCES, NS, available, cell, start
-from tests.support.standins.platform import (
-    StandinPlatform,
-    build,
-    condition,
-    instance_spec,
-    running,
-    settle,
-    until,
-    until_gone,
-)
+from tests.support.standins.platform import StandinPlatform, build, instance_spec, running, settle
 
 
 @asynccontextmanager

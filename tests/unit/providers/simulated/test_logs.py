@@ -20,8 +20,9 @@ from datum_compute.providers.simulated.behaviour import (
 )
 from datum_compute.providers.simulated.logs import KEPT, RESTARTED, STOPPED, InstanceLogs
 from datum_compute.testing.environment import START, SimulatedEnvironment
+from tests.support.objects import until_gone
 from tests.support.providers.simulated import NS, available, cell, start
-from tests.support.standins.platform import StandinPlatform, running, settle, until_gone
+from tests.support.standins.platform import StandinPlatform, running, settle
 
 STARTED = "simulated: started registry.example/app:1 (no container runs)"
 

@@ -159,6 +159,7 @@ class ApiClient:
     async def update(
         self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
     ) -> Object:
+        """PUT. Not part of the protocol: controllers patch, which keeps unknown fields."""
         if isinstance(body, Object):
             name, namespace = body.name, body.namespace
             encoded: Any = msgspec.Raw(body.to_wire())

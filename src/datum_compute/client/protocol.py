@@ -99,12 +99,6 @@ class Client(Protocol):
         self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
     ) -> Object: ...
 
-    async def update(
-        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
-    ) -> Object:
-        """PUT. For tools and tests: controllers patch, which keeps unknown fields."""
-        ...
-
     async def patch(
         self,
         resource: Resource,

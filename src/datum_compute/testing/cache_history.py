@@ -123,11 +123,6 @@ class DryRunClient(ReadForwarder):
         await self._check("create", None, created)
         return created
 
-    async def update(
-        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
-    ) -> Object:
-        raise NotImplementedError("controllers patch")
-
     async def patch(
         self,
         resource: Resource,

@@ -13,6 +13,7 @@ from datum_compute.api import core
 from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client, EventType, Patch, WatchEvent, merge
 
 GROUP = "conformance.datumapis.com"
@@ -26,8 +27,8 @@ EVENT_TIMEOUT = 20.0
 class ConformanceTarget:
     """One server under test, and how to do to it what no client can."""
 
-    client: Client
-    client_with: Callable[..., Client]
+    client: ApiClient
+    client_with: Callable[..., ApiClient]
     """Another client of the same plane, with other constructor arguments."""
     powerless_token: str
     """A token the server knows, of a user who may do nothing."""
@@ -42,7 +43,7 @@ class ConformanceFixture:
     other_namespace: str
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ApiClient:
         return self.target.client
 
     async def create(self, name: str, spec: Any = None, **metadata: Any) -> Object:

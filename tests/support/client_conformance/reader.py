@@ -11,6 +11,7 @@ from typing import Any
 from datum_compute.api.meta import Object, ObjectList
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.quick.reader import Reader
+from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import Client
 from tests.support.client_conformance import case_caller, case_create, case_list, case_status
 from tests.support.client_conformance.cases import Case
@@ -48,7 +49,7 @@ def reader_target(
 ) -> ConformanceTarget:
     """The same target, read through readers, two objects a page."""
 
-    def client_with(**options: Any) -> Client:
+    def client_with(**options: Any) -> ApiClient:
         reader = make_reader(**{"cluster": target.client.cluster, "page_size": 2, **options})
         client: Any = _ReaderClient(reader, target.client_with(**options))
         return client  # type: ignore[no-any-return]  # the read cases use only what it has

@@ -166,11 +166,6 @@ class FakePlane:
         wire["metadata"] = self._new_metadata(namespace, name) | wire["metadata"]
         return self._store(key, wire, EventType.ADDED)
 
-    async def update(
-        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
-    ) -> Object:
-        raise NotImplementedError("no test of the runtime updates")
-
     async def patch(
         self,
         resource: Resource,
@@ -207,7 +202,7 @@ class FakePlane:
         self.remove(name, resource=resource, namespace=namespace)
 
     async def raw(self, path: str) -> bytes:
-        raise NotImplementedError("no test of the runtime reads paths")
+        raise errors.NotFound(404, "NotFound", f"{path} not found")
 
     async def _called(self, verb: str, resource: Resource) -> None:
         self.calls.append(verb)

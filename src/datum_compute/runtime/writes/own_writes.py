@@ -132,13 +132,6 @@ class RecordingClient(ReadForwarder):
             self._remember(resource, created)
         return created
 
-    async def update(
-        self, resource: Resource, body: Object | WireObject, *, subresource: str = ""
-    ) -> Object:
-        updated = await self._client.update(resource, body, subresource=subresource)
-        self._remember(resource, updated)
-        return updated
-
     async def patch(
         self,
         resource: Resource,

@@ -134,7 +134,7 @@ async def watches_left_in_every_way(scene: Scene) -> None:
 
 async def deadlines_that_pass_while_opening(scene: Scene) -> None:
     hurried = ApiClient(
-        scene.world.client._transport,  # type: ignore[attr-defined]
+        scene.world.client._transport,
         cluster="hub",
         prefix="/clusters/hub",
         token=scene.embedded.token(),

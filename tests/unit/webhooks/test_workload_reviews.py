@@ -271,15 +271,16 @@ async def test_a_single_cluster_needs_no_project() -> None:
     assert response["allowed"] is True
 
 
+UNREAD = "could not be read: list locationbindings.networking.datumapis.com on demo"
 MISSING = HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found")
 
 
 @pytest.mark.parametrize(
     ("action", "expected"),
     [
-        (fail(errors.ConnectFailed("connection refused")), "could not be read: connection refused"),
-        (refuse(403, "Forbidden", "no right"), "could not be read: no right"),
-        (respond(MISSING), "could not be read: 404 page not found"),
+        (fail(errors.ConnectFailed("connection refused")), f"{UNREAD}: connection refused"),
+        (refuse(403, "Forbidden", "no right"), f"{UNREAD}: no right"),
+        (respond(MISSING), f"{UNREAD}: 404 page not found"),
         (hang, "did not answer in time"),
     ],
     ids=["down", "forbidden", "not-served", "silent"],

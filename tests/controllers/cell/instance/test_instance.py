@@ -11,7 +11,6 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from tests.support.client.intercepted_transport import NO_NEW_WATCHES
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     GRANTED,
@@ -25,7 +24,7 @@ from tests.support.controllers.cell_instances import (
     until_instance_shows,
     without_quota,
 )
-from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition, settle
+from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition
 from tests.support.objects import message
 
 
@@ -63,50 +62,6 @@ async def test_lesson_01_the_gate_is_removed_in_the_reconcile_of_the_grant() -> 
             each for each in values(found.status)["conditions"] if each["type"] == "QuotaGranted"
         )
         assert granted["observedGeneration"] == found.metadata.generation - 1
-
-
-async def test_lesson_01_a_crash_between_grant_and_gate_strands_no_instance() -> None:
-    crashes = iter([True, True])
-
-    def crash() -> None:
-        if next(crashes, False):
-            raise RuntimeError("the process ends here")
-
-    async with controller_planes() as w:
-        w.env.on_fault("instance.before-gate", crash)
-        await create_prerequisites(w)
-        async with w.running(controller(w)):
-            await create(w)
-            await answer_claim(w)
-            await until_instance_shows(w, GRANTED)
-
-        assert w.env.fault_counts["instance.before-gate"] == 3
-
-
-async def test_lesson_02_an_answered_claim_enqueues_its_instance_at_once() -> None:
-    async with controller_planes() as w:
-        await create_prerequisites(w)
-        async with w.running(controller(w)):
-            await create(w)
-            # Ten minutes on the safety requeue has become slow; only the watch is quick.
-            await settle(660)
-            await answer_claim(w)
-            await until_instance_shows(w, GRANTED, within=1.0)
-
-
-async def test_lesson_04_a_missed_grant_is_found_by_the_safety_requeue() -> None:
-    """Claims cannot be watched, so only a requeue can find the answer."""
-    async with controller_planes() as w:
-        await create_prerequisites(w)
-        client, link = w.linked("project/demo")
-        link.rules.append(NO_NEW_WATCHES)
-        async with w.running(controller(w, project=client)):
-            await create(w)
-            await until_instance_shows(
-                w, ("Ready", "False", "SchedulingGatesPresent"), gates="Quota"
-            )
-            await answer_claim(w)
-            await until_instance_shows(w, GRANTED, within=5.0)
 
 
 async def test_a_gated_instance_is_reported_while_its_claim_is_pending() -> None:

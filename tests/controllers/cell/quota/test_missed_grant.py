@@ -21,7 +21,7 @@ from tests.support.controllers.planes import controller_planes, settle
 
 
 @pytest.mark.parametrize(
-    ("age", "tier"), [(10, 1.0), (100, 15.0), (400, 60.0), (1200, 300.0), (7200, 300.0)]
+    ("age", "tier"), [(0, 1.0), (10, 1.0), (100, 15.0), (400, 60.0), (1200, 300.0), (7200, 300.0)]
 )
 async def test_lesson_04_a_grant_without_an_event_is_found_within_the_tier(
     age: float, tier: float

@@ -217,7 +217,7 @@ def test_ports_that_no_flag_mentions_stay(flags: tuple[str, ...], ports: list[An
 
 
 def test_adding_a_taken_port_or_removing_a_missing_one_is_refused() -> None:
-    with pytest.raises(CommandError, match='it is already port "http"'):
+    with pytest.raises(CommandError, match='the number belongs to port "http"'):
         container(Flags(ports=("web=8080",)), ports=[HTTP])
     with pytest.raises(CommandError, match="no such port"):
         container(Flags(ports=("web-",)), ports=[HTTP])
@@ -244,5 +244,5 @@ def test_status_shows_a_change_made_outside_the_cli() -> None:
         patch = merge({"spec": {"placements": [placement]}})
         here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
 
-        assert "changed by something else since revision #1" in here.run("status api").out
+        assert "external change since revision #1" in here.run("status api").out
         assert here.run("status api -o json").json["revision"] is None

@@ -355,7 +355,7 @@ def test_a_change_whose_history_write_fails_is_recorded_by_the_next_change() -> 
         result = keeps_none.run("deploy api --image=a/api:2 --message why --token anas")
 
         assert result.code == 0, result.err
-        assert "Warning: the change is made, but it is not in the history yet" in result.err
+        assert "Warning: the change was made but is not in the history yet" in result.err
         assert len(history_of(here)) == 1
         assert here.run("scale api --min 2").code == 0
         recorded = [(each["changes"], each["actor"]) for each in history_of(here)]

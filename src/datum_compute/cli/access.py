@@ -1,8 +1,8 @@
 """Whether a project may use compute: its entitlement as messages and exit codes.
 
-Looked at before a command runs, with one plain read. A platform that does not know
-entitlements enables compute for everybody, and so does one that does not let us read them:
-what is not allowed there it refuses itself.
+Checked before a command runs, with one plain read. A platform without entitlements enables compute
+for every project. One that does not let the user read them counts as enabled too: the server
+refuses what is not allowed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AccessState(Enum):
     SUSPENDED = "suspended"
     NOT_OFFERED = "not offered"
     UNGOVERNED = "not needed"
-    """The platform knows no entitlements."""
+    """The platform has no entitlements, or they cannot be read."""
 
     @property
     def usable(self) -> bool:
@@ -72,7 +72,7 @@ class Access(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What the provider says about it."""
+        """The message of the entitlement's condition."""
         if self.entitlement is None:
             return ""
         return str(states.condition(self.entitlement, "Ready").get("message", ""))
@@ -109,16 +109,15 @@ def read_access(context: Context) -> Access:
 
 
 def _check_project(context: Context) -> None:
-    """Raise if the platform lists projects and this is none of them. Its plane has answered
-    that it does not serve what every project has: it is a platform without entitlements, or
-    there is no such project."""
+    """Raise if the platform lists projects and this is not one of them. The project's plane does
+    not serve entitlements: the platform has none, or there is no such project."""
     root = context.target.root()
     if root is None:
         return
     try:
         known = sorted(str(each["metadata"]["name"]) for each in root.list(PROJECTS))
     except errors.ClientError:
-        return  # not ours to see
+        return  # the user may not list projects
     project = context.target.project
     if project in known:
         return
@@ -172,7 +171,7 @@ def _offer(context: Context) -> None:
             exit_code=Exit.ACCESS_PENDING,
             code="AccessPending",
             retryable=True,
-            calm=True,
+            pending=True,
         )
     if not access.state.usable:
         raise access_error(context, access)
@@ -180,7 +179,7 @@ def _offer(context: Context) -> None:
 
 
 async def request_access(client: ApiClient, message: str) -> bool:
-    """Request access; False where it was requested before, which is as good."""
+    """Request access; False if it was requested before."""
     spec: dict[str, Any] = {"serviceRef": {"name": SERVICE_COMPUTE}}
     if message:
         spec["requestMessage"] = message
@@ -230,7 +229,7 @@ def access_error(context: Context, access: Access) -> CommandError:
             exit_code=Exit.ACCESS_PENDING,
             code="AccessPending",
             retryable=True,
-            calm=True,
+            pending=True,
         )
     texts = {
         AccessState.NOT_REQUESTED: f'compute is not enabled for project "{project}"',

@@ -1,4 +1,4 @@
-"""The shape of the command line: one parser class, shared flags, and default actions.
+"""The parser of the command line, shared flags, and default actions.
 
 ``workloads`` alone means ``workloads list`` and ``rollout NAME`` means ``rollout status
 NAME``. argparse has no default subcommand, so it is inserted before parsing.
@@ -33,9 +33,8 @@ WIDTH = 78
 def help_formatter(
     width: int, program: str = errors.PROGRAM
 ) -> partial[argparse.RawDescriptionHelpFormatter]:
-    """Formats help ``width`` columns wide, with the program as it was typed and examples as
-    they are written. Without a width argparse imports what finds the terminal's, for every
-    parser it makes."""
+    """Formats help ``width`` columns wide, with the program as it was typed and examples as they
+    are written. Without a width argparse imports ``shutil`` to find the terminal's."""
     return partial(_make_formatter, width, program)
 
 
@@ -169,8 +168,10 @@ class Parser(argparse.ArgumentParser):
             for action in wanted
             if action.required and getattr(self._parsed, action.dest, None) is None
         ]
-        text = f"{', '.join(missing)} is missing" if missing else message
-        raise errors.usage(text, self._help())
+        if missing:
+            plural = "s" if len(missing) > 1 else ""
+            message = f"missing argument{plural}: {', '.join(missing)}"
+        raise errors.usage(message, self._help())
 
 
 def _is_flag(word: str) -> bool:
@@ -258,11 +259,11 @@ def add_target_flags(parser: Parser) -> None:
     if "--data-dir" in parser.flags:
         return
     add = partial(parser.add_target_flag, parser.add_argument_group("where"))
-    add("--project", help="the project (default: the platform's own)")
+    add("--project", help="the project (default: datumctl's, or the local platform's)")
     add("--server", help="API server address, e.g. https://127.0.0.1:7443")
     add("--token", help="bearer token for --server")
-    add("--kubeconfig", metavar="FILE", help="kubeconfig with the server and credential")
-    add("--context", help="context of --kubeconfig (default: its current one)")
+    add("--kubeconfig", metavar="FILE", help="kubeconfig with the server and credentials")
+    add("--context", help="context of --kubeconfig (default: its current context)")
     add("--certificate-authority", metavar="FILE", help="CA certificate of --server")
     add("--data-dir", metavar="DIR", help="state directory of a local platform")
 

@@ -1,4 +1,4 @@
-"""What a command is given: its streams, its environment, and where to talk to."""
+"""What a command runs with: streams, environment, arguments, and its platform."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Destination(Protocol):
         """For plain reads: synchronous, and quick to import."""
 
     def root(self) -> PlainReader | None:
-        """For the plane that knows the projects; None where nothing leads there."""
+        """For the root plane, which has the projects; None if it cannot be reached from here."""
 
     def client(self) -> ApiClient:
         """For commands that write or wait; the caller awaits its ``close``."""
 
 
 class Reach:
-    """How a command gets at a platform: over the network, and in real time."""
+    """How a command connects to a platform and waits; tests replace it."""
 
     def find(self, env: Environment, args: Namespace) -> Destination:
         from datum_compute.cli.target import find_target
@@ -110,9 +110,8 @@ class Context:
         self.streams = streams
         self.args = args
         self.reach = reach or Reach()
-        self.gate: Callable[[Context], None] | None = None
-        """What is asked before the platform is first talked to: the command line is judged
-        without it."""
+        self.access_check: Callable[[Context], None] | None = None
+        """Runs before the first request to the platform, after the command line is validated."""
         self.session: Session | None = None
         """Of a command that writes or waits."""
 
@@ -120,10 +119,10 @@ class Context:
     def target(self) -> Destination:
         return self.reach.find(self.env, self.args)
 
-    def pass_gate(self) -> None:
-        gate, self.gate = self.gate, None
-        if gate is not None:
-            gate(self)
+    def check_access(self) -> None:
+        check, self.access_check = self.access_check, None
+        if check is not None:
+            check(self)
 
     def open_session(self) -> Session:
         """For a command that writes or waits, before its first read: the access check and
@@ -140,7 +139,7 @@ class Context:
 
     @property
     def reader(self) -> PlainReader:
-        self.pass_gate()
+        self.check_access()
         return self._reader if self.session is None else self.session.reader
 
     @cached_property
@@ -159,15 +158,15 @@ class Context:
         return stream.isatty()
 
     def say(self, text: str = "") -> None:
-        """Talk: progress, reasons, next steps. Never data."""
+        """Print a message to stderr: progress, reasons, next steps. Never data."""
         print(text, file=self.streams.stderr, flush=True)
 
     def show(self, text: str) -> None:
-        """Data, and nothing but data."""
+        """Print data to stdout."""
         print(text, file=self.streams.stdout, flush=True)
 
     def suggest(self, *suggestions: Suggestion | None) -> None:
-        """What to try next, one per line; with tables only."""
+        """Print what to try next, one per line; with tables only."""
         wanted = [self.invocation.render(each) for each in dict.fromkeys(suggestions) if each]
         if wanted and self.tables and not self.args.no_headers:
             self.say("\nTry:  " + "\n      ".join(wanted))
@@ -177,11 +176,11 @@ class Context:
         return self.invocation.render(Command(words))
 
     def confirm(self, question: str, *, flag: str = "--yes") -> None:
-        """Go on only after a yes; without a terminal refuse and name the flag."""
+        """Return only after a yes. Without a terminal, raise an error that names the flag."""
         if getattr(self.args, "yes", False):
             return
         if not self.streams.interactive:
-            raise usage(f"cannot ask without a terminal: {question}", AddFlag(flag))
+            raise usage(f"cannot prompt without a terminal: {question}", AddFlag(flag))
         print(f"{question} [y/N] ", end="", file=self.streams.stderr, flush=True)
         if self.streams.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")

@@ -1,8 +1,8 @@
 """The token that datumctl's credential helper gives to plugins, renewed when it ages.
 
-``$DATUM_CREDENTIALS_HELPER auth get-token`` prints a token. It runs when a token is first
-needed, when a server refuses the last one, and when that has aged: a command that watches
-for an hour opens a new watch every few minutes, and should not be refused first.
+``$DATUM_CREDENTIALS_HELPER auth get-token`` prints a token. It runs when a token is first needed,
+when a server refuses the last one, and when the last one is old: a command that watches for an hour
+opens a new watch every few minutes, and each must not begin with a refusal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datum_compute.env import Environment
 
 TIMEOUT_SECONDS = 30.0
 TOKEN_LIFETIME = timedelta(minutes=4)
-"""A guess: less than any token lives, and longer than most commands."""
+"""A guess: shorter than the life of any token, and longer than most commands."""
 
 
 class HelperCredential:
@@ -63,7 +63,7 @@ class HelperCredential:
             )
         except subprocess.CalledProcessError as error:
             lines = (error.stderr or "").strip().splitlines()
-            why = lines[-1] if lines else f"it exited with {error.returncode}"
+            why = lines[-1] if lines else f"{self._command[0]} exited with {error.returncode}"
             raise _no_token(why) from error
         except OSError as error:
             raise _no_token(f"{self._command[0]}: {error.strerror}") from error

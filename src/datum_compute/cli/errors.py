@@ -59,11 +59,11 @@ class CommandError(Exception):
         exit_code: Exit = Exit.FAILED,
         code: str = "Failed",
         retryable: bool = False,
-        calm: bool = False,
+        pending: bool = False,
     ) -> None:
-        """``calm`` where nothing has failed: it is only not the time yet."""
+        """``pending``: nothing has failed, so the message is not marked as an error."""
         super().__init__(message)
-        self.calm = calm
+        self.pending = pending
         self.message = message
         self.exit_code = exit_code
         self.code = code
@@ -104,6 +104,6 @@ def render(error: CommandError, stream: TextIO, *, as_json: bool, invocation: In
         }
         print(json.dumps({"error": body}, indent=2), file=stream)
         return
-    print(error.message if error.calm else f"Error: {error.message}", file=stream)
+    print(error.message if error.pending else f"Error: {error.message}", file=stream)
     if hints:
         print("Try:  " + "\n      ".join(hints), file=stream)

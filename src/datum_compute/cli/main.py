@@ -61,12 +61,12 @@ LEAST_WIDTH, MOST_WIDTH = 40, 100
 """The bounds of help's columns on a terminal."""
 
 TRACEBACK = "DATUM_COMPUTE_TRACEBACK"
-"""The variable that lets an unexpected error through with its stack trace."""
+"""The environment variable that makes an unexpected error print its stack trace."""
 
 
 def build_parser(command: str | None, width: int = WIDTH, program: str = errors.PROGRAM) -> Parser:
-    """All commands by name, or one with its arguments: making the others
-    takes longer than they are worth. Help is ``width`` columns wide and says ``program``."""
+    """All commands by name, or one with its arguments, because building them all is slow. Help is
+    ``width`` columns wide and names ``program``."""
     parser = Parser(
         prog=errors.PROGRAM,
         description="Run workloads in many cities.",
@@ -105,7 +105,7 @@ def main(
     program: str = errors.PROGRAM,
     reach: Reach | None = None,
 ) -> int:
-    """Run one command. ``reach`` is how it gets at a platform; tests bring their own."""
+    """Run one command. ``reach`` is how it connects to a platform; tests replace it."""
     if plugin.MANIFEST_FLAG in argv:  # at any position, even if the rest does not parse
         print(plugin.manifest(), file=streams.stdout)
         return int(Exit.DONE)
@@ -175,7 +175,7 @@ def _dispatch(
         return int(Exit.USAGE)
     context = Context(env, streams, args, invocation, reach)
     if args.command not in WITHOUT_ACCESS:
-        context.gate = _check_access
+        context.access_check = _check_access
     try:
         return int(_module(args.command).run(context))
     except KeyboardInterrupt:
@@ -194,7 +194,7 @@ def _check_access(context: Context) -> None:
 
 
 def _columns(env: Environment, stream: TextIO) -> int:
-    """How wide help may be: as wide as the terminal, and no wider than reads well."""
+    """The width of help: the terminal's, within bounds."""
     columns = env.variable("COLUMNS") or ""
     if columns.isdecimal():
         return min(MOST_WIDTH, max(LEAST_WIDTH, int(columns)))

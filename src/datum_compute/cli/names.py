@@ -8,7 +8,7 @@ import re
 from datum_compute.api.name_patterns import DNS_SUBDOMAIN, LABEL_LIMIT, SUBDOMAIN_LIMIT
 
 NEW_WORKLOAD_LIMIT = LABEL_LIMIT
-"""Instances carry their workload's name as a label, and a label's value has no more."""
+"""Instances carry their workload's name as a label, and a label's value cannot be longer."""
 
 _PROJECT = r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?"
 

@@ -1,4 +1,4 @@
-"""What datumctl asks a plugin before it runs it.
+"""The manifest that datumctl requests from a plugin before it runs it.
 
 Imports nothing but the standard library, so that a single-file build can answer without
 unpacking itself.

@@ -71,7 +71,7 @@ def instances_of(context: Context, name: str) -> list[Json]:
 def instance_sort_key(
     instance: Mapping[str, Any], known: Mapping[str, states.InstanceIdentity]
 ) -> tuple[str, str, str, int, str]:
-    """What Instances are sorted by: workload, city, and where they stand in it."""
+    """Sorts Instances by workload, city and ordinal."""
     name = str(instance["metadata"]["name"])
     who = known[name]
     return who.workload, who.city, who.placement, states.ordinal(instance), name
@@ -93,11 +93,11 @@ class ActiveRevision(NamedTuple):
     when: str
     actor: str
     drifted: bool = False
-    """Whether something that keeps no history has changed the workload since."""
+    """Whether there was an external change since."""
 
     @property
     def value(self) -> int | None:
-        """For programs: the revision the workload is at, if it is at one."""
+        """For programs: the workload's revision; none after an external change."""
         return None if self.drifted else self.number
 
     def describe(self, now: datetime) -> str:
@@ -106,9 +106,9 @@ class ActiveRevision(NamedTuple):
         )
 
     def describe_number(self, now: datetime) -> str:
-        """For a field that is called Revision."""
+        """The text of a field named Revision."""
         if self.drifted:
-            return f"changed by something else since revision #{self.number}"
+            return f"external change since revision #{self.number}"
         by = f" by {self.actor}" if self.actor else ""
         return f"#{self.number}, {age(self.when, now)} ago{by}"
 
@@ -137,8 +137,7 @@ def revisions(context: Context, workload: Mapping[str, Any]) -> Revisions:
 
 
 def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:
-    """Events on these objects as flat views, in no order; :func:`newest_first` puts them in
-    one."""
+    """Events on these objects as flat views, unsorted; :func:`newest_first` sorts them."""
     if not names:
         return []
     selector = f"involvedObject.kind={kind}"
@@ -146,7 +145,7 @@ def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:
         selector += f",involvedObject.name={names[0]}"
     try:
         listed = context.reader.list(EVENTS, NAMESPACE, field_selector=selector)
-    except errors.StatusError:  # a credential that may not read them is no reason to fail
+    except errors.StatusError:  # the user may not read Events; the command goes on without
         return []
     now = context.env.now()
     views = [_event_view(each, kind, now) for each in listed]

@@ -1,7 +1,7 @@
 """The one event loop and the one client of a command that writes or waits.
 
-Between two calls of :meth:`Session.run` the loop is idle, so a prompt reads a line as any
-program does and Ctrl-C there is an ordinary ``KeyboardInterrupt``.
+Between two calls of :meth:`Session.run` the loop is idle, so a prompt can block and Ctrl-C there is
+an ordinary ``KeyboardInterrupt``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Session:
 
     def run(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         """Run ``work`` on the loop, once the project's access is checked."""
-        self._context.pass_gate()
+        self._context.check_access()
         return self.call(work)
 
     def call(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""Where a command talks to: flags, then the plugin environment, then a local platform."""
+"""The target of a command: from flags, else the plugin environment, else a local platform."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ProjectTarget(NamedTuple):
             raise _unusable_certificates(error) from error
 
     def root(self) -> Reader | None:
-        """For the plane that knows the projects; None where nothing leads there."""
+        """For the root plane, which has the projects; None if it cannot be reached from here."""
         prefix = PROJECT.path.format(self.project)
         if not self.connection.prefix.endswith(prefix):
             return None
@@ -108,7 +108,7 @@ def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> Pro
 
 def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
     try:
-        # The file is the user's own, and so is a credential program it names.
+        # The file is the user's own, so a credential program that it names may run.
         connection = connect.load_kubeconfig(args.kubeconfig, args.context or "", env)
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error
@@ -133,7 +133,7 @@ def _from_flags(args: Namespace) -> ProjectTarget:
 
 
 def _origin(given_as: str, server: str) -> str:
-    """Scheme, host and port of a server; anything more would be dropped without a word."""
+    """Scheme, host and port of a server. Raises for anything more, which would be ignored."""
     try:
         found = server_url.parse(server if "://" in server else f"https://{server}")
         usable = found.is_server and not found.path.strip("/")
@@ -186,7 +186,7 @@ def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
         raise CommandError(
             "no local platform is running and no server was given",
             command("local", "up", "--detach"),
-            Remark("run it through datumctl"),
+            Remark("run this command through datumctl"),
             code="NoTarget",
         )
     return _target(args.project or running.project, running.address, token, ca_pem)

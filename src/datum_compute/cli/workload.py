@@ -1,4 +1,4 @@
-"""What commands that change a workload share: reading it, describing the change, conflicts."""
+"""Shared by commands that change a workload: reading it, describing the change, conflicts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _minimum(placement: Json) -> int:
 
 
 def interruption_lines(planned: Json, live: Json) -> list[str]:
-    """What a new template does to what runs."""
+    """What a new template does to running instances."""
     total = instance_count(live)
     if not total:
         return []
@@ -97,7 +97,8 @@ def interruption_lines(planned: Json, live: Json) -> list[str]:
     )
     if alone:
         lines.append(
-            f"With only one instance in {', '.join(alone)}, it will be unavailable there meanwhile."
+            f"With only one instance in {', '.join(alone)},"
+            " it will be unavailable there while it is replaced."
         )
     return lines
 

@@ -63,7 +63,7 @@ WEB = ("default", "web", "", "demo")
             404,
             b"<!DOCTYPE HTML>\n<html>",
             "the server does not serve compute, or the project does not exist: "
-            'reading workload "web": the answer is a web page, not an API response',
+            'reading workload "web": the server answered with a web page, not an API response',
         ),
     ],
 )

@@ -147,7 +147,7 @@ async def test_the_access_check_comes_first_and_uses_the_same_connection() -> No
         context.reader.get(CONFIG_MAPS, "access", "default")
 
     def command(session: Session) -> None:
-        session._context.gate = check
+        session._context.access_check = check
 
         async def work(client: ApiClient) -> None:
             order.append("work")

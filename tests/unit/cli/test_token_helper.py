@@ -122,7 +122,7 @@ def test_the_helper_receives_the_session_and_the_environment(helper: Helper) -> 
     ("line", "why"),
     [
         ("echo 'log in first' >&2; exit 1", "log in first"),
-        ("exit 3", "it exited with 3"),
+        ("exit 3", "datumctl exited with 3"),
         ("echo", "printed no token"),
         ("printf 'two\\nlines'", "printed no token"),
     ],

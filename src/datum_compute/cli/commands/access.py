@@ -86,7 +86,7 @@ def _show(context: Context, access: Access) -> None:
 def _request(context: Context) -> int:
     args = context.args
     if args.message and len(args.message) > LONGEST_MESSAGE:
-        raise usage(f"--message: at most {LONGEST_MESSAGE} characters")
+        raise usage(f"--message: expected at most {LONGEST_MESSAGE} characters")
     session = context.open_session()
     before = read_access(context)
     if before.state is AccessState.UNGOVERNED:

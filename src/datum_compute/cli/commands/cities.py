@@ -1,4 +1,4 @@
-"""``cities``: where the project may run things."""
+"""``cities``: where the project can run instances."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    present(context, lambda: _picture(context))
+    present(context, lambda: _read_screen(context))
     return 0
 
 
-def _picture(context: Context) -> Screen:
+def _read_screen(context: Context) -> Screen:
     views = [_view(binding) for binding in queries.location_bindings(context)]
     names = [f"city/{each['city']}" for each in views]
     if not views:

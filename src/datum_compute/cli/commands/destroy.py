@@ -32,7 +32,7 @@ def run(context: Context) -> int:
     workload = queries.workload(context, context.args.name)
     name, uid = context.args.name, workload["metadata"]["uid"]
     if not workload["metadata"].get("deletionTimestamp"):
-        _say_what_goes(context, workload)
+        _print_content(context, workload)
         context.confirm(f'Destroy workload "{name}"?')
 
     async def work(client: ApiClient) -> int:
@@ -43,14 +43,14 @@ def run(context: Context) -> int:
         session.written.append(name)
         if context.args.wait:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
-            context.say(f'Workload "{name}" is destroyed.')
+            context.say(f'Workload "{name}" was destroyed.')
         show_results(context, [result(workload, "destroyed" if context.args.wait else "deleting")])
         return 0
 
     return session.run(work)
 
 
-def _say_what_goes(context: Context, workload: dict[str, Any]) -> None:
+def _print_content(context: Context, workload: dict[str, Any]) -> None:
     instances = len(queries.instances_of(context, context.args.name))
     context.say(f"This will delete from project {context.target.project}:\n")
     for placement in workload["spec"]["placements"]:

@@ -1,4 +1,4 @@
-"""``instances``: what runs where, and how it is."""
+"""``instances``: a list of instances, or one in detail."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def run(context: Context) -> int:
         from datum_compute.cli.explain.describe import describe_instance
 
         return describe_instance(context)
-    present(context, lambda: _picture(context))
+    present(context, lambda: _read_screen(context))
     return 0
 
 
-def _picture(context: Context) -> Screen:
+def _read_screen(context: Context) -> Screen:
     args = context.args
     items = context.reader.list(INSTANCES, NAMESPACE, label_selector=args.selector)
     known = states.instance_identities(items, lambda: queries.deployments(context))

@@ -3,9 +3,8 @@
 The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
 before each line when asked. All instances are read, the lines sorted, and each is printed
 behind the name of its instance. Where some cannot be read, because their city is disconnected, a
-warning is printed and the others are shown. Following reads again what is new since: that way
-instances may come and go, and a connection may break, without a line being lost or shown
-twice.
+warning is printed and the others are shown. Following polls for newer lines, so that no line is
+lost or shown twice when instances come and go or a connection breaks.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class _Tail:
     def show(self, instances: Sequence[dict[str, Any]]) -> None:
         merged: list[tuple[datetime, str, str]] = []
         seen: Counter[tuple[str, str]] = Counter()
-        for name, lines, tail in self._look([each["metadata"]["name"] for each in instances]):
+        for name, lines, tail in self._read_all([each["metadata"]["name"] for each in instances]):
             for line in lines:
                 when, text = _timed(line)
                 if tail is not None:
@@ -146,7 +145,7 @@ class _Tail:
         if not merged and not self._unread and not self._context.args.follow:
             self._context.say(self._nothing(len(instances)))
 
-    def _look(self, names: list[str]) -> list[tuple[str, list[str], int | None]]:
+    def _read_all(self, names: list[str]) -> list[tuple[str, list[str], int | None]]:
         """The lines of each instance that can be read, and the limit on their number. Raises
         if none can be read."""
         now = self._context.env.now()
@@ -170,8 +169,8 @@ class _Tail:
         return found
 
     def _wanted(self, name: str, now: datetime) -> tuple[float | None, int | None]:
-        """Since when, and how many lines: first as the flags say, then what is new. Of an
-        instance that is new itself, all lines."""
+        """Since when, and how many lines: for the first read from the flags, then what is new. For
+        a new instance, all lines."""
         read_at = self._read_at.get(name)
         if read_at is not None:
             return (now - read_at).total_seconds() + OVERLAP_SECONDS, None
@@ -221,7 +220,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _timed(line: str) -> tuple[datetime, str]:
-    """A line's time and its text; a line that has none keeps its place at the beginning."""
+    """A line's time and its text; lines without a time come first."""
     stamp, _, text = line.partition(" ")
     try:
         when = datetime.fromisoformat(_microseconds(stamp))
@@ -231,7 +230,7 @@ def _timed(line: str) -> tuple[datetime, str]:
 
 
 def _microseconds(stamp: str) -> str:
-    """Nanoseconds are more than Python reads."""
+    """The time cut to microseconds, which is what Python parses."""
     head, dot, rest = stamp.partition(".")
     digits = rest.rstrip("Zz")
     return f"{head}.{digits[:6].ljust(6, '0')}+00:00" if dot and digits.isdecimal() else stamp

@@ -1,4 +1,4 @@
-"""``quota``: how much the project may use, how much it does, and who was refused."""
+"""``quota``: the project's limits, their usage, and what was refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from datum_compute.cli.tables import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE
 HEADER = ("RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE")
 BAR = 20
 CONSTRAINED = 0.8
-"""From which share in use a resource counts as constrained. A guess."""
+"""A resource counts as constrained from this share in use. A guess."""
 
 UNITS = {"instances": "instances", "vcpus": "cores", "memory": "GiB"}
 """Resource -> the unit people read."""
@@ -32,17 +32,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrained",
         action="store_true",
-        help=f"only resources used at {CONSTRAINED:.0%}% or more, or refused",
+        help=f"only resources used at {CONSTRAINED:.0%}% or more, or with refusals",
     )
     add_output_flags(parser)
 
 
 def run(context: Context) -> int:
-    present(context, lambda: _picture(context))
+    present(context, lambda: _read_screen(context))
     return 0
 
 
-def _picture(context: Context) -> Screen:
+def _read_screen(context: Context) -> Screen:
     buckets = context.reader.list(ALLOWANCE_BUCKETS, MILO_SYSTEM_NAMESPACE)
     ours = [b for b in buckets if str(_resource(b)).startswith(states.API_PREFIX)]
     cities = _cities(context)
@@ -128,7 +128,7 @@ def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> l
 
 
 def bar(usage: float) -> str:
-    """A bar of twenty cells and the share; anything in use shows, and only all of it fills."""
+    """A bar of twenty characters and the share; any usage shows, and only full usage fills it."""
     share = min(1.0, max(0.0, usage))
     filled = round(share * BAR)
     if 0 < share < 1:

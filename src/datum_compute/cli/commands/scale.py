@@ -11,7 +11,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.render.output import add_output_flags, count
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs, summarize_changes
 from datum_compute.cli.tables import NAMESPACE, WORKLOADS
@@ -66,9 +66,8 @@ def run(context: Context) -> int:
         if args.wait:
             if changed or not await is_rolled_out(client, args.name):
                 await wait_rolled_out(context, client, args.name, timeout=args.timeout)
-                context.say(
-                    f'"{args.name}" is at {args.minimum} per city{_revision_note(revision)}.'
-                )
+                per_city = f"{count(args.minimum, 'instance')} per city"
+                context.say(f'"{args.name}" now runs {per_city}{_revision_note(revision)}.')
             workload, instances = await read_result(client, args.name)
         view = result(workload, "scaled" if changed else "unchanged", instances, revision)
         if args.output not in ("table", "wide"):
@@ -83,7 +82,7 @@ def _revision_note(revision: int | None) -> str:
 
 
 class _Change(NamedTuple):
-    """The workload as it is now; what it was, and the entry of the change, if there was one."""
+    """The workload as it is now; its state before and the entry of the change, if there was one."""
 
     workload: dict[str, Any]
     before: dict[str, Any] | None = None
@@ -104,7 +103,7 @@ async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Ch
             raise not_found("workload", name, project, command("workloads")) from None
         spec, old = _scaled(context, workload)
         if old == [minimum]:
-            context.say(f'"{name}" is already at {minimum} per city.')
+            context.say(f'"{name}" is already set to {count(minimum, "instance")} per city.')
             return _Change(workload)
         revisions = await recorder.revisions(workload)
         changes = summarize_changes(diff_specs(workload["spec"], spec))
@@ -120,7 +119,7 @@ async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Ch
 
 
 def _scaled(context: Context, workload: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """The spec with the new minimum, and which there were."""
+    """The spec with the new minimum, and the old minimums."""
     wanted = context.args.placement
     spec = copy.deepcopy(workload["spec"])
     placements = spec["placements"]

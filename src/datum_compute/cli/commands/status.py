@@ -40,14 +40,16 @@ def run(context: Context) -> int:
         deployments = queries.deployments_of(context, workload)
         found = assess_placements(workload, deployments, context.env.now())
         steps[:] = suggested_commands(found, context.args.name, workload_condition(workload, found))
-        return picture(context, workload, found)
+        return build_screen(context, workload, found)
 
     present(context, read_screen)
     context.suggest(*steps)
     return 0
 
 
-def picture(context: Context, workload: dict[str, Any], found: list[PlacementHealth]) -> Screen:
+def build_screen(
+    context: Context, workload: dict[str, Any], found: list[PlacementHealth]
+) -> Screen:
     name = workload["metadata"]["name"]
     revision = queries.active_revision(context, workload)
     health, in_full = health_of(workload, found)

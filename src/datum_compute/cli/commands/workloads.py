@@ -1,4 +1,4 @@
-"""``workloads``: what the project runs, and how each is."""
+"""``workloads``: a list of workloads, or one in detail."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def run(context: Context) -> int:
         from datum_compute.cli.explain.describe import describe_workload
 
         return describe_workload(context)
-    present(context, lambda: _picture(context))
+    present(context, lambda: _read_screen(context))
     return 0
 
 
-def _picture(context: Context) -> Screen:
+def _read_screen(context: Context) -> Screen:
     args = context.args
     items = context.reader.list(WORKLOADS, NAMESPACE, label_selector=args.selector)
     views = [_view(context, item) for item in items]

@@ -1,4 +1,4 @@
-"""Failed calls for people: what was being done, why it failed, and what to try."""
+"""Failed calls as errors for users: what was attempted, why it failed, and what to try."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ _FAULTS: dict[Fault, tuple[str, Suggestion]] = {
     Fault.REFUSED: ("{} refused the connection", _LOCAL_STATUS),
     Fault.NAME_UNKNOWN: ("the host of {} cannot be resolved", _CHECK_SERVER),
 }
-"""What to say of a server, and what to try. Of other faults the detail says most."""
+"""By fault: the message about the server, and what to try. Other faults are described by their
+detail."""
 
 
 def _unreachable(failure: client.TransportFailure) -> CommandError:
@@ -116,8 +117,8 @@ def _one_line(text: str) -> str:
 
 
 def describe_error(failure: client.ClientError) -> str:
-    """A failure without the API's names for things."""
+    """A failure's text, on one line and without the API's prefix."""
     text = failure.detail
     if isinstance(failure, client.StatusError) and failure.is_web_page:
-        text = "the answer is a web page, not an API response"
+        text = "the server answered with a web page, not an API response"
     return _doing(failure) + _one_line(text)

@@ -1,7 +1,7 @@
 """The health of a workload, row by row, and why a row is not ready.
 
-Shared by ``status``, ``workloads describe`` and ``why``. The rows and what is in their way
-come from :mod:`datum_compute.cli.rollout.state`; the wording of a reason from
+Shared by ``status``, ``workloads describe`` and ``why``. The rows and their blocking reasons come
+from :mod:`datum_compute.cli.rollout.state`; the wording of a reason from
 :mod:`datum_compute.cli.explain.reasons`.
 """
 
@@ -28,20 +28,20 @@ class PlacementHealth(NamedTuple):
 
     row: Row
     seconds: float | None
-    """How long the reason has stood, where it is known."""
+    """How long the reason has lasted, if known."""
 
     @property
     def blocking_reason(self) -> BlockingReason | None:
         """The reason that blocks the row, or that hides its state."""
-        blocker = self.row.blocking_reason
-        if blocker is None or (self.row.done and blocker.reason != REASON_CELL_UNREACHABLE):
+        blocking = self.row.blocking_reason
+        if blocking is None or (self.row.done and blocking.reason != REASON_CELL_UNREACHABLE):
             return None
-        return blocker
+        return blocking
 
     @property
     def stale(self) -> bool:
-        blocker = self.row.blocking_reason
-        return blocker is not None and blocker.reason == REASON_CELL_UNREACHABLE
+        blocking = self.row.blocking_reason
+        return blocking is not None and blocking.reason == REASON_CELL_UNREACHABLE
 
     @property
     def explanation(self) -> Explanation | None:
@@ -60,29 +60,29 @@ class PlacementHealth(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """``Failed (image unavailable)``: the kind of trouble."""
-        blocker, explanation = self.blocking_reason, self.explanation
-        if blocker is None or explanation is None:
+        """``Failed (image unavailable)``: the severity and the summary of the reason."""
+        blocking, explanation = self.blocking_reason, self.explanation
+        if blocking is None or explanation is None:
             return ""
-        if blocker.record.terminal:
+        if blocking.record.terminal:
             return f"Failed ({explanation.summary})"
-        return f"{'Blocked' if blocker.record.needs_action else 'Waiting'} ({explanation.summary})"
+        return f"{'Blocked' if blocking.record.needs_action else 'Waiting'} ({explanation.summary})"
 
     def paragraph(self) -> list[str]:
-        """Why the row is not as wanted, for people; empty where it is."""
-        blocker, explanation = self.blocking_reason, self.explanation
-        if blocker is None or explanation is None:
+        """Why the row is not ready, for users; empty if it is."""
+        blocking, explanation = self.blocking_reason, self.explanation
+        if blocking is None or explanation is None:
             return []
         lasting = f" for {precise_duration(self.seconds)}" if self.seconds is not None else ""
         if self.stale:
             first = f"No answer from the cell{lasting}."
             detail = (
-                "Its instances keep running; changes reach it when it is back."
+                "Its instances keep running; changes are applied when it reconnects."
                 if self.row.replicas
-                else "Changes reach it when it is back."
+                else "Changes are applied when it reconnects."
             )
         else:
-            first, detail = f"{self.cause}{lasting}", states.clean_message(blocker.message)
+            first, detail = f"{self.cause}{lasting}", states.clean_message(blocking.message)
         return [first, *([detail] if detail else []), actor_advice(explanation, self.seconds or 0)]
 
     def view(self) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def assess_placements(
 
 
 def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> tuple[str, str]:
-    """A word for a workload and the same in full, by its own status; by its rows where that
-    has not yet counted what they report."""
+    """A workload's health as one word and in full, from its own status; Available if all rows are
+    done and the status lags behind them."""
     status = workload.get("status") or {}
     lagging = status.get("readyReplicas", 0) < sum(each.row.ready for each in found)
     if lagging and found and all(each.row.done for each in found):
@@ -167,7 +167,7 @@ def placements_table(
 
 
 def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:
-    """A paragraph for each row that is not as wanted, headed by its city."""
+    """A paragraph for each row that is not ready, headed by its city."""
     several = len({each.row.placement for each in found}) > 1
     lines: list[str] = []
     for each in found:
@@ -181,7 +181,7 @@ def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:
 
 
 def workload_condition(workload: Json, found: Sequence[PlacementHealth]) -> Json:
-    """The workload's own condition, where it is not available for a reason no row has."""
+    """The workload's own condition, if it is not available for a reason that no row has."""
     if (
         any(each.blocking_reason for each in found)
         or workload_health(workload, found)[0] != "Unavailable"
@@ -205,7 +205,8 @@ def workload_paragraph(cause: Json, now: datetime) -> list[str]:
 def suggested_commands(
     found: Sequence[PlacementHealth], workload: str, own: Json
 ) -> list[Suggestion | None]:
-    """Commands that fit the causes; the last one explains. ``own`` is the workload's own."""
+    """Commands that fit the causes; the last one is ``why``. ``own`` is the workload's own
+    condition."""
     steps: list[Suggestion | None] = [
         explain(each.blocking_reason.reason).next_command(workload)
         for each in found

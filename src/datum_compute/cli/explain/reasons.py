@@ -1,6 +1,6 @@
 """What the CLI says about a reason: a label, advice, and the command to run next.
 
-What follows from a reason (who can act, whether waiting helps) is in its record, in
+Who can act on a reason, and whether waiting helps, is in its record in
 :mod:`datum_compute.api.compute.reasons`. A reason of an older or newer controller, which has
 no record, is described by its own name.
 """
@@ -21,7 +21,7 @@ class ReasonText(NamedTuple):
     summary: str
     """A label: lower case, no full stop."""
     advice: str = ""
-    """What the actor does about it, as a sentence; empty where all is well."""
+    """What the actor should do, as a sentence; empty if nothing is wrong."""
     next_step: Command | None = None
 
 
@@ -39,9 +39,9 @@ class Explanation(NamedTuple):
         return self.reason.actor_after(seconds)
 
     def advice_after(self, seconds: float) -> str:
-        """What the actor does about it once it has lasted this long."""
+        """What the actor should do once it has lasted this long."""
         if self.actor_after(seconds) is Actor.PLATFORM and not self.reason.needs_action:
-            return "It takes longer than usual: contact the platform team."
+            return "This is taking longer than usual: contact the platform team."
         return self.text.advice
 
     def next_command(self, workload: str) -> Command | None:
@@ -105,7 +105,7 @@ TEXTS = {
     ),
     reasons.REASON_CONFIGURATION_ERROR: ReasonText(
         "configuration error",
-        "Fix what the message names.",
+        "Fix the configuration that the message names.",
         command("workloads", "describe", WORKLOAD),
     ),
     reasons.REASON_AVAILABLE: ReasonText("available"),

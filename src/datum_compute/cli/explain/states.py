@@ -94,8 +94,8 @@ def instance_detail(instance: Json) -> tuple[str, str]:
 
 
 def blocking_condition(instance: Json) -> Json:
-    """The condition of an Instance that explains most: quota while it is evaluated,
-    the provider where it failed, and else the rollup."""
+    """The condition that best explains an Instance's state: quota while it is evaluated, the
+    provider's if it failed, else ``Ready``."""
     granted = condition(instance, "QuotaGranted")
     if granted.get("status") == "False" and not is_true(instance, "Ready"):
         return granted
@@ -118,7 +118,7 @@ def gates(instance: Json) -> str:
 
 
 def instance_footer(found: Sequence[InstanceState]) -> str:
-    """How many there are; those that are starting count as pending."""
+    """The counts of instances; starting ones count as pending."""
     phases = [state.phase for state in found]
     available, failed = phases.count("Available"), phases.count("Failed")
     pending = len(phases) - available - failed
@@ -134,7 +134,7 @@ def instance_addresses(instance: Json) -> tuple[str, str]:
 
 
 class InstanceIdentity(NamedTuple):
-    """Whose an Instance is, and where."""
+    """The workload, placement and city of an Instance."""
 
     workload: str
     placement: str
@@ -147,7 +147,7 @@ def instance_identities(
     """By name: from an Instance's own labels, else from the deployment its label names, else
     from its name without the ordinal. Never by a UID, which differs from plane to plane.
 
-    ``deployments`` is asked only when some Instance does not say it all itself.
+    ``deployments`` is called only when an Instance's own labels are incomplete.
     """
     found: dict[str, InstanceIdentity] = {}
     by_name: dict[str, Json] | None = None
@@ -216,8 +216,8 @@ def health(workload: Json) -> str:
 
 
 def desired(workload: Json) -> int:
-    """How many Instances a workload is to have. What is reported leaves out cities without
-    a deployment, so the spec counts; where a controller may want more, its count too."""
+    """How many Instances a workload should have: by its spec, because the reported number leaves
+    out cities without a deployment; with autoscaling by the report if that is higher."""
     placements = (workload.get("spec") or {}).get("placements") or []
     settings = [placement.get("scaleSettings") or {} for placement in placements]
     wanted = sum(
@@ -246,7 +246,7 @@ def health_detail(workload: Json, cause: str = "") -> str:
 
 
 class HasReason(Protocol):
-    """Something with a reason, and maybe a sentence about it."""
+    """Something with a reason and an optional message."""
 
     @property
     def reason(self) -> str: ...
@@ -255,7 +255,7 @@ class HasReason(Protocol):
 
 
 def one_line_reason(why: HasReason) -> str:
-    """The sentence, or else the reason, on one line and without the API's prefix."""
+    """The message, or else the reason, on one line and without the API's prefix."""
     return clean_message(why.message or why.reason)
 
 

@@ -1,7 +1,7 @@
-"""What to try next, as records that are rendered where they are printed.
+"""Suggestions of what to try next: records, rendered where they are printed.
 
-A suggested command names the program as the user typed it and repeats where the user's own
-command went (``--project``, ``--data-dir`` and the like), so that it can be pasted as it is.
+A suggested command names the program as the user typed it and repeats the user's target flags
+(``--project``, ``--data-dir`` and the like), so that it can be pasted as it is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ REPEATED_FLAGS = (
     "--certificate-authority",
     "--data-dir",
 )
-"""Where a command goes. The value of ``--token`` is never repeated."""
+"""Flags that select the target. The value of ``--token`` is never repeated."""
 
 
 class Invocation(NamedTuple):
@@ -86,7 +86,7 @@ class Invocation(NamedTuple):
         if words[-1] == "--help":
             return []
         known: tuple[str, ...] = REPEATED_FLAGS
-        if words[0] == "local":  # has no server, and of its actions two are about a project
+        if words[0] == "local":  # local commands take no server, and only two of them a project
             about_project = words[1] in ("up", "kubeconfig")
             known = ("--data-dir", "--project") if about_project else ("--data-dir",)
         return [

@@ -43,7 +43,7 @@ def _workload() -> Schema:
     from datum_compute.api.compute.v1alpha import WorkloadSpec
     from datum_compute.api.structural_schema import schema_of
 
-    # Of metadata and status a server may hold more than this program knows.
+    # Metadata and status are not checked: a server may know more fields than this program.
     spec = schema_of(WorkloadSpec)
     return {
         "properties": {"apiVersion": {}, "kind": {}, "metadata": {}, "spec": spec, "status": {}}

@@ -1,7 +1,7 @@
 """The chain behind ``why``: workload, placement, city, instance, and the deepest condition.
 
-Each level is read once. The worst row of the workload leads on to the instance of that row
-that explains most; what its deepest condition says is what the answer is about.
+Each level is read once. From the worst row of the workload the chain leads to the instance of that
+row that best explains it; the deepest condition there is the root cause.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """What it all comes down to."""
+    """The deepest condition of the chain."""
 
     type: str
     status: str
@@ -117,7 +117,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
     cause = _cause_of(worst)
     instance = None
     if worst.row.deployment and not worst.stale:
-        instance = _blamed(context, worst.row.deployment)
+        instance = _unready_instance(context, worst.row.deployment)
     if instance is not None:
         links.append(_instance_link(instance))
         cause = RootCause.of(states.blocking_condition(instance), now)
@@ -148,16 +148,16 @@ def _instance_link(instance: Json) -> Link:
 
 
 def _worst(found: Sequence[PlacementHealth]) -> PlacementHealth | None:
-    """The row that explains most: failed, blocked, in progress, or only stale."""
+    """The worst row: failed, then blocked, then in progress, then only stale."""
     wrong = [each for each in found if each.blocking_reason is not None or not each.row.done]
     if not wrong:
         return None
 
     def severity(each: PlacementHealth) -> tuple[tuple[bool, bool], bool]:
-        blocker = each.blocking_reason
-        if blocker is None:
+        blocking = each.blocking_reason
+        if blocking is None:
             return (False, False), not each.row.removing
-        return blocker.record.severity, not each.stale
+        return blocking.record.severity, not each.stale
 
     return max(wrong, key=severity)
 
@@ -182,20 +182,20 @@ def _named(deployments: Sequence[Json], name: str) -> Json:
 
 
 def _cause_of(worst: PlacementHealth) -> RootCause:
-    blocker = worst.blocking_reason
-    if blocker is None:
+    blocking = worst.blocking_reason
+    if blocking is None:
         return RootCause("", "", REASON_PROVISIONING_INSTANCES, worst.note, None)
     return RootCause(
-        blocker.condition,
-        blocker.status,
-        blocker.reason,
-        states.clean_message(blocker.message),
+        blocking.condition,
+        blocking.status,
+        blocking.reason,
+        states.clean_message(blocking.message),
         worst.seconds,
     )
 
 
-def _blamed(context: Context, deployment: str) -> dict[str, Any] | None:
-    """The unready Instance of a deployment that explains most."""
+def _unready_instance(context: Context, deployment: str) -> dict[str, Any] | None:
+    """The unready Instance of a deployment that best explains it."""
     selector = f"{LABEL_WORKLOAD_DEPLOYMENT_NAME}={deployment}"
     found = context.reader.list(INSTANCES, NAMESPACE, label_selector=selector)
     unready = [each for each in found if not states.is_true(each, "Ready")]

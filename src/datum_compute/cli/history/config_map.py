@@ -1,8 +1,8 @@
 """Histories in ConfigMaps: one beside each workload, which owns it.
 
 Each revision is a key, its number, with the entry as JSON; the annotation current-revision
-names the newest. Every write says which resourceVersion it has read, so of two writers one
-reads again and appends behind the other.
+names the newest. Every write carries the resourceVersion that was read, so of two writers one gets
+a conflict, reads again and appends after the other.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from datum_compute.env import Environment
 Json = Mapping[str, Any]
 
 TRIES = 20
-"""How often a write that another overtook is made again. A guess: each try is one writer
-further, and people are few."""
+"""Attempts of a write that conflicts with another. A guess: each attempt lets one other writer
+pass, and few people write at once."""
 
 
 class ConfigMapHistory:
@@ -52,8 +52,8 @@ class ConfigMapHistory:
     ) -> Revisions:
         """Append the entry of the change from ``before`` (None: it was created) to
         ``workload``, after an entry for any change of ``before`` that has none. Without
-        ``entry`` only the latter, if the workload has not changed since. An entry that is
-        there already is not added again."""
+        ``entry`` only the latter, if the workload has not changed since. An entry that exists
+        already is not added again."""
         for _ in range(TRIES):
             try:
                 return await self._try(workload, entry, before)

@@ -18,16 +18,16 @@ from datum_compute.decisions.instances.revisions import template_hash
 Json = Mapping[str, Any]
 
 NAME_PREFIX = f"{GROUP}-revision-history."
-"""Of the ConfigMap that keeps a workload's history; the workload's name follows."""
+"""The name of a history's ConfigMap is this and the workload's name."""
 MAX_ENTRIES = 20
 MAX_BYTES = 900_000
-"""Of all entries together: a server takes a ConfigMap of 1 MiB at the most."""
+"""The size of all entries together: a server accepts a ConfigMap of at most 1 MiB."""
 
 CREATED = "created"
 EXTERNAL = "external change"
-"""How an entry begins whose change was made by something that keeps no history."""
+"""The changes of an entry whose change was made without recording it begin with this."""
 UNKNOWN_ACTOR = ""
-"""Of an external change: the server does not say who made it."""
+"""The actor of an external change: the server does not tell who made it."""
 
 
 class Entry(NamedTuple):
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     """None where it alone is larger than a history may be."""
     message: str = ""
     rollback_to: int = 0
-    """The revision whose spec it brings back; 0 for any other change."""
+    """The revision whose spec it restores; 0 for any other change."""
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -117,7 +117,7 @@ def revisions_of(config_map: Json, workload: Json) -> Revisions:
 
 
 def parse_entry(text: str) -> Entry | None:
-    """None for what is no entry: others can write where histories are kept."""
+    """None for anything that is not an entry: other clients can write to the ConfigMap too."""
     try:
         value = json.loads(text)
         spec = value["spec"]
@@ -204,14 +204,14 @@ def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
 
 
 def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
-    """The entry that is missing for the workload as it is: for its spec, or for a change that
-    was noted on it and left the spec alone, such as a restart in one city."""
+    """The entry that the history lacks for the workload as it is: for its spec, or for an annotated
+    change that left the spec alone, such as a restart in one city."""
     active = revisions.active
     noted = entry_from_annotation(workload, now)
     if noted is not None and any(noted.is_same_change(each) for each in revisions.entries):
         noted = None
     if active is not None and active.matches_spec(workload["spec"]):
-        # An older note is of a change that has been dropped from the history since.
+        # An older annotation belongs to a change that has been dropped from the history since.
         return noted if noted is not None and noted.timestamp >= active.timestamp else None
     if noted is not None:
         return noted
@@ -228,8 +228,8 @@ def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry 
 def append_entries(
     revisions: Revisions, additions: Iterable[Entry | None], *, last: int = 0
 ) -> Revisions:
-    """With these entries behind the others, but for those that are there already; ``last`` is
-    a number that is taken although no entry has it."""
+    """The revisions with these entries appended, except those that exist already; ``last`` is a
+    number that is used although no entry has it."""
     entries = list(revisions.entries)
     number = max(revisions.number, last)
     for entry in additions:

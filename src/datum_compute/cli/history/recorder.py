@@ -1,8 +1,8 @@
 """Changes a workload and records the change in its history.
 
-The spec goes out with a note of the change; then the entry is appended. A history that
-cannot be written is no reason to fail a change that was made: the user is warned, and the
-next command that can makes up for it from the note.
+The spec is written with an annotation that describes the change; then the entry is appended. If the
+history cannot be written, the change does not fail: the user is warned, and a later command adds
+the entry from the annotation.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Recorder:
         self._actor: str | None = None
 
     async def revisions(self, workload: Json) -> Revisions:
-        """What is known; nothing where the history may not be read."""
+        """The recorded revisions; none if the history may not be read."""
         try:
             return await self.history.read(workload)
         except errors.StatusError:
             return Revisions()
 
     async def entry(self, spec: Json, changes: str, *, rollback_to: int = 0) -> Entry:
-        """For a change that is about to be made, by us, now."""
+        """The entry of a change that this command is about to make."""
         message = getattr(self._context.args, "message", None) or ""
         return new_entry(
             spec,
@@ -62,7 +62,7 @@ class Recorder:
         )
 
     async def actor(self) -> str:
-        """The user that the server takes us for; empty where it does not answer that."""
+        """The user as the server knows it; empty if it does not tell."""
         if self._actor is None:
             try:
                 review = await self._client.create(core.SELF_SUBJECT_REVIEWS, {})
@@ -80,8 +80,8 @@ class Recorder:
     async def change(
         self, live: Json, spec: Json, entry: Entry, *, metadata: Json | None = None
     ) -> Workload:
-        """``metadata`` has the labels and annotations it shall have; those it has stay. What
-        happened to ``live`` that has no entry is recorded first."""
+        """``metadata`` has the labels and annotations to set; others stay. A change of ``live``
+        that has no entry is recorded first."""
         await self._catch_up(live)
         wanted = metadata or live["metadata"]
         return to_dict(
@@ -103,13 +103,13 @@ class Recorder:
             pass  # retried with the change itself, which warns
 
     async def record(self, before: Json | None, written: Workload, entry: Entry) -> int | None:
-        """The number the change has now, if it could be recorded."""
+        """The revision of the change, if it could be recorded."""
         stored = entry._replace(spec=written["spec"])
         return await self._recorded(written, stored, before)
 
     async def finish(self, live: Workload) -> int | None:
-        """Record what a command of ours wrote and did not live to record; what others have
-        changed is left for the next change."""
+        """Record what an interrupted command wrote and did not record; external changes are left
+        for the next change."""
         revisions = await self.revisions(live)
         now = self._context.env.now()
         if revisions.active is not None and missing_entry(revisions, live, now) is None:
@@ -125,14 +125,14 @@ class Recorder:
             return (await self.history.record(workload, entry, before=before)).number or None
         except errors.ClientError as error:
             self._context.say(
-                "Warning: the change is made, but it is not in the history yet: "
+                "Warning: the change was made but is not in the history yet: "
                 f"{client_errors.to_command_error(error).message}"
             )
             return None
 
 
 def revision_numbers(revisions: Revisions, live: Json) -> str:
-    """``revision #3 → #4``: what a change of ``live`` will be, and what it is now."""
+    """``revision #3 → #4``: the revision of ``live`` and that of the next change."""
     active = revisions.active
     if active is None:
         return "first recorded revision"

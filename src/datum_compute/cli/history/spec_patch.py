@@ -1,8 +1,8 @@
-"""Changing a workload's spec under a condition that its status does not break.
+"""Changes a workload's spec on the condition that the spec, not the status, is unchanged.
 
-A rollout writes the workload's status many times a second, and each write moves its
-resourceVersion; a change that insisted on that would lose against the very thing it is
-about. What must not have moved meanwhile is the spec, and that is the generation.
+A rollout writes the workload's status many times a second, and each write changes its
+resourceVersion, so a change conditional on that would conflict with the rollout itself. The
+condition is on the generation instead, which changes with the spec.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ async def change_spec(
     annotations: Mapping[str, str] | None = None,
     dry_run: bool = False,
 ) -> Object:
-    """Make the spec this one, if it is still that of ``live``; only what differs is sent.
-    Labels and annotations are made these, where they are given.
+    """Replace the spec, if it is still that of ``live``; only what differs is sent. Labels and
+    annotations are replaced where they are given.
 
     Raises ``Conflict`` when it was changed or replaced concurrently.
     """
@@ -46,7 +46,7 @@ async def change_spec(
             compute.WORKLOADS, name, json_patch(patch), NAMESPACE, dry_run=dry_run
         )
     except errors.Invalid:
-        # A failed test and a bad value are distinguished by a read: servers answer both alike.
+        # A read tells a failed test from a bad value: servers answer both alike.
         current = (await client.get(compute.WORKLOADS, name, NAMESPACE)).metadata
         unmoved = (current.uid, current.generation) == (uid, generation)
         if unmoved and not (strict and current.resource_version != _version(live)):
@@ -63,7 +63,7 @@ def _metadata_operations(
     path = f"/metadata/{kind}"
     if present:
         return patch_operations(present, wanted, path)
-    # Nothing to add to: that holds only while the object is the one that was read.
+    # There is no map to add to: valid only while the object is the one that was read.
     return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": _version(live)},
         {"op": "add", "path": path, "value": dict(wanted)},

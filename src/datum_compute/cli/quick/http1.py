@@ -1,17 +1,16 @@
 """One connection that GETs over HTTP/1.1, for the plain reader.
 
-The standard library's client reads headers with the machinery for mail, which takes a short
-command longer to load than all it does. This one knows what an API server answers with and
-refuses the rest:
+The standard library's client parses headers with the email package, which takes longer to load than
+the rest of a short command. This one supports what API servers send and refuses the rest:
 
-- a request goes out whole, and its answer is read whole before the next one;
-- the length is the chunks', else ``Content-Length``'s, else where the server hangs up;
+- a request is sent in one piece, and its response is read in full before the next one;
+- a body ends with its last chunk, else by ``Content-Length``, else when the server closes;
 - heads, chunks' sizes and bodies have limits, so a hostile server cannot fill the memory;
-- redirects and refusals are answers like any other, and nothing is decompressed, because
-  nothing compressed is requested.
+- redirects and errors are returned like any response, and nothing is decompressed, because no
+  compressed response is requested.
 
-Whatever is not HTTP raises :class:`MalformedResponse`, whatever the network does ``OSError``; after
-either the connection is closed.
+Invalid HTTP raises :class:`MalformedResponse`, and network errors raise ``OSError``; after either
+the connection is closed.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class MalformedResponse(Exception):
 
 
 class HttpConnection:
-    """To ``host``, or through it to ``beyond`` where it is a proxy."""
+    """A connection to ``host``, or to ``beyond`` through ``host`` as a proxy."""
 
     def __init__(
         self,
@@ -178,7 +177,7 @@ class HttpConnection:
             raise MalformedResponse(f"the response is longer than {self._max_body} bytes")
 
     def _until(self, mark: bytes, limit: int) -> bytes:
-        """What comes before ``mark``, which is taken as well."""
+        """The bytes before ``mark``; consumes both."""
         searched = 0
         while (end := self._received.find(mark, searched)) < 0:
             searched = max(0, len(self._received) - len(mark))
@@ -208,7 +207,7 @@ class HttpConnection:
         return found
 
     def _receive(self, *, may_end: bool = False) -> bool:
-        """Wait for more; False at the end, where that may come."""
+        """Wait for more bytes; False at the end of the stream, if ``may_end``."""
         assert self._socket is not None
         data = self._socket.recv(_RECEIVED_AT_ONCE)
         self._received += data
@@ -237,7 +236,7 @@ def _connected(host: str, port: int, timeout: float) -> socket.socket:
 
 
 def _ascii(host: str) -> bytes:
-    """As bytes, since texts are taken to be international names, whose rules take time to load."""
+    """The host as bytes: for a ``str`` the socket module loads the codec of international names."""
     try:
         return host.encode("ascii" if host.isascii() else "idna")
     except UnicodeError as error:
@@ -267,7 +266,7 @@ def _headers(lines: list[bytes]) -> Headers:
 
 
 def _length(text: str) -> int:
-    """Of a body. A repeated one must be the same, else neither can be trusted."""
+    """The length of a body. Repeated values must be equal."""
     values = {each.strip() for each in text.split(",")}
     value = values.pop()
     if values or not (value.isascii() and value.isdigit()) or len(value) > 18:

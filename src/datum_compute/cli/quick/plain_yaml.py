@@ -1,7 +1,7 @@
 """Kubeconfigs as tools write them, parsed without a YAML library.
 
-Importing that library takes longer than the rest of a short command. kubectl, cloud tools and
-we ourselves write little of YAML: mappings and lists in block form, one key or entry per line,
+Importing that library takes longer than the rest of a short command. kubectl, cloud tools and this
+program use little of YAML: mappings and lists in block form, one key or entry per line,
 values on the same line. That subset is parsed here, exactly as YAML defines it; for anything
 else the result is None, and the caller uses the library.
 """
@@ -29,7 +29,7 @@ YamlLine = tuple[int, str]
 
 
 def parse_plain_yaml(text: str) -> dict[str, Any] | None:
-    """The mapping in ``text``; None where it takes a YAML library to read."""
+    """The mapping in ``text``; None if it needs a YAML library."""
     try:
         lines = _lines(text)
         value, end = _block(lines, 0, 0)
@@ -112,7 +112,7 @@ def _scalar(content: str) -> Any:
 
 
 def _quoted(content: str) -> str:
-    """In double quotes; escapes are JSON's, save one that only JSON pairs up."""
+    """A string in double quotes. Unicode escapes and escaped slashes are left to the library."""
     try:
         value = json.loads(content)
     except ValueError:

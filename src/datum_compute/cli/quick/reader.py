@@ -86,7 +86,7 @@ class Reader:
         target = ClientCall("get", resource, namespace, name, cluster=self._cluster)
         target.check(named=True)
         found = _decoded(self._get(target.path, {}, target), target)
-        if not found.get("kind") or not _mend(found):
+        if not found.get("kind") or not _drop_malformed_metadata(found):
             raise errors.Malformed(f"not an API object: {str(found)[:200]}", call=target)
         return found
 
@@ -145,10 +145,10 @@ class Reader:
         return readable, str(metadata.get("continue") or "")
 
     def _is_readable(self, item: Any, call: ClientCall) -> bool:
-        if isinstance(item, dict) and _mend(item):
+        if isinstance(item, dict) and _drop_malformed_metadata(item):
             return True
         if self._on_unreadable is not None:
-            skipped = f"skipped what is not an object: {str(item)[:200]}"
+            skipped = f"skipped an item that is not an object: {str(item)[:200]}"
             self._on_unreadable(f"{call.describe()}: {skipped}")
         return False
 
@@ -265,7 +265,7 @@ class Reader:
 
     @property
     def _is_proxied_in_plain(self) -> bool:
-        """Without TLS the proxy reads every request, which names the server in full."""
+        """Without TLS the proxy gets every request, with the full URL of the server."""
         return bool(self._proxy) and not self._server.startswith("https:")
 
     def _identity(self, call: AnyCall) -> ClientIdentity:
@@ -284,7 +284,7 @@ class Reader:
         if identity.token:
             if not is_token(identity.token):
                 raise errors.CredentialFailed(
-                    "the token holds characters that cannot be part of one", call=call
+                    "the token contains characters that cannot be part of a token", call=call
                 )
             headers["Authorization"] = f"Bearer {identity.token}"
         if self._is_proxied_in_plain:
@@ -310,7 +310,7 @@ def _quoted(text: str, safe: frozenset[int], space: str = "%20") -> str:
 
 
 def _encoded(query: dict[str, str]) -> str:
-    """Of the values that are not empty."""
+    """The query, without empty values."""
     return "&".join(
         f"{key}={_quoted(value, _IN_QUERIES, space='+')}" for key, value in query.items() if value
     )
@@ -330,8 +330,8 @@ def _decoded(body: bytes, call: ClientCall) -> dict[str, Any]:
 _METADATA_FORMS = {"labels": dict, "annotations": dict, "finalizers": list, "ownerReferences": list}
 
 
-def _mend(item: dict[str, Any]) -> bool:
-    """Leave out metadata of a wrong form, as the client does; False where no name is left."""
+def _drop_malformed_metadata(item: dict[str, Any]) -> bool:
+    """Drop malformed metadata, as the client does; False if that leaves no name."""
     metadata = item.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return False

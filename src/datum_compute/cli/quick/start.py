@@ -1,7 +1,7 @@
 """How the program starts and ends.
 
-Ctrl-C during the imports is as quiet as later. A short command exits right after its work:
-an orderly shutdown of the interpreter takes longer than some of them.
+Ctrl-C during the imports prints no stack trace. A short command exits right after its work:
+shutting the interpreter down takes longer than some commands.
 
 Imports nothing that the interpreter has not loaded already.
 """
@@ -16,7 +16,9 @@ INTERRUPTED = 130
 YOUNG_OBJECTS = 100_000
 """Allocations before the garbage collector runs. Imports make some ten thousand, none of them
 garbage; long-running processes set other thresholds."""
-TIDYING = frozenset({"asyncio", "concurrent.futures", "logging", "multiprocessing", "threading"})
+EXIT_HANDLERS = frozenset(
+    {"asyncio", "concurrent.futures", "logging", "multiprocessing", "threading"}
+)
 """Modules that may have work left at exit."""
 
 
@@ -40,7 +42,7 @@ def run() -> int:
 
 def leave(code: int) -> None:
     """Exit at once, if nothing loaded has work left."""
-    if not TIDYING.isdisjoint(sys.modules):
+    if not EXIT_HANDLERS.isdisjoint(sys.modules):
         return
     try:
         sys.stdout.flush()

@@ -1,8 +1,7 @@
 """Text that is drawn again in place, on a terminal.
 
-Rich does the drawing, so that lines are cut at the terminal's width, a resize does no harm
-and what was there is removed cleanly. It is imported only here, and only when a
-terminal is really there.
+Rich draws, so that lines are cut at the terminal's width, and a resize or a shorter text leaves
+nothing behind. It is imported only here, and only on a terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """One block of lines on a terminal; the last state of it stays when it is closed."""
+    """A block of lines on a terminal; its last state stays after it is closed."""
 
     def __init__(self, context: Context, stream: TextIO) -> None:
         self._colours = context.colours(stream)

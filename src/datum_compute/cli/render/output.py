@@ -55,7 +55,7 @@ def table(
     headers: bool = True,
     paint: Paint | None = None,
 ) -> str:
-    """Left-aligned columns three spaces apart; nothing trails a line."""
+    """Left-aligned columns three spaces apart, without trailing spaces."""
     lines = [list(header), *rows] if headers else [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)] if lines else []
     drawn = []
@@ -121,7 +121,7 @@ def age(since: str, now: datetime) -> str:
 
 
 def seconds_since(since: str, now: datetime) -> float | None:
-    """None where ``since`` is no time, or the zero time."""
+    """None if ``since`` is not a time, or the zero time."""
     try:
         then = datetime.fromisoformat(since)
     except ValueError:
@@ -135,7 +135,7 @@ def elapsed(seconds: float) -> str:
 
 
 def precise_duration(seconds: float) -> str:
-    """``1m12s``: two units, for how long something has stood."""
+    """``1m12s``: two units, for how long something has lasted."""
     whole = max(0, int(seconds))
     units = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
     for (size, unit), (next_size, next_unit) in pairwise(units):

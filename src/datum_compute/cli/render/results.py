@@ -1,4 +1,4 @@
-"""What a command that wrote shows to programs: what was done to which workload."""
+"""The output of a command that writes: what was done to which workload."""
 
 from __future__ import annotations
 

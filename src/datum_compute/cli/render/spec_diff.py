@@ -1,12 +1,11 @@
 """What differs between two Workload specs, as users call the fields.
 
-Both specs are first freed of what says nothing (nulls, empties, defaults spelled out), so a
-default that a server filled in is no change. Then they are compared field by field: items
-of named lists by their names, wherever they stand; a variable, a port, a mount and a volume
-as one thing where one line can say it; everything else leaf by leaf, under its path where
-there is no better word. Nothing that differs goes unsaid.
+Both specs are first normalized: nulls, empty values and explicit defaults are removed, so a default
+that a server filled in is no change. Then they are compared field by field: items of named lists by
+name, in any order; a variable, a port, a mount and a volume as one change where one line can show
+it; everything else leaf by leaf, under its path if it has no label. Every difference is reported.
 
-Plain JSON values and the standard library: a command line can afford to import this.
+Uses plain JSON values and the standard library, so that it is quick to import.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class SpecChange(NamedTuple):
     """Where in the spec; items of named lists by their name."""
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    """For a list of names, such as cities: what came and what went."""
+    """For a list of names, such as cities: what was added and removed."""
     field: str = ""
     """The last step of the path, where the change is of one field."""
 
@@ -59,12 +58,12 @@ class SpecChange(NamedTuple):
 
 
 def diff_specs(old_spec: Mapping[str, Any], new_spec: Mapping[str, Any]) -> tuple[SpecChange, ...]:
-    """Every difference, in the order of the fields; empty when both say the same."""
+    """Every difference, in the order of the fields; empty if the specs are equivalent."""
     return tuple(_compare(normalize_spec(old_spec), normalize_spec(new_spec), ()))
 
 
 def normalize_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What a spec says, without what says nothing."""
+    """A spec without nulls, empty values and explicit defaults."""
     return without_defaults(spec, _DEFAULTS)
 
 
@@ -129,7 +128,7 @@ def _leaf(old: Any, new: Any, path: _Path) -> SpecChange:
     return SpecChange(_word(path), _cut(before), _cut(after), _dotted(path), field=_field(path))
 
 
-# One line for a thing of several fields, where one line can say it.
+# One line for a value of several fields, where one line can show it.
 
 
 def _described(old: Any, new: Any, path: _Path) -> SpecChange | None:
@@ -212,7 +211,7 @@ def _volume(value: Any) -> str | None:
 
 
 def _disk(disk: Any) -> str | None:
-    """Only of a disk with nothing but a size and what is on it at first."""
+    """Describes a disk that has only a size and an initial content."""
     size, image, kind = (_find(disk, *path) for path in _DISK)
     parts = [f"disk {_text(size)}" if size is not _ABSENT else "disk"]
     known: Any = {}
@@ -348,7 +347,7 @@ def _text(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text where it can stand in a line; quoted where it cannot."""
+    """The text if it fits on a line as it is; quoted otherwise."""
     return text if text.isprintable() else _exact(text)
 
 

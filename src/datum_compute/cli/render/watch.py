@@ -1,7 +1,7 @@
-"""``--watch``: reads and shows again what is otherwise shown once.
+"""``--watch``: reads and shows a screen again and again.
 
-On a terminal the whole picture is redrawn in place. Elsewhere it is printed once, and then
-line by line what has changed; programs get each changed view in the format they asked for.
+On a terminal the screen is redrawn in place. Elsewhere it is printed once, and then each line that
+changes; programs get each changed view in the requested format.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from datum_compute.cli.render.output import render
 from datum_compute.client import errors
 
 INTERVAL_SECONDS = 1.0
-"""Between two reads. A guess: quick enough for an eye, slow enough for a server."""
+"""Between two reads. A guess: often enough for users, rare enough for servers."""
 MAX_FAILURES = 10
 """How many reads may fail in a row before the watch ends."""
 
 TRANSIENT_ERRORS = (errors.TransportFailure, errors.ServerError, errors.Throttled)
-"""Failures that a second try may not meet."""
+"""Failures that a retry may resolve."""
 
 
 class ScreenLine(NamedTuple):
-    """A line of a picture: what it is about, and what counts as a change of it."""
+    """A line of a screen: what it is about, and what counts as a change of it."""
 
     key: str
     text: str
@@ -52,7 +52,7 @@ ReadScreen = Callable[[], Screen]
 
 
 def add_watch_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-w", "--watch", action="store_true", help="keep showing what changes")
+    parser.add_argument("-w", "--watch", action="store_true", help="watch for changes")
 
 
 def present(context: Context, read: ReadScreen) -> None:
@@ -60,20 +60,20 @@ def present(context: Context, read: ReadScreen) -> None:
     if getattr(context.args, "watch", False):
         _follow(context, read)
         return
-    picture = read()
-    text = _drawn(context, picture)
+    screen = read()
+    text = _drawn(context, screen)
     if text:
         context.show(text)
-    if picture.footer and context.tables and not context.args.no_headers:
-        context.say(picture.footer)
+    if screen.footer and context.tables and not context.args.no_headers:
+        context.say(screen.footer)
 
 
-def _drawn(context: Context, picture: Screen) -> str:
+def _drawn(context: Context, screen: Screen) -> str:
     return render(
         context.args.output,
-        picture.views,
-        as_table=lambda _: picture.text,
-        names=picture.names,
+        screen.views,
+        as_table=lambda _: screen.text,
+        names=screen.names,
     )
 
 
@@ -84,7 +84,7 @@ def _follow(context: Context, read: ReadScreen) -> None:
 
         display = Display(context, stdout)
         try:
-            _repeat(context, read, lambda picture: display.draw(_with_footer(context, picture)))
+            _repeat(context, read, lambda screen: display.draw(_with_footer(context, screen)))
         finally:
             display.close()
     else:
@@ -92,16 +92,16 @@ def _follow(context: Context, read: ReadScreen) -> None:
         _repeat(context, read, printer.show)
 
 
-def _with_footer(context: Context, picture: Screen) -> str:
-    footer = "" if context.args.no_headers else picture.footer
-    return "\n".join(part for part in (picture.text, footer) if part)
+def _with_footer(context: Context, screen: Screen) -> str:
+    footer = "" if context.args.no_headers else screen.footer
+    return "\n".join(part for part in (screen.text, footer) if part)
 
 
 def _repeat(context: Context, read: ReadScreen, show: Callable[[Screen], None]) -> None:
     failures = 0
     while True:
         try:
-            picture = read()
+            screen = read()
         except TRANSIENT_ERRORS as error:
             failures += 1
             if failures >= MAX_FAILURES:
@@ -114,12 +114,12 @@ def _repeat(context: Context, read: ReadScreen, show: Callable[[Screen], None]) 
                 ) from error
         else:
             failures = 0
-            show(picture)
+            show(screen)
         context.reach.sleep(INTERVAL_SECONDS)
 
 
 class _Printer:
-    """Prints a picture once, and then what differs."""
+    """Prints a screen once, and then what changes."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -128,34 +128,34 @@ class _Printer:
         self._views: dict[str, object] = {}
         self._begun = False
 
-    def show(self, picture: Screen) -> None:
+    def show(self, screen: Screen) -> None:
         if self.context.tables:
-            self._show_lines(picture)
+            self._show_lines(screen)
         else:
-            self._show_views(picture)
+            self._show_views(screen)
         self._begun = True
 
-    def _show_lines(self, picture: Screen) -> None:
+    def _show_lines(self, screen: Screen) -> None:
         current = {
-            line.key: line.text if line.compare is None else line.compare for line in picture.lines
+            line.key: line.text if line.compare is None else line.compare for line in screen.lines
         }
         if not self._begun:
-            changed = [line.text for line in picture.lines]
+            changed = [line.text for line in screen.lines]
         else:
             changed = [
                 line.text
-                for line in picture.lines
+                for line in screen.lines
                 if line.text and self._lines.get(line.key, _NOTHING) != current[line.key]
             ]
             changed += [f"{key} is gone" for key in self._rows if key not in current]
         self._lines = current
-        self._rows = [line.key for line in picture.lines if line.is_row]
+        self._rows = [line.key for line in screen.lines if line.is_row]
         if changed:
             self.context.show("\n".join(changed))
 
-    def _show_views(self, picture: Screen) -> None:
-        views = picture.views if isinstance(picture.views, Sequence) else [picture.views]
-        for name, view in zip(picture.names, views, strict=True):
+    def _show_views(self, screen: Screen) -> None:
+        views = screen.views if isinstance(screen.views, Sequence) else [screen.views]
+        for name, view in zip(screen.names, views, strict=True):
             compared = {key: value for key, value in view.items() if key not in ("age", "object")}
             if self.context.args.output == "name":
                 compared = {}  # a name is all that is shown, so nothing else counts as a change

@@ -1,8 +1,7 @@
 """Progress of a rollout: a row per placement and city.
 
 On a terminal the rows are redrawn in place, with the time that has passed below them.
-Elsewhere every row is a line when it changes, in columns that do not move, because
-printed lines cannot move.
+Elsewhere a row is printed as a line when it changes, in columns of fixed width.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Progress:
         self._display.draw("\n".join(lines))
 
     def _make_room(self, current: Sequence[RowProgress]) -> None:
-        """Columns as wide as they can become."""
+        """Make the columns wide enough for all later values."""
         for each in current:
             row = each.row
             count = f"{row.target}/{row.target}"

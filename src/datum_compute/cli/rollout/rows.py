@@ -29,12 +29,14 @@ class RowProgress(NamedTuple):
 
     @property
     def reason_text(self) -> str:
-        """The blocking reason, behind its summary where the user or the platform must act."""
-        blocker = self.row.blocking_reason
-        if blocker is None or self.row.done:
+        """The blocking reason, preceded by its summary if the user or the platform must act."""
+        blocking = self.row.blocking_reason
+        if blocking is None or self.row.done:
             return f"no progress for {BLOCKED_AFTER_SECONDS:.0f}s" if self.stalled else ""
-        text = states.one_line_reason(blocker)
-        return f"{explain(blocker.reason).summary}: {text}" if blocker.record.needs_action else text
+        text = states.one_line_reason(blocking)
+        return (
+            f"{explain(blocking.reason).summary}: {text}" if blocking.record.needs_action else text
+        )
 
     def cells(self) -> tuple[str, ...]:
         row = self.row

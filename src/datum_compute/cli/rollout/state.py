@@ -24,7 +24,7 @@ class Phase(StrEnum):
 
 
 class BlockingReason(NamedTuple):
-    """Why a deployment is not as wanted, from its own conditions."""
+    """Why a deployment is not complete, from its own conditions."""
 
     reason: str
     message: str
@@ -74,8 +74,8 @@ class Row(NamedTuple):
         """``stalled``: nothing has changed for :data:`BLOCKED_AFTER_SECONDS`."""
         if self.done:
             return Phase.DONE
-        blocker = self.blocking_reason
-        if stalled or (blocker is not None and blocker.record.needs_action):
+        blocking = self.blocking_reason
+        if stalled or (blocking is not None and blocking.record.needs_action):
             return Phase.BLOCKED
         moving = self.replicas or self.updated or self.ready or self.removing
         return Phase.UPDATING if moving else Phase.PENDING

@@ -1,11 +1,11 @@
-"""Watching a rollout until all of it is done, or until there is no sense in waiting.
+"""Waits for a rollout until it is done, or until waiting cannot help.
 
-What a rollout is, and when it is done, :mod:`datum_compute.cli.rollout.state` says; this
-looks again at every change and ends when
+:mod:`datum_compute.cli.rollout.state` defines a rollout and when it is done; the wait reads it
+again after every change and ends when
 
 - every row is done;
-- a terminal reason is reported (3), or quota or placement refuse for longer
-  than a grace (7);
+- a terminal reason is reported (3), or quota or placement refuse for longer than a grace
+  period (7);
 - the time is up (4), the workload is gone (5), or the platform does not answer (1).
 """
 
@@ -45,12 +45,12 @@ MAX_LIST_FAILURES = 10
 
 @dataclass
 class Movement:
-    """When each row last moved, and since when it has had a reason to give up."""
+    """When each row last made progress, and since when quota or placement refuse it."""
 
     _seen: dict[tuple[str, str, str], tuple[tuple[object, ...], float]] = field(
         default_factory=dict
     )
-    _hopeless: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    _refused: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def update(self, rows: Sequence[Row], now: float) -> list[RowProgress]:
         """The rows, each with whether it has stalled."""
@@ -60,11 +60,11 @@ class Movement:
             state = _state(row)
             if progress.key not in self._seen or self._seen[progress.key][0] != state:
                 self._seen[progress.key] = (state, now)
-            blocker = row.blocking_reason
-            if blocker is None or not blocker.record.fails_after_grace or row.done:
-                self._hopeless.pop(progress.key, None)
+            blocking = row.blocking_reason
+            if blocking is None or not blocking.record.fails_after_grace or row.done:
+                self._refused.pop(progress.key, None)
             else:
-                self._hopeless.setdefault(progress.key, now)
+                self._refused.setdefault(progress.key, now)
         return [
             RowProgress(progress.row, stalled=self._idle(progress, now)) for progress in current
         ]
@@ -76,12 +76,12 @@ class Movement:
 
     def given_up(self, progress: RowProgress, now: float) -> bool:
         """Whether quota or placement have refused a row for longer than the grace period."""
-        since = self._hopeless.get(progress.key)
+        since = self._refused.get(progress.key)
         return since is not None and now - since >= BLOCKED_AFTER_SECONDS
 
     def next_read(self, now: float) -> float:
-        """Seconds until a row stalls or a grace ends, if that is before the next read."""
-        moments = [since for _, since in self._seen.values()] + list(self._hopeless.values())
+        """Seconds until a row stalls or a grace period ends, if that is before the next read."""
+        moments = [since for _, since in self._seen.values()] + list(self._refused.values())
         ahead = [since + BLOCKED_AFTER_SECONDS - now for since in moments]
         return min([RELIST_SECONDS, *(left for left in ahead if left > 0)])
 
@@ -104,19 +104,19 @@ async def wait_rolled_out(
     """Wait until every row is done; raise when that cannot happen or takes too long."""
     loop = asyncio.get_running_loop()
     started = loop.time()
-    telling = progress or Progress(context)
+    display = progress or Progress(context)
     movement = Movement()
     current: list[RowProgress] = []
     try:
-        async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
+        async with asyncio.timeout(timeout), display.running(), _changes(client, name) as changed:
             read = _WorkloadReader(client, context, name)
             while True:
                 rollout = decide_rollout(*await read())
                 current = movement.update(rollout.rows, loop.time())
-                telling.show(current)
+                display.show(current)
                 if rollout.done:
                     return rollout
-                _raise_if_hopeless(name, current, movement, loop.time())
+                _raise_if_blocked(name, current, movement, loop.time())
                 await changed(movement.next_read(loop.time()))
     except TimeoutError:
         raise _timed_out(name, current, loop.time() - started) from None
@@ -138,35 +138,35 @@ def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> Com
     )
 
 
-def _raise_if_hopeless(
+def _raise_if_blocked(
     name: str, current: Sequence[RowProgress], movement: Movement, now: float
 ) -> None:
     """At once for a terminal reason; for a refusal after the grace period."""
     for progress in current:
-        blocker = progress.row.blocking_reason
-        if blocker is not None and blocker.record.terminal and not progress.row.done:
+        blocking = progress.row.blocking_reason
+        if blocking is not None and blocking.record.terminal and not progress.row.done:
             raise CommandError(
                 f'rollout of "{name}" failed in {progress.row.city}: '
-                f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}"
+                f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
                 f"{_kept(progress.row)}",
                 command("why", name),
                 exit_code=Exit.ROLLOUT_FAILED,
-                code=blocker.reason,
+                code=blocking.reason,
             )
     for progress in current:
-        blocker = progress.row.blocking_reason
-        if blocker is not None and movement.given_up(progress, now):
+        blocking = progress.row.blocking_reason
+        if blocking is not None and movement.given_up(progress, now):
             raise CommandError(
                 f'"{name}" is blocked in {progress.row.city}: '
-                f"{explain(blocker.reason).summary}: {states.one_line_reason(blocker)}",
-                explain(blocker.reason).next_command(name),
+                f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}",
+                explain(blocking.reason).next_command(name),
                 exit_code=Exit.BLOCKED,
-                code=blocker.reason,
+                code=blocking.reason,
             )
 
 
 def _kept(row: Row) -> str:
-    """How many instances of the old revision still serve."""
+    """How many instances of the previous revision still run."""
     kept = min(row.old, row.ready)
     if kept <= 0:
         return ""
@@ -194,17 +194,17 @@ async def wait_gone(
     context: Context, client: Client, name: str, *, uid: str, timeout: float
 ) -> None:
     """Wait until the workload and its instances are deleted, counting down per city."""
-    telling = Progress(context)
+    display = Progress(context)
     latest: tuple[Row, ...] = ()
     try:
-        async with asyncio.timeout(timeout), telling.running(), _changes(client, name) as changed:
+        async with asyncio.timeout(timeout), display.running(), _changes(client, name) as changed:
             read = _WorkloadReader(client, context, name)
             while True:
                 workload, deployments = await read()
                 if workload["metadata"]["uid"] != uid:
                     return  # another of the same name, created since
                 latest = decide_rollout({**workload, "spec": {}}, deployments).rows
-                telling.show([RowProgress(row) for row in latest])
+                display.show([RowProgress(row) for row in latest])
                 await changed(RELIST_SECONDS)
     except CommandError as error:
         if error.exit_code is Exit.NOT_FOUND:
@@ -212,9 +212,8 @@ async def wait_gone(
         raise
     except TimeoutError:
         cities = sorted({row.city for row in latest}) or ["the platform"]
-        has = "has" if len(cities) == 1 else "have"
         raise CommandError(
-            f'"{name}" is not deleted yet: {", ".join(cities)} {has} not confirmed',
+            f'"{name}" is not deleted yet: still waiting for {", ".join(cities)}',
             command("destroy", name, "--yes"),
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
@@ -225,8 +224,8 @@ async def wait_gone(
 class _WorkloadReader:
     """A workload and its deployments as they are now.
 
-    A failure that may pass is passed over, until too many came in a row. A workload that
-    was deleted, or replaced by another one of the same name, is not found."""
+    Transient failures are ignored until too many occur in a row. A workload that was deleted, or
+    replaced by another one of the same name, is not found."""
 
     def __init__(self, client: Client, context: Context, name: str) -> None:
         self._client = client
@@ -244,7 +243,7 @@ class _WorkloadReader:
                 if failures == MAX_LIST_FAILURES:
                     raise self._lost(error) from error
             await asyncio.sleep(RETRY_SECONDS)
-        raise AssertionError("a loop that always ends by itself")
+        raise AssertionError("the loop returns or raises")
 
     async def _once(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         workload = await self._client.get(compute.WORKLOADS, self._name, NAMESPACE)

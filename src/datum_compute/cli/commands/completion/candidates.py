@@ -1,7 +1,7 @@
-"""What may stand at the cursor: the candidates behind ``__complete WORDS…``.
+"""The completion candidates for ``__complete WORDS…``.
 
 The last word is the one being completed, maybe empty. Commands, actions and flags come from
-the parser itself; names come from the platform, if there is one that answers in a moment.
+the parser itself; names come from the platform, if it answers quickly.
 Errors are never printed: a shell would show them in the middle of a line.
 """
 
@@ -199,7 +199,7 @@ class _Source:
     def _list(self, resource: Any, namespace: str) -> list[dict[str, Any]]:
         try:
             return self._context().reader.list(resource, namespace)
-        except Exception:  # noqa: BLE001  # no candidates and no noise, whatever it was
+        except Exception:  # noqa: BLE001  # completion prints no errors
             return []
 
     def _context(self) -> Context:

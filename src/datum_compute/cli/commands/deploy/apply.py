@@ -37,7 +37,7 @@ def run(context: Context) -> int:
     try:
         return _run(context)
     except (CommandError, errors.ClientError) as failure:
-        # 1 says that there are changes, so no error may.
+        # 1 means that there are changes, so errors exit with 2.
         error = failure if isinstance(failure, CommandError) else from_client(failure)
         if error.exit_code is Exit.FAILED:
             error.exit_code = Exit.USAGE
@@ -56,20 +56,20 @@ def _run(context: Context) -> int:
         )
     if context.args.name:
         name = context.args.name
-        return _deploy(context, [DesiredWorkload(name, partial(as_flags_say, name, flags))])
+        return _deploy(context, [DesiredWorkload(name, partial(apply_flags, name, flags))])
     if flags.given or not context.streams.interactive:
         raise usage("expected NAME or -f FILE", command("deploy", "-f", "FILE"))
     from datum_compute.cli.commands.deploy import prompts
 
     name, flags = prompts.prompt_for_workload(context)
-    return _deploy(context, [DesiredWorkload(name, partial(as_flags_say, name, flags))], ask=True)
+    return _deploy(context, [DesiredWorkload(name, partial(apply_flags, name, flags))], ask=True)
 
 
 def _as_written(wanted: Workload) -> Any:
     return lambda live: merge_metadata(live, wanted)
 
 
-def as_flags_say(name: str, flags: Flags, live: Workload | None) -> Workload:
+def apply_flags(name: str, flags: Flags, live: Workload | None) -> Workload:
     if live is None:
         return manifest.new_workload(name, flags)
     return manifest.changed_workload(live, flags)

@@ -1,4 +1,4 @@
-"""``deploy``: create or update a workload, say what changes, and wait until it runs."""
+"""``deploy``: create or update a workload, show what changes, and wait until it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "deploy -f samples/hello.yaml",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", type=workload_name, help="the workload")
-    parser.add_argument("-f", "--file", metavar="FILE", help="YAML or JSON; - reads stdin")
+    parser.add_argument(
+        "-f", "--file", metavar="FILE", help="manifest in YAML or JSON; - reads stdin"
+    )
     parser.add_argument("--image", help="container image")
     parser.add_argument(
         "--city", action="append", metavar="CITY", help="city code; repeatable or comma-separated"
@@ -31,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port",
         action="append",
         metavar="[NAME=]N|NAME-",
-        help="port to serve; NAME- removes it; repeatable",
+        help="port of the container; NAME- removes it; repeatable",
     )
     parser.add_argument(
         "--env",
@@ -65,7 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
     parser.add_argument(
-        "--exit-code", action="store_true", help="with --dry-run: 0 no changes, 1 changes, 2 error"
+        "--exit-code",
+        action="store_true",
+        help="with --dry-run: exit 0 without changes, 1 with changes, 2 on an error",
     )
     parser.add_argument("--save", metavar="FILE", help="save the workload as a manifest")
     add_write_flags(parser)

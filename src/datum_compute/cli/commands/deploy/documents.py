@@ -1,7 +1,7 @@
 """Reads YAML that can be sent as JSON, and refuses the rest.
 
-Aliases are YAML's own, and a few lines of them can stand for more than any memory holds;
-what they expand to is counted while it is walked, not built.
+A few lines of YAML aliases can expand to more than fits into memory, so their expansion is counted,
+not built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def documents_of(text: str, where: str) -> list[Any]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Dates stay the text they are: JSON has none."""
+        """Leaves dates as strings: JSON has no dates."""
 
     Loader.yaml_implicit_resolvers = {
         first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]

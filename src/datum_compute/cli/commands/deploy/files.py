@@ -1,7 +1,7 @@
 """Workloads in files: loaded, validated and saved.
 
-A file is text, then documents, then workloads whose parts a command may read. The server
-validates them; what could not even be sent is reported here, all of it at once.
+A file is read as text, parsed into documents, and checked to be workloads. The server validates
+them; what cannot be sent to it is reported here, all errors at once.
 """
 
 from __future__ import annotations
@@ -93,10 +93,11 @@ def _text(path: str, stdin: TextIO) -> str:
 
 
 def faults(document: Any) -> list[str]:
-    """Why a document is no workload that could be sent to a server.
+    """Why a document is not a workload that can be sent to a server.
 
     Unknown fields are left to the server, which may be newer than this program;
-    where something is missed besides, it is most likely what was mistyped, and named first."""
+    if something else is wrong they are listed first, since a misspelled field is the likely
+    cause."""
     if not isinstance(document, dict):
         return [f"expected an object, found {type(document).__name__}"]
     found = " ".join(str(document.get(key) or f"no {key}") for key in ("apiVersion", "kind"))
@@ -123,7 +124,7 @@ def _metadata_faults(metadata: Any) -> Iterator[str]:
 
 
 def _spec_faults(spec: Any) -> Iterator[str]:
-    """The form of the parts that are read before the server judges the whole."""
+    """Checks the parts that a command reads before the server validates the whole."""
     if not isinstance(spec, dict):
         yield "spec: Required value"
         return

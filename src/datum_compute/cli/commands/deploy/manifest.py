@@ -125,7 +125,7 @@ def changed_workload(workload: Workload, flags: Flags) -> Workload:
 
 
 def _check(flags: Flags) -> None:
-    """Refuse values that a script gives when one of its variables is empty."""
+    """Refuse empty values, which a script passes when one of its variables is not set."""
     if flags.image is not None and (not flags.image or not flags.image.isprintable()):
         raise usage(
             "--image: expected an image name",
@@ -200,7 +200,7 @@ def _change_label(metadata: dict[str, Any], entry: str) -> None:
     name, assigned, value = entry.partition("=")
     if not assigned and not name.endswith("-"):
         raise usage(
-            f'--label "{entry}": expected k=v, or k- to remove', AddFlag("--label", "team=web")
+            f'--label "{entry}": expected K=V, or K- to remove', AddFlag("--label", "team=web")
         )
     labels = dict(metadata.get("labels") or {})
     if assigned:
@@ -228,9 +228,10 @@ def _change_ports(container: dict[str, Any], texts: Sequence[str]) -> None:
             ports[same] = {**ports[same], **port}
         elif taken is None:
             ports.append(port)
-        elif port["name"] != f"port-{port['port']}":  # a number alone is content with it
+        elif port["name"] != f"port-{port['port']}":  # a bare number keeps the existing name
             raise usage(
-                f'--port "{port["name"]}={port["port"]}": it is already port "{taken["name"]}"',
+                f'--port "{port["name"]}={port["port"]}": the number belongs to port'
+                f' "{taken["name"]}"',
                 AddFlag("--port", f"{taken['name']}-"),
             )
     container["ports"] = ports

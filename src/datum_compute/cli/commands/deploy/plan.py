@@ -1,5 +1,5 @@
-"""Plans a deploy: the wanted workload, the server's verdict on it in a dry run, and the
-summary that is printed before anything is written."""
+"""Plans a deploy: the wanted workload, the server's dry run of it, and the summary that is printed
+before anything is written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DeployPlan:
     live: Workload | None
     wanted: Workload
     outcome: Workload
-    """As the server says it would be."""
+    """The workload as the server would store it."""
     changes: str
     """In one line, for the history."""
 
@@ -74,31 +74,36 @@ async def make_plan(
     server would refuse it."""
     for _ in range(CONFLICT_RETRIES):
         try:
-            return await _plan_once(context, client, desired, judged=not absent)
+            return await _plan_once(context, client, desired, with_dry_run=not absent)
         except (errors.Conflict, errors.AlreadyExists):
             pass  # changed concurrently: plan again
     raise conflict_error("deploying", desired.name)
 
 
 async def _plan_once(
-    context: Context, client: ApiClient, desired: DesiredWorkload, *, judged: bool
+    context: Context, client: ApiClient, desired: DesiredWorkload, *, with_dry_run: bool
 ) -> DeployPlan:
     live = await live_workload(client, desired.name)
     wanted = desired.describe(live)
     if live is None:
-        return await _plan_create(context, client, desired, wanted, judged=judged)
-    return await _plan_update(context, client, desired, live, wanted, judged=judged)
+        return await _plan_create(context, client, desired, wanted, with_dry_run=with_dry_run)
+    return await _plan_update(context, client, desired, live, wanted, with_dry_run=with_dry_run)
 
 
 async def _plan_create(
-    context: Context, client: ApiClient, desired: DesiredWorkload, wanted: Workload, *, judged: bool
+    context: Context,
+    client: ApiClient,
+    desired: DesiredWorkload,
+    wanted: Workload,
+    *,
+    with_dry_run: bool,
 ) -> DeployPlan:
     if len(desired.name) > NEW_WORKLOAD_LIMIT:
         raise usage(f'name "{desired.name}" is too long: at most {NEW_WORKLOAD_LIMIT} characters')
     planned = wanted
-    if judged:
+    if with_dry_run:
         trial = client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True)
-        planned = await _judged(wanted, trial)
+        planned = await _dry_run_result(wanted, trial)
     left = await preflight.headroom(client)
     context.say(
         f'Workload "{desired.name}" does not exist in project {context.target.project}. '
@@ -117,14 +122,14 @@ async def _plan_update(
     live: Workload,
     wanted: Workload,
     *,
-    judged: bool,
+    with_dry_run: bool,
 ) -> DeployPlan:
     if live["metadata"].get("deletionTimestamp"):
         raise being_destroyed_error(desired.name)
     planned = wanted
-    if judged:
+    if with_dry_run:
         trial = change_spec(client, live, wanted["spec"], dry_run=True)
-        planned = await _judged(wanted, trial)
+        planned = await _dry_run_result(wanted, trial)
     planned = {**planned, "metadata": wanted["metadata"]}
     found = [*_metadata_changes(live, wanted), *diff_specs(live["spec"], planned["spec"])]
     if not found:
@@ -135,11 +140,11 @@ async def _plan_update(
     print_fields(
         context, [*((each.label, str(each)) for each in found), ("everything else", "unchanged")]
     )
-    _say_effects(context, planned, live, await preflight.headroom(client))
+    _print_effects(context, planned, live, await preflight.headroom(client))
     return DeployPlan(desired, "updated", live, wanted, planned, summarize_changes(found))
 
 
-async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
+async def _dry_run_result(wanted: Workload, trial: Awaitable[Object]) -> Workload:
     """The workload as a dry run returns it. A refusal names unknown fields in its text alone, so
     they are searched in the body that was sent."""
     try:
@@ -151,7 +156,7 @@ async def _judged(wanted: Workload, trial: Awaitable[Object]) -> Workload:
         raise
 
 
-def _say_effects(
+def _print_effects(
     context: Context, planned: Workload, live: Workload, left: Mapping[str, int]
 ) -> None:
     lines = preflight.quota_lines(planned, live, left)
@@ -221,12 +226,12 @@ def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, s
 
 
 def merge_metadata(live: Workload | None, wanted: Workload) -> Workload:
-    """A manifest whose labels and annotations stand beside those that are there."""
+    """The manifest with the labels and annotations of the live workload added."""
     merged = copy.deepcopy(wanted)
     for kind in ("labels", "annotations"):
         there = live["metadata"].get(kind) or {} if live is not None else {}
         given = wanted["metadata"].get(kind) or {}
-        # A file may be a copy of what a server gave, with what programs have noted on it.
+        # The file may be a copy of a stored workload, with annotations that programs added.
         new = {key: value for key, value in given.items() if key not in SERVER_ANNOTATIONS}
         if there or new:
             merged["metadata"][kind] = {**there, **new}

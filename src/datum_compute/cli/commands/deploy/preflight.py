@@ -1,7 +1,7 @@
-"""Checks before a workload is written: would it run there?
+"""Checks before a workload is written: cities, instance type, networks and quota.
 
-What cannot work is refused, what is missing and can be made is offered, and what may go
-short is said.
+An unknown city or type is refused, creating a missing network is offered, and short quota is a
+warning.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ def size(workload: Json | None) -> dict[str, int]:
     try:
         spec = msgspec.convert(workload["spec"]["template"]["spec"], compute.InstanceSpec)
     except msgspec.ValidationError:
-        spec = compute.InstanceSpec()  # of a file that no server has judged yet
+        spec = compute.InstanceSpec()  # from a file that no server has validated
     each = decide_size(spec).requests()
     number = instance_count(workload)
     return {name.removeprefix(states.API_PREFIX): number * each[name] for name in each}
 
 
 def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> list[str]:
-    """A warning for everything of which there is less left than this needs in addition."""
+    """A warning for each resource of which less is left than this needs in addition."""
     before, after = size(live), size(planned)
     found = []
     for name, unit in UNITS.items():

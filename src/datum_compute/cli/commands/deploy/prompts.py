@@ -1,7 +1,7 @@
 """The prompts of a deploy without arguments, each repeated until the answer is valid.
 
-What a workload of that name has already is offered as the answer; an empty line takes it.
-The end of input answers nothing, and is never a yes.
+The defaults are the values of an existing workload of that name; an empty line accepts one. The end
+of input declines.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client import errors
 
 Json = dict[str, Any]
-Judge = Callable[[str], str]
-"""Says what is wrong with an answer; nothing where it will do."""
+Check = Callable[[str], str]
+"""Returns what is wrong with an answer; empty if it is valid."""
 
 
 def prompt_for_workload(context: Context) -> tuple[str, Flags]:
     """A workload's name, and what the answers say about it."""
-    name = _ask(context, "Name", "", _judge_name)
+    name = _ask(context, "Name", "", _check_name)
     live = _live(context, name)
     now = _answers_of(live)
     cities = _served(context)
     types = ", ".join(each.short_name for each in INSTANCE_TYPES.values())
-    image = _ask(context, "Image", now["image"], lambda text: _judge(Flags(image=text)))
-    kind = _ask(context, f"Instance type ({types})", now["type"], _judge_type)
+    image = _ask(context, "Image", now["image"], lambda text: _check(Flags(image=text)))
+    kind = _ask(context, f"Instance type ({types})", now["type"], _check_type)
     where = _ask(
-        context, f"Cities ({', '.join(cities)})", now["cities"], lambda t: _judge_cities(t, cities)
+        context, f"Cities ({', '.join(cities)})", now["cities"], lambda t: _check_cities(t, cities)
     )
-    number = _ask(context, "Instances in each city", now["minimum"], _judge_number)
-    port = _ask(context, "Port, or none", now["port"], _judge_port)
+    number = _ask(context, "Instances in each city", now["minimum"], _check_number)
+    port = _ask(context, "Port, or none", now["port"], _check_port)
     context.say()
     return name, Flags(
         image=image,
@@ -56,7 +56,7 @@ def prompt_for_workload(context: Context) -> tuple[str, Flags]:
     )
 
 
-def _ask(context: Context, question: str, default: str, judge: Judge) -> str:
+def _ask(context: Context, question: str, default: str, check: Check) -> str:
     offered = f" [{default}]" if default else ""
     while True:
         print(f"{question}{offered}: ", end="", file=context.streams.stderr, flush=True)
@@ -65,20 +65,20 @@ def _ask(context: Context, question: str, default: str, judge: Judge) -> str:
             context.say()
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")
         answer = line.strip() or default
-        wrong = judge(answer) if answer else "a value is required"
+        wrong = check(answer) if answer else "a value is required"
         if not wrong:
             return answer
         context.say(f"  {wrong}")
 
 
-def _judge_name(text: str) -> str:
+def _check_name(text: str) -> str:
     if is_name(text) and "." not in text and len(text) <= NEW_WORKLOAD_LIMIT:
         return ""
     return 'use lower-case letters, digits and "-", beginning and ending with a letter or a digit'
 
 
-def _judge(flags: Flags) -> str:
-    """What a deploy with these flags would say."""
+def _check(flags: Flags) -> str:
+    """The error that a deploy with these flags would report."""
     try:
         changed_workload(new_workload("any", Flags(image="any", cities=("ANY",))), flags)
     except CommandError as error:
@@ -86,13 +86,13 @@ def _judge(flags: Flags) -> str:
     return ""
 
 
-def _judge_type(text: str) -> str:
+def _check_type(text: str) -> str:
     return (
         "" if full_name(text) in INSTANCE_TYPES else f"expected one of {', '.join(INSTANCE_TYPES)}"
     )
 
 
-def _judge_cities(text: str, served: list[str]) -> str:
+def _check_cities(text: str, served: list[str]) -> str:
     unknown = [city for city in _cities(text) if city not in served]
     if unknown:
         return f"{', '.join(unknown)} is not served; choose from {', '.join(served) or 'none'}"
@@ -103,13 +103,13 @@ def _cities(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.upper() for c in text.replace(",", " ").split()))
 
 
-def _judge_number(text: str) -> str:
+def _check_number(text: str) -> str:
     usable = text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= 1000
     return "" if usable else "expected a number from 1 to 1000"
 
 
-def _judge_port(text: str) -> str:
-    return "" if text == "none" else _judge(Flags(ports=(text,)))
+def _check_port(text: str) -> str:
+    return "" if text == "none" else _check(Flags(ports=(text,)))
 
 
 def _live(context: Context, name: str) -> Json | None:

@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     status = add_action(
         actions,
         "status",
-        "Show whether a local platform runs, and where",
+        "Show whether a local platform is running, and where",
         ("local status", "local status -o json"),
     )
     add_output_flags(status)
@@ -75,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "verb",
         type=OneOf("disconnect|connect", ("disconnect", "connect")),
         metavar="disconnect|connect",
-        help="what to do",
+        help="the action",
     )
     cell.add_argument("city", metavar="CITY", help="city of the cell")
     kubeconfig = add_action(

@@ -1,4 +1,4 @@
-"""Talking to a local platform that runs: how it is, its cells, and a kubeconfig for others."""
+"""Commands on a running local platform: its status, its cells, and a kubeconfig."""
 
 from __future__ import annotations
 

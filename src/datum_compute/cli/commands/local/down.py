@@ -1,4 +1,4 @@
-"""Stopping a local platform, and forgetting what it holds."""
+"""Stops a local platform, and resets its state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def down(context: Context, state: StateDirectory) -> int:
     if not _stopped(state):
         context.say("No local platform is running.")
         return 0
-    context.say("The local platform is stopped; its state is kept.")
+    context.say("The local platform was stopped; its state is kept.")
     return 0
 
 
 def _stopped(state: StateDirectory) -> bool:
-    """Stop the one that runs; False where none does."""
+    """Stop the running platform; False if none is running."""
     from datum_compute.assembly.local import process
 
     pid = state.holder()
@@ -54,5 +54,5 @@ def reset(context: Context, state: StateDirectory) -> int:
             exit_code=Exit.CONFLICT,
             code="Conflict",
         ) from None
-    context.say("The local platform is reset.")
+    context.say("The local platform was reset.")
     return 0

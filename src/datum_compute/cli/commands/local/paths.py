@@ -1,4 +1,4 @@
-"""Where a local platform keeps its state, as people write it."""
+"""Paths of a local platform, as users write them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datum_compute.env import Environment
 
 
 def abbreviate_home(path: Path, env: Environment) -> str:
-    """The path as people write it, from their home where it lies there."""
+    """The path with ``~`` for the home directory."""
     home = env.variable("HOME")
     if home and path.is_relative_to(home):
         return f"~/{path.relative_to(home)}"

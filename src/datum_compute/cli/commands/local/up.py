@@ -30,7 +30,7 @@ def up(context: Context, state: StateDirectory) -> int:
         return _start(context, state, wanted)
     if not state.is_held():
         state.create()
-        _say_plan(context, state, wanted)
+        _print_plan(context, state, wanted)
         try:
             return _start(context, state, wanted)
         except AlreadyRunning:
@@ -39,7 +39,7 @@ def up(context: Context, state: StateDirectory) -> int:
 
 
 def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
-    """There is one already, or there will be in a moment."""
+    """Use the platform that is running, or that another process is starting."""
     from datum_compute.assembly.local import process
 
     running = process.wait_until_running(state)
@@ -62,7 +62,7 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
     started = context.env.now()
 
     def ready(found: RunningPlatform | None) -> None:
-        _say_ready(context, found, wanted, (context.env.now() - started).total_seconds())
+        _print_ready(context, found, wanted, (context.env.now() - started).total_seconds())
 
     try:
         if context.args.detach:
@@ -128,7 +128,7 @@ def _is_amount(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) < 2**63
 
 
-def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) -> None:
+def _print_plan(context: Context, state: StateDirectory, settings: LocalSettings) -> None:
     context.say("Starting the local platform")
     context.say(f"  state      {abbreviate_home(state.path, context.env)}")
     context.say(f"  cities     {'  '.join(settings.cities)}   one cell each")
@@ -138,7 +138,7 @@ def _say_plan(context: Context, state: StateDirectory, settings: LocalSettings) 
     context.say(f"  project    {settings.project}   quota: {quota} instances")
 
 
-def _say_ready(
+def _print_ready(
     context: Context, running: RunningPlatform | None, settings: LocalSettings, seconds: float
 ) -> None:
     where = f" at {running.address}" if running else ""

@@ -1,4 +1,4 @@
-"""``rollout status|history|undo|restart NAME``: how a workload changes, and how it did."""
+"""``rollout status|history|undo|restart NAME``: the changes of a workload."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     history.add_argument(
         "--revision", type=revision, metavar="N", help="show one revision: its spec and its changes"
     )
-    history.add_argument("--limit", type=at_least_one, metavar="N", help="only the newest N")
+    history.add_argument(
+        "--limit", type=at_least_one, metavar="N", help="only the newest N revisions"
+    )
     undo.add_argument(
         "--to-revision",
         type=revision,

@@ -36,7 +36,7 @@ def show_history(context: Context) -> int:
         names=[f"revision/{view['revision']}" for view in views],
     )
     if context.tables and not context.args.no_headers:
-        _say_what_is_not_there(context, workload, revisions)
+        _print_missing(context, workload, revisions)
     return 0
 
 
@@ -92,13 +92,15 @@ def _changes(view: Json) -> str:
     return f"{view['changes']} ({message})" if message else str(view["changes"])
 
 
-def _say_what_is_not_there(context: Context, workload: Json, revisions: Revisions) -> None:
+def _print_missing(context: Context, workload: Json, revisions: Revisions) -> None:
     name, active = workload["metadata"]["name"], revisions.active
     if active is None:
-        context.say(f'No revision of "{name}" is recorded; the next change will be.')
+        context.say(
+            f'No revisions of "{name}" are recorded yet; the next change will be the first.'
+        )
     elif active.spec is not None and not active.matches_spec(workload["spec"]):
         changes = summarize_changes(diff_specs(active.spec, workload["spec"]))
-        context.say(f"\nSince #{active.rev} it was changed by something else: {changes}")
+        context.say(f"\nExternal change since #{active.rev}: {changes}")
 
 
 def _show_one(context: Context, workload: Json, revisions: Revisions, entry: Entry) -> None:

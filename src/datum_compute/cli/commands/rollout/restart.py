@@ -1,7 +1,7 @@
-"""Replacing Instances by new ones of the same template, everywhere or in one city.
+"""Replaces Instances by new ones of the same template, everywhere or in one city.
 
-A restart is a time on a template. For the whole workload it is set on the workload's own;
-for one city on that of its deployments, where the workload controller lets it stand.
+A restart is an annotation with a time on a template: the workload's own, or for one city that of
+its deployments there, which the workload controller keeps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def restart(context: Context) -> int:
         if context.args.wait:
             await wait_rolled_out(context, client, name, timeout=context.args.timeout)
             workload, instances = await read_result(client, name)
-            context.say(f'"{name}" is restarted{_revision_note(revision)}.')
+            context.say(f'"{name}" was restarted{_revision_note(revision)}.')
         if context.args.output not in ("table", "wide"):
             show_results(context, [result(workload, "restarted", instances, revision)])
         return 0
@@ -131,7 +131,7 @@ async def _deployments(client: ApiClient, live: Json) -> list[Workload]:
 
 
 def _moment(context: Context, templates: Sequence[Json]) -> str:
-    """A time that is later than any restart these have seen."""
+    """A time later than any restart of these templates."""
     return next_restart(context.env.now(), _latest(templates))
 
 

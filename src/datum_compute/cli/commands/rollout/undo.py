@@ -41,7 +41,7 @@ Workload = dict[str, Any]
 class _Plan:
     live: Workload
     revisions: Revisions
-    """As they will be once all that happened is recorded."""
+    """The history with an entry for every change so far."""
     target: Entry
     spec: Workload
 
@@ -55,7 +55,7 @@ def undo(context: Context) -> int:
     plan = session.run(lambda client: _plan(context, client, context.args.to_revision))
     name = context.args.name
     if plan.changes:
-        _say(context, plan)
+        _print_plan(context, plan)
         context.confirm(f'Roll "{name}" back to revision #{plan.target.rev}?')
     else:
         context.say(f'"{name}" is already at revision #{plan.target.rev}.')
@@ -73,7 +73,7 @@ def undo(context: Context) -> int:
                 await wait_rolled_out(context, client, name, timeout=context.args.timeout)
             workload, instances = await read_result(client, name)
         if plan.changes:
-            _say_done(context, plan, revision, before)
+            _print_done(context, plan, revision, before)
         action = "rolled back" if plan.changes else "unchanged"
         view = result(workload, action, instances, revision)
         if context.args.output not in ("table", "wide"):
@@ -100,12 +100,12 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
 
 
 def _interrupted(missing: Entry | None) -> int | None:
-    """The target of an undo that was written and not recorded: it is finished, not undone."""
+    """The target of an undo that was written but not recorded, which is then finished."""
     return missing.rollback_to or None if missing is not None else None
 
 
 def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
-    """The newest revision that differs from what is there; a restart is no difference."""
+    """The newest revision whose spec differs from the live one, restarts aside."""
     for entry in revisions.entries[::-1]:
         spec = entry.spec
         if spec is not None and diff_specs(live["spec"], restore_spec(live["spec"], spec)):
@@ -141,7 +141,7 @@ def restore_spec(live: Json, stored: Json) -> Workload:
     return spec
 
 
-def _say(context: Context, plan: _Plan) -> None:
+def _print_plan(context: Context, plan: _Plan) -> None:
     name = context.args.name
     note = revision_numbers(plan.revisions, plan.live)
     context.say(f'Rolling "{name}" back to revision #{plan.target.rev} ({note}):\n')
@@ -156,8 +156,8 @@ def _say(context: Context, plan: _Plan) -> None:
 async def _write(
     context: Context, client: ApiClient, recorder: Recorder, plan: _Plan, session: Session
 ) -> tuple[Workload, int | None, int]:
-    """The workload, its revision, and the one it had. The target stays the one that was
-    agreed to, whatever others change meanwhile."""
+    """The workload, its revision, and the revision it had. The target stays the one that was
+    confirmed, even if the workload changes concurrently."""
     for _ in range(CONFLICT_RETRIES):
         before = plan.revisions.number
         if not plan.changes:
@@ -174,10 +174,10 @@ async def _write(
     raise conflict_error("rolling back", context.args.name)
 
 
-def _say_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:
+def _print_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:
     name = context.args.name
     note = f", as revision #{revision}" if revision else ""
-    done = "is rolled" if context.args.wait else "is being rolled"
+    done = "was rolled" if context.args.wait else "is being rolled"
     context.say(f'\n"{name}" {done} back to revision #{plan.target.rev}{note}.')
     if before:
         context.suggest(command("rollout", "undo", name, "--to-revision", str(before)))

@@ -1,8 +1,8 @@
-"""Budget 1: what the embedded API server does per second for clients on the network.
+"""Budget 1: requests per second of the embedded API server, for clients on the network.
 
 The server runs in a process of its own with a file under it, as ``local up`` runs it. The
 objects are of a kind made for this: about 1 KB, with fields that are defaulted and fields
-that are checked, so that a create goes the whole way of a custom resource.
+that are checked, so that a create takes the whole path of a custom resource.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure() -> list[Result]:
 
 @contextlib.contextmanager
 def server_process(directory: str, *flags: str) -> Iterator[Server]:
-    """A server that lives until the block ends; its standard input is its life line."""
+    """A server that runs until the block ends, and exits when its standard input is closed."""
     command = [sys.executable, "-m", "bench.apiserver_process", directory, *flags]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

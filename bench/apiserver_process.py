@@ -1,7 +1,7 @@
 """The server under measurement, in a process of its own.
 
-Says where it listens in one line of JSON on standard output, and ends when its standard
-input does: so it never outlives the one who started it.
+Prints its address as one line of JSON on standard output, and ends with its standard input: so
+it never outlives the process that started it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wanted of the product, in numbers."""
+"""The goals and floors of the product, in numbers."""
 
 from __future__ import annotations
 

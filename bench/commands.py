@@ -1,9 +1,9 @@
-"""Budget 6: how long a person waits for the command line itself.
+"""Budget 6: how long a user waits for the command line itself.
 
 Whole processes, started one after the other as a shell starts them; ours and kubectl take
-turns, so that a slow minute of the machine is slow for both. Beside the time on the clock, which
-is what a person feels, the details tell the CPU time of each process: on a busy machine that
-is the steadier of the two.
+turns, so that a slow minute of the machine is slow for both. Besides the elapsed time, which a
+user waits for, the details have the CPU time of each process: on a busy machine that is the
+steadier of the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OTHERS = {
     "quota": ("get", "allowancebuckets", "--namespace", "milo-system"),
     "rollout history bench": ("get", "configmaps"),
 }
-"""Our other reads, and what kubectl is asked for the same objects with."""
+"""Our other reads, and the arguments of kubectl for the same objects."""
 
 
 class Taken(NamedTuple):
@@ -78,7 +78,7 @@ def median(found: Sequence[Taken]) -> Taken:
 
 
 def taken(command: Sequence[str]) -> Taken:
-    """Run it with nothing to read, and nobody who reads."""
+    """Run it without input, and discard its output."""
     variables = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
     nowhere = os.open(os.devnull, os.O_RDWR)
     redirections = [(os.POSIX_SPAWN_DUP2, nowhere, descriptor) for descriptor in range(3)]

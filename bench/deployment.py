@@ -3,7 +3,7 @@
 The platform runs in this process on a real file, with the simulated provider, which has no
 delays of its own. The workload is what ``deploy`` writes. The clock stops when a watch on the
 project has shown every Instance as Available; the writes are counted when the planes have
-gone quiet after that, so what trails behind is counted too.
+settled after that, so late writes are counted as well.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Run:
     seconds: float
     """From the create of the workload to all Instances Available in the project."""
     cpu_seconds: float
-    """Of this process in that time: tells a slow platform from a busy machine."""
+    """CPU time of this process: distinguishes a slow platform from a busy machine."""
     writes: Counter[str]
     """Stored revisions, Leases apart, by type of plane and resource."""
 
@@ -96,7 +96,7 @@ async def _run(
 async def platform_with_large_quota(
     database: Path, cities: Sequence[str]
 ) -> AsyncIterator[LocalPlatform]:
-    """A platform whose project may have as much as it wants."""
+    """A platform whose project has ample quota."""
     grant = dict.fromkeys(LocalSettings().grant, PLENTY)
     settings = LocalSettings(cities=tuple(cities), grant=grant)
     env = SystemEnvironment()
@@ -136,7 +136,7 @@ async def all_available(project_client: Client, instances: int) -> None:
 
 
 async def _quiet(database: Path) -> None:
-    """Return when nothing has been written for a while."""
+    """Return when there has been no write for a while."""
     last = -1
     async with asyncio.timeout(LIMIT_SECONDS):
         while (count := _count_writes(database).total()) != last:
@@ -148,7 +148,7 @@ def _count_writes(database: Path) -> Counter[str]:
     """Rows of the server's log: each is one stored revision of one object.
 
     Read through the library that the server uses: a second copy of SQLite in one process
-    would let go of the first one's locks.
+    would release the locks of the first.
     """
     file = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     with contextlib.closing(file):

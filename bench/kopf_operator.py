@@ -1,8 +1,8 @@
 """The same operator on kopf, in two forms.
 
-``kopf`` is the form its documentation teaches: a handler of creation and resumption, whose
-success kopf notes on the object. ``kopf-events`` is its leanest form: a handler of events,
-for which it keeps nothing.
+``kopf`` is the form of its documentation: a handler of creation and resumption, whose success
+kopf records on the object. ``kopf-events`` is its leanest form: a handler of events, for which
+it stores nothing.
 """
 
 from __future__ import annotations

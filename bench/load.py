@@ -1,7 +1,7 @@
 """A load generator that costs little, because it shares the cores with what it measures.
 
 Requests are rendered before the clock starts. Each client is one TLS connection that sends
-the next request when the answer to the last is complete; answers are split, not parsed. A
+the next request when the response to the last is complete; responses are split, not parsed. A
 run ends after its requests or its time, whichever is first.
 """
 
@@ -17,7 +17,7 @@ ANSWER_LIMIT = 1 << 20
 
 
 class UnexpectedAnswer(Exception):
-    """The server did not do what was asked, so there is nothing to count."""
+    """The server did not carry out the request, so there is nothing to count."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Connection:
         try:
             await self._writer.wait_closed()
         except (OSError, ssl.SSLError):
-            pass  # all answers are in: how the server ends the connection does not matter
+            pass  # all responses are in: how the server ends the connection does not matter
 
 
 async def run_load(

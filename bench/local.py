@@ -1,4 +1,4 @@
-"""A local platform as a person starts it, and kubectl beside it."""
+"""A local platform as a user starts it, and kubectl for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Local:
 
 @contextlib.contextmanager
 def local_platform(*flags: str) -> Iterator[Local]:
-    """Runs until the block ends; its state goes with it."""
+    """A platform that runs until the block ends; its state is then deleted."""
     with tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory:
         there = ("--data-dir", directory)
         try:
@@ -51,7 +51,7 @@ def find_kubectl() -> str:
 
 
 def run(command: list[str], *, limit: float = LIMIT_SECONDS) -> str:
-    """What it printed; raises with what it complained about."""
+    """The standard output of a command; raises with its standard error."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     if done.returncode != 0:
         words = " ".join([Path(command[0]).name, *command[1:]])

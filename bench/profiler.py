@@ -17,7 +17,7 @@ FunctionKey = tuple[str, int, str]
 
 
 def profile(run: Callable[[Callable[[], object], Callable[[], object]], object]) -> str:
-    """Run with the profiler's two switches, and tell what cost most between them."""
+    """Run with the profiler's two switches, and print what cost most between them."""
     profiler = cProfile.Profile()
     run(profiler.enable, profiler.disable)
     own: dict[FunctionKey, float] = {}
@@ -37,7 +37,7 @@ def group_by_module(own: Mapping[FunctionKey, float]) -> Counter[str]:
 
 
 def module_of(key: FunctionKey) -> str:
-    """Ours by dotted name, a library by its own, what C does under whoever made it."""
+    """Our modules by dotted name, a library by its own, C code by the library it belongs to."""
     file, _, name = key
     if file == "~":
         owner = re.search(r"(?:of '|<built-in method )(\w+)\.", name)

@@ -1,4 +1,4 @@
-"""What came out: a table for people, the same as JSON for machines."""
+"""Results as a table for users, and as JSON for programs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Numbers 20 to 22: the controller runtime, beside kopf on the same server.
+"""Numbers 20 to 22: the controller runtime, compared with kopf on the same server.
 
 An operator gives ten thousand objects of 1 KB a status, each by one patch, and is done when
 its watch has shown all of them. Ours and kopf run one after the other against a fresh server
-each, both as processes that talk HTTPS; ours also in one process with the server.
+each, both as processes over HTTPS; ours also in one process with the server.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Operators under measurement: each a process of its own that talks HTTPS.
+"""Operators under measurement, each in its own process over HTTPS.
 
-Called with a role and a line of JSON on standard input that says where the server is; answers
-with one line of JSON. ``ours``, ``kopf`` and ``kopf-events`` give every Gadget the phase Ready
-and end when all are seen to have it; ``cached`` holds all of them in a cache; ``idle`` watches
-and waits. All of them collect garbage as seldom as a manager does.
+Called with a role, and the address of the server as a line of JSON on standard input; prints
+one line of JSON. ``ours``, ``kopf`` and ``kopf-events`` set the phase of every Gadget to Ready
+and end when a watch has shown all of them; ``cached`` holds all of them in a cache; ``idle``
+watches and waits. All of them collect garbage as seldom as a manager does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def phase_of(gadget: Object) -> str:
 
 
 class Finish:
-    """Counts the objects that were seen done, and tells how long all of them took."""
+    """Counts the finished objects, and measures how long all of them took."""
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
@@ -85,7 +85,7 @@ class Finish:
 
 
 def ready_controller(clusters: Fleet, finish: Finish) -> Controller:
-    """A controller in the smallest form that is of use."""
+    """The smallest useful controller."""
 
     async def reconcile(request: Request) -> None:
         cluster = clusters.get(request.cluster)
@@ -127,7 +127,9 @@ async def cached(settings: dict[str, Any]) -> dict[str, float]:
     env = SystemEnvironment()
     client = client_of(settings)
     clusters = SingleFleet("clusters", "single", client, env)
-    await client.list(GADGETS, limit=1)  # what the first request needs is not the cache's
+    await client.list(
+        GADGETS, limit=1
+    )  # the cost of the first request does not count for the cache
     before = resident_bytes()
     manager = Manager("cached", env)
     manager.add(Controller("idle", clusters, _nothing, watches=[Watch(clusters, GADGETS, itself)]))

@@ -1,4 +1,4 @@
-"""Many measurements of one thing, and what to say of them."""
+"""Statistics of many measurements of one value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def spread(values: Sequence[float], unit: str) -> dict[str, float]:
-    """What a percentile is to be read with; the unit goes into the words."""
+    """Median, worst and count, to be read with a percentile; with the unit in the keys."""
     return {
         f"median, {unit}": statistics.median(values),
         f"worst, {unit}": max(values),

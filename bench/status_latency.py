@@ -37,7 +37,7 @@ LIMIT_SECONDS = 200.0
 
 
 class Moments:
-    """When each thing was first so."""
+    """When each state was first seen."""
 
     def __init__(self) -> None:
         self.in_cell: dict[str, float] = {}

@@ -1,8 +1,8 @@
 """Budgets 4 and 7: ten thousand Instances over fifty cities, and what they occupy.
 
-The run has a process of its own, so that its memory is the platform's. The file is looked at
-when the history of the run has been given up, as it is five minutes later on any platform. A
-thousand are started before and right after it, as the host's speed is not steady.
+The run has its own process, so that its memory is the platform's. The file is measured when the
+history of the run has been compacted, five minutes later as on any platform. A thousand are
+started before and right after it, as the host's speed is not steady.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def measure() -> list[Result]:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         found = json.loads(process.stdout.readline() or "{}")
-        after = run_thousand()  # while the other only waits
+        after = run_thousand()  # while the other process only waits
         found |= json.loads(process.stdout.readline() or "{}")
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)

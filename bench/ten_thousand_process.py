@@ -1,5 +1,5 @@
-"""The run of ten thousand Instances; says in one line of JSON how it went, and five minutes
-later in a second what is left of it."""
+"""The run of ten thousand Instances; prints its result as one line of JSON, and five minutes
+later the remaining size as a second line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def run(database: Path) -> None:
 
 
 def live_bytes(database: Path) -> int:
-    """Of the objects as they are: the last row of each, unless it is a deletion."""
+    """Size of the current objects: the last row of each, unless it is a deletion."""
     file = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     with contextlib.closing(file):
         last = (

@@ -1,7 +1,7 @@
-"""Budget 10: what kubectl feels while a thousand Instances start.
+"""Budget 10: the latency of kubectl while a thousand Instances start.
 
-The platform is the process a person starts; kubectl lists the Instances again and again, as a
-process each time, until the workload counts all of them as ready.
+The platform runs as a user starts it; kubectl lists the Instances repeatedly, as a new process
+each time, until the workload counts all of them as ready.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The clock of one delivery starts when the write is sent, and stops when the watcher's socket
 has given the whole event. Writes go over one connection, one every five milliseconds, so the
-n-th event of every watcher is the n-th write and nobody has to parse anything.
+n-th event of every watcher is the n-th write and no event needs to be parsed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def _drive(server: Server) -> tuple[list[float], float]:
 
 
 async def _write(server: Server, writer: Connection) -> tuple[list[float], float]:
-    """Write at the wanted pace, or as fast as answers come; when each write was sent."""
+    """Write at the given rate, or as fast as responses come; when each write was sent."""
     bodies = [json.dumps(gadget(f"w-{n:05d}")).encode() for n in range(WRITES_PER_SECOND * SECONDS)]
     requests = [server.request("POST", COLLECTION, body) for body in bodies]
     sent = []
@@ -78,7 +78,7 @@ async def _write(server: Server, writer: Connection) -> tuple[list[float], float
 
 
 class _Watcher(asyncio.Protocol):
-    """Counts events by their ends, and notes when each arrived."""
+    """Counts events by their line ends, and records when each arrived."""
 
     def __init__(self, request: bytes) -> None:
         self.arrivals: list[float] = []
@@ -90,7 +90,7 @@ class _Watcher(asyncio.Protocol):
         self._enough = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass of it
         self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:

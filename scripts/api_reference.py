@@ -36,7 +36,7 @@ INTRODUCTION = (
     "",
     "Every object also has the metadata of any Kubernetes object.",
     "A field that is not required may be left out; the server fills in a default.",
-    "An applied list is merged by a key or as a set where the rules say so, "
+    "An applied list is merged by a key or as a set where its rules define that, "
     "and replaced otherwise.",
     "",
 )

@@ -3,12 +3,12 @@
 
 pip installs the product into a directory, with the versions of ``constraints.txt``; the
 product goes into a zip as it is, its dependencies go into it as one entry, and
-``plugin_bootstrap.py`` becomes its ``__main__``. What runs from within the zip is in it
-compiled as well, since nobody could keep what is compiled at a start. The result fits the
-platform and the Python that built it, because some dependencies are compiled.
+``plugin_bootstrap.py`` becomes its ``__main__``. Modules that run from within the zip are in it
+compiled as well, since Python writes no bytecode into a zip. The result fits the platform and
+the Python that built it, because some dependencies are compiled.
 
 The same tree built twice gives the same bytes: entries are sorted and carry no times, and
-what pip notes about the installation itself is left out.
+what pip records about the installation itself is left out.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def install(directory: Path) -> None:
-    """Everything the product needs, as it would lie in site-packages."""
+    """Install everything the product needs, as in site-packages."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
     command += ["--disable-pip-version-check", "--target", str(directory), str(ROOT)]
     # As a variable it reaches the isolated build of the product too; the option would not.
@@ -154,7 +154,7 @@ def build_zip(entries: Iterable[tuple[str, bytes]], *, prefix: bytes = b"") -> b
     buffer.write(prefix)
     with zipfile.ZipFile(buffer, "a") as archive:
         for name, data in entries:
-            info = zipfile.ZipInfo(name)  # of 1980, the zip format's beginning
+            info = zipfile.ZipInfo(name)  # 1980, the earliest time of the zip format
             info.external_attr = 0o644 << 16
             packed = name.endswith(".zip")
             info.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED

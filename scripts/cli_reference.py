@@ -1,6 +1,6 @@
-"""The reference of the command line, from the parser that takes it apart.
+"""The reference of the command line, from its parser.
 
-What a flag means is said once, in its help; this only arranges it as a page. It does not
+The meaning of a flag is in its help only; this arranges it as a page. It does not
 use argparse's own layout, which differs between versions of Python and with the width of
 the terminal.
 """

@@ -41,7 +41,7 @@ HEARTBEAT_SECONDS = 60.0
 
 
 class ToolsError(Exception):
-    """The tools cannot be built; the message says what the reader has to change."""
+    """The tools cannot be built; the message names what to change."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class UpstreamModule:
     commit: str | None = field(default=None)
 
 
-def say(message: str) -> None:
+def report(message: str) -> None:
     print(f"cluster-tools: {message}", file=sys.stderr, flush=True)
 
 
@@ -192,7 +192,7 @@ def go_mod(tool: Tool, upstream: UpstreamModule) -> str:
     lines += [f"godebug {key}={value}" for key, value in upstream.godebug.items()]
     lines += ["", f"require {tool.module} {tool.version}", ""]
     if tool.module == KUBERNETES_MODULE:
-        # Its go.mod requires the staging modules at v0.0.0, which nobody ever published.
+        # Its go.mod requires the staging modules at v0.0.0, which was never published.
         # etcd needs none of this: it requires its siblings at their published versions.
         version = staging_version(tool.version)
         lines += [f"replace {path} => {path} {version}" for path in upstream.local_replacements]
@@ -245,7 +245,7 @@ def compile_tool(go: str, tool: Tool, upstream: UpstreamModule, module: Path, ou
                     break
                 except subprocess.TimeoutExpired:
                     elapsed = time.monotonic() - started
-                    say(f"still building {tool.name} ({elapsed:.0f} s)")
+                    report(f"still building {tool.name} ({elapsed:.0f} s)")
         except BaseException:
             process.terminate()
             raise
@@ -255,7 +255,7 @@ def compile_tool(go: str, tool: Tool, upstream: UpstreamModule, module: Path, ou
 
 def build(go: str, tool: Tool, work: Path, directory: Path) -> None:
     started = time.monotonic()
-    say(f"building {tool.name} {tool.version}")
+    report(f"building {tool.name} {tool.version}")
     module = work / tool.name
     module.mkdir()
     upstream = read_upstream(go, tool, module)
@@ -267,7 +267,9 @@ def build(go: str, tool: Tool, work: Path, directory: Path) -> None:
     # The work directory lies in the cache root, hence on the same file system: a reader sees
     # either no binary or the whole one.
     os.replace(output, directory / tool.name)
-    say(f"built {tool.name} {tool.version} in {time.monotonic() - started:.0f} s ({size:.0f} MiB)")
+    report(
+        f"built {tool.name} {tool.version} in {time.monotonic() - started:.0f} s ({size:.0f} MiB)"
+    )
 
 
 @contextlib.contextmanager
@@ -278,7 +280,7 @@ def exclusive(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another build to finish")
+            report("waiting for another build to finish")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -323,10 +325,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         directory = ensure_tools([*DEFAULT_TOOLS, *extras])
     except ToolsError as error:
-        say(f"error: {error}")
+        report(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        say("interrupted")
+        report("interrupted")
         return 130
     print(directory)
     return 0

@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # its neighbours are found from the root, as in the tests
+    sys.path.insert(0, str(ROOT))  # the other scripts are imported from the root, as in the tests
 
 from datum_compute.api.crds import all_crds  # noqa: E402
 from scripts import api_reference, cli_reference, cli_tables, roles  # noqa: E402
@@ -66,7 +66,7 @@ def _yaml(documents: list[dict[str, Any]]) -> str:
 
 
 def found_in(root: Path) -> dict[Path, str]:
-    """What is there of it, superfluous manifests included."""
+    """The existing generated files, surplus manifests included."""
     files = [
         *sorted((root / CRDS).glob("*.yaml")),
         *sorted((root / roles.BASE).rglob("*.yaml")),
@@ -78,7 +78,7 @@ def found_in(root: Path) -> dict[Path, str]:
 
 
 def differing(root: Path) -> list[Path]:
-    """Files that are missing, superfluous or not what this would write."""
+    """Files that are missing, surplus or different."""
     wanted, found = rendered(), found_in(root)
     return sorted(path for path in {*wanted, *found} if wanted.get(path) != found.get(path))
 

@@ -1,7 +1,7 @@
 """The first code that runs in the single-file plugin, as its ``__main__``.
 
-The file is a zip behind a ``#!`` line. Help and the plugin's manifest are answered by the
-product straight from the zip, which holds the few modules for that compiled. Everything else
+The file is a zip behind a ``#!`` line. Help and the plugin's manifest are printed by the
+product directly from the zip, which holds the few modules for that compiled. Everything else
 may need compiled extensions, which do not load from a zip, so the first use unpacks the file to
 
     ${XDG_CACHE_HOME:-~/.cache}/datum-compute/plugin/<hash of the content>/
@@ -12,7 +12,7 @@ middle, does no harm.
 
 Whatever ``python3`` the ``#!`` line finds starts this, so it is written for any Python 3 and
 looks for the right one before it imports the product. It runs before every command, so it
-imports what nearly none of them needs where that is needed.
+imports rarely needed modules only where they are needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAYLOAD = "dependencies.zip"
 """In the zip, as one entry: a directory of a thousand names would slow down every start."""
 FROM_THE_ZIP: tuple[list[str], ...] = ([], ["-h"], ["--help"])
 ABANDONED_SECONDS = 24 * 3600
-"""A half-filled directory this old belongs to nobody: unpacking takes a second or two."""
+"""An incomplete directory this old is abandoned: unpacking takes a second or two."""
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def ensure_interpreter(facts: dict[str, Any], archive: str) -> None:
-    """Return on the Python this was built for; otherwise become it, or say what is missing."""
+    """Return on the Python this was built for; otherwise execute it, or report it missing."""
     here = f"{sys.platform}-{os.uname().machine}"
     if here != facts["platform"]:
         stop(f"this file was built for {facts['platform']}; this machine is {here}")
@@ -103,20 +103,20 @@ def unpack(archive: str, parent: str, directory: str) -> None:
         except OSError:
             if not os.path.isdir(directory):
                 raise
-            # Somebody else was first, with the same content.
+            # Another process was first, with the same content.
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def remove_abandoned(parent: str) -> None:
-    """Clear away what a killed first use left behind."""
+    """Remove what a killed first use left behind."""
     import contextlib
     import shutil
     import time
 
     for entry in os.scandir(parent):
         if entry.name.startswith(".unpacking-"):
-            with contextlib.suppress(OSError):  # its owner may be at work on it, or removing it
+            with contextlib.suppress(OSError):  # its owner may be filling or removing it
                 if entry.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                     shutil.rmtree(entry.path)
 

@@ -1,7 +1,7 @@
-"""The manifests of ``deploy/base``: who may do what on which plane, and who is asked first.
+"""The manifests of ``deploy/base``: roles by plane and process, and the webhooks.
 
-A folder is a plane, a file in it a process; ``kubectl apply -k`` takes a folder to its plane.
-The rights are those of ``datum_compute.assembly.rights``, not one more and not one less.
+A folder is a plane, a file in it a process; ``kubectl apply -k`` applies a folder to its plane.
+The rights are exactly those of ``datum_compute.assembly.rights``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _cluster_wide(process: str, plane: str, rules: Iterable[PolicyRule]) -> list
 
 
 def subject_of(process: str, plane: str) -> Manifest:
-    """Who has the role: in its own cluster a process is a service account, elsewhere a user."""
+    """The subject of the role: in its own cluster a service account, elsewhere a user."""
     if plane == "single" or (process, plane) == (rights.CELL, planes.CELL.name):
         return _service_account(ACCOUNT)
     if process == rights.PROVIDER:
@@ -89,7 +89,7 @@ def _service_account(name: str) -> Manifest:
 
 
 def _rules(rules: Iterable[PolicyRule]) -> list[Manifest]:
-    """Resources of one group with the same verbs stand together."""
+    """One rule for the resources of a group with the same verbs."""
     together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for rule in rules:
         together.setdefault((rule.group, rule.verbs), []).append(rule.resource)
@@ -140,7 +140,7 @@ def _service() -> Manifest:
 
 
 def webhooks() -> list[Manifest]:
-    """Whom the API server asks about Workloads: first to fill in, then to judge."""
+    """The webhooks for Workloads: first mutating, then validating."""
     return [
         _webhook("MutatingWebhookConfiguration", MUTATE_PATH),
         _webhook("ValidatingWebhookConfiguration", VALIDATE_PATH),
@@ -211,7 +211,7 @@ def reference() -> str:
         "",
         "Every call that each process makes, by plane.",
         "The roles in `deploy/base` grant these and nothing else;"
-        " [operate/rights.md](../operate/rights.md) says how to use them.",
+        " [operate/rights.md](../operate/rights.md) describes how to use them.",
         "This page is generated.",
     ]
     for process, by_plane in rights.recorded().items():

@@ -11,7 +11,7 @@ import pytest
 from datum_compute.testing import loop
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what runs in the background deaf to Ctrl-C, and children inherit that.
+    # A shell starts background processes with SIGINT ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

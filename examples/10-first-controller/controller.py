@@ -15,7 +15,7 @@ NAME = "greeting"
 
 
 def greeter(clusters: Fleet) -> Controller:
-    """A change of a Namespace, or of what it owns, asks for that Namespace."""
+    """A change of a Namespace, or of an object it owns, enqueues that Namespace."""
 
     async def reconcile(request: Request) -> None:
         cluster = clusters.get(request.cluster)

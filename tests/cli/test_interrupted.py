@@ -24,19 +24,19 @@ NEWER = "deploy {} --image=a/api:2 --env=A=1"
 
 
 @dataclass(frozen=True)
-class Story:
+class Scenario:
     """Commands that lead to the one that is interrupted."""
 
     before: tuple[str, ...]
     command: str
 
 
-STORIES = {
-    "create": Story((), BASE),
-    "update": Story((BASE,), NEWER + " --label=tier=1"),
-    "scale": Story((BASE,), "scale {} --min 2"),
-    "undo": Story((BASE, NEWER), "rollout undo {} --to-revision 1 --yes"),
-    "destroy": Story((BASE,), "destroy {} --yes"),
+SCENARIOS = {
+    "create": Scenario((), BASE),
+    "update": Scenario((BASE,), NEWER + " --label=tier=1"),
+    "scale": Scenario((BASE,), "scale {} --min 2"),
+    "undo": Scenario((BASE, NEWER), "rollout undo {} --to-revision 1 --yes"),
+    "destroy": Scenario((BASE,), "destroy {} --yes"),
 }
 
 WAYS = ("interrupted before", "interrupted after", "dropped before", "dropped after")
@@ -102,18 +102,18 @@ def _entry(text: str) -> Any:
 
 
 def run_interrupted(
-    here: CliSession, story: Story, way: str, at: int, name: str
+    here: CliSession, scenario: Scenario, way: str, at: int, name: str
 ) -> tuple[bool, Any]:
     """Whether the command made that many requests, and the objects at the end."""
-    for line in story.before:
+    for line in scenario.before:
         assert here.run(line.format(name)).code == 0
     between = end(here, way, at)
-    first = between.run(story.command.format(name))
+    first = between.run(scenario.command.format(name))
     if len(between.requests) < at:
         return False, None
     assert first.code in (0, 1, 130), (at, between.requests[at - 1], first)
-    again = here.run(story.command.format(name))
-    gone = "destroy" in story.command and again.code == 5
+    again = here.run(scenario.command.format(name))
+    gone = "destroy" in scenario.command and again.code == 5
     assert again.code == 0 or gone, (at, between.requests[at - 1], again.err)
     here.wait(5)
     return True, outcome(here, name)
@@ -121,10 +121,12 @@ def run_interrupted(
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("story", sorted(STORIES))
-def test_an_interrupted_command_run_again_ends_as_if_it_had_finished(story: str, way: str) -> None:
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+def test_an_interrupted_command_run_again_ends_as_if_it_had_finished(
+    scenario: str, way: str
+) -> None:
     with cli_session("DFW") as here:
-        recorded = STORIES[story]
+        recorded = SCENARIOS[scenario]
         for line in (*recorded.before, recorded.command):
             assert here.run(line.format("w0")).code == 0
         here.wait(5)

@@ -81,10 +81,10 @@ async def test_the_lifecycle_of_a_workload_in_a_federation_with_a_real_cell(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with partly_real(cluster, tmp_path) as place:
-        life = Lifecycle(place, within=WITHIN)
-        await life.run()
+        lifecycle = Lifecycle(place, within=WITHIN)
+        await lifecycle.run()
         assert propagated(cluster), "the cell is the real cluster"
-        await life.delete_the_project()
+        await lifecycle.delete_the_project()
         assert propagated(cluster), "namespaces stay"
 
 

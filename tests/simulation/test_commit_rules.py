@@ -229,7 +229,7 @@ def test_a_copy_with_another_source_cluster_breaks_a_rule() -> None:
 
     world.commit(HUB, "instances", copy)
 
-    assert world.breaks("of dfw says that it is of lhr")
+    assert world.breaks("of dfw names lhr as its source")
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,10 @@ def test_a_hub_copy_may_be_deleted_only_once_its_cell_reports_zero() -> None:
     assert world.broken == []
     world = World()
     drained(world, left=1)
-    assert world.breaks("was deleted while 0 were asked for, and 1 reported")
+    assert world.breaks("was deleted while 0 were desired, and 1 reported")
     world = World()
     drained(world, asked=1)
-    assert world.breaks("was deleted while 1 were asked for, and 0 reported")
+    assert world.breaks("was deleted while 1 were desired, and 0 reported")
 
 
 def test_deleting_a_hub_copy_that_its_project_wants_breaks_a_rule() -> None:

@@ -123,7 +123,7 @@ async def destroyed_meanwhile(platform: PlatformRun) -> None:
     await eventually("noticed", lambda: unreachable_missing(platform, "DFW"))
     await platform.project.delete(compute.WORKLOADS, "web", NAMESPACE)
     await asyncio.sleep(HOUR)
-    assert len(await instances(platform, "DFW")) == 2, "nobody reached it"
+    assert len(await instances(platform, "DFW")) == 2, "nothing reached the cell"
     platform.partitions.connect("dfw")
     await eventually("destroyed there too", lambda: leftovers(platform))
 

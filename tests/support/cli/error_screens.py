@@ -1,8 +1,8 @@
-"""Every error of the command line, as a person is shown it.
+"""Every error of the command line, as it is shown.
 
-Each is brought about by a command, with or without a platform; the file ``cli-errors.txt``
-has the command, the exit code, the code for programs and the words, in the order of the
-source. After a change that is meant::
+Each is caused by a command, with or without a platform; the file ``cli-errors.txt`` has the
+command, the exit code, the code for programs and the message, in the order of the source.
+After an intended change::
 
     python -m tests.support.cli.error_screens
 """
@@ -63,7 +63,7 @@ spec:
 
 
 class TypedInput(io.StringIO):
-    """What a person types at a terminal."""
+    """Input that is typed at a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -90,7 +90,7 @@ class BrokenOutput(io.StringIO):
 
 @dataclass
 class ErrorTranscript:
-    """What was shown, by the place that made it; the first command that shows it counts."""
+    """The errors shown, by the place that raises them; the first command that shows one counts."""
 
     directory: Path
     entries: dict[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class ErrorTranscript:
         stdout: io.StringIO | None = None,
         variables: dict[str, str] | None = None,
     ) -> None:
-        """Run a command that must fail; ``typed`` is for one that a person sits at."""
+        """Run a command that must fail; ``typed`` is the input at a terminal."""
         out, err = stdout or TerminalOutput(), TerminalOutput(terminal=typed is not None)
         used = env or SimulatedEnvironment(
             1, variables={"XDG_STATE_HOME": str(self.directory / "none"), **(variables or {})}
@@ -118,7 +118,7 @@ class ErrorTranscript:
         assert code != 0, (line, stderr)
         for made in recorder.made:
             if made.text not in stderr:
-                continue  # made, and never shown
+                continue  # raised, and never shown
             kind = made.error.code if made.error else "Usage"
             shown = stderr.splitlines()
             first = next((i for i, each in enumerate(shown) if each.startswith("Error: ")), 0)
@@ -223,7 +223,7 @@ def _helpers(ledger: ErrorTranscript) -> None:
     ledger.run(
         "status web", variables={**plugin, "DATUM_CREDENTIALS_HELPER": "/nonexistent/datumctl"}
     )
-    with socket.socket() as taken:  # a port at which nobody listens
+    with socket.socket() as taken:  # a port without a listener
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         ledger.run(f"status web --server http://127.0.0.1:{port} --token t --project p")
@@ -270,7 +270,7 @@ def _running(state: StateDirectory) -> Iterator[None]:
 
 
 class _HoldsMeanwhile(TypedInput):
-    """Somebody starts a platform while a person thinks about the answer."""
+    """A platform starts while a prompt waits for an answer."""
 
     def __init__(self, state: StateDirectory) -> None:
         super().__init__("y\n")
@@ -279,7 +279,7 @@ class _HoldsMeanwhile(TypedInput):
 
     def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
         self._held.__enter__()
-        self._lock.write_text("")  # it has not said who it is yet
+        self._lock.write_text("")  # it has not written its process id yet
         return super().readline()
 
     def let_go(self) -> None:
@@ -292,14 +292,14 @@ handle = os.open("lock", os.O_RDWR | os.O_CREAT)
 fcntl.flock(handle, fcntl.LOCK_EX)
 os.mkfifo("platform.json")
 print("held", flush=True)
-with open("platform.json", "w"):  # goes on when somebody looks whether it is ready
+with open("platform.json", "w"):  # returns when a reader opens it
     os.unlink("platform.json")
     fcntl.flock(handle, fcntl.LOCK_UN)
 """
 
 
 def _ends_without_a_word(ledger: ErrorTranscript, state: StateDirectory) -> None:
-    """Another process holds the directory, and lets go of it before it is ready."""
+    """Another process holds the directory, and releases it before it is ready."""
     command = [sys.executable, "-c", HOLDER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=state.path) as holder:
         assert holder.stdout is not None
@@ -322,7 +322,7 @@ def _steady(ledger: ErrorTranscript, text: str, instead: str) -> None:
 
 
 class _Root(SessionDestination):
-    """The plane above the projects, which serves no compute."""
+    """The root plane, which serves no compute."""
 
     def reader(self) -> Reader:
         reader = SessionReader("http://desk", cluster="root", token=self.token)
@@ -495,7 +495,7 @@ def _waits(ledger: ErrorTranscript, here: CliSession) -> None:
 
 
 def blocked(ledger: ErrorTranscript, here: CliSession) -> None:
-    """A desk with little quota, and an image that is nowhere."""
+    """A session with little quota, and an image that does not exist."""
     ledger.at(here, "deploy -f -", stdin=json.dumps(manifest("bad", fail="ImageUnavailable")))
     ledger.at(here, "deploy big --image=a:1 --city=DFW --min 5")
 

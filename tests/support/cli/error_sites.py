@@ -1,7 +1,7 @@
-"""Every place in the command line that makes an error, and who made the one that was shown.
+"""Every place in the command line that raises an error, and the place of each error shown.
 
-The places are read from the source. Which of them made what a person saw is found by
-watching: while a command runs, every error that is made is noted with the line that made it.
+The places are read from the source. While a command runs, every error is recorded with the line
+that creates it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from datum_compute.cli.errors import CommandError
 
 SOURCES = Path(datum_compute.cli.__file__).parent
 FACTORIES = errors.__file__
-"""Where errors are defined: whoever calls what is there made them."""
+"""Where errors are defined: the place is the caller of these functions."""
 MAKERS = frozenset({"CommandError", "usage", "not_found", "ArgumentTypeError"})
 
 Span = tuple[str, int, int]
@@ -31,7 +31,7 @@ Span = tuple[str, int, int]
 
 @cache
 def sites() -> dict[Span, str]:
-    """Where errors are made: ``module.function #2`` is the second place in a function."""
+    """Places that raise errors: ``module.function #2`` is the second place in a function."""
     found: dict[Span, str] = {}
     for path in sorted(SOURCES.rglob("*.py")):
         if str(path) == FACTORIES:
@@ -73,7 +73,7 @@ class RecordedError:
 
 @dataclass
 class ErrorRecorder:
-    """Notes every error that is made while it is entered."""
+    """Records every error that is created within the block."""
 
     made: list[RecordedError] = field(default_factory=list)
     _sites: dict[Span, str] = field(default_factory=sites)

@@ -1,4 +1,4 @@
-"""Somebody between a person's commands and the platform, who sees every request they make."""
+"""A session whose requests a test intercepts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class _Reach(SessionReach):
 
 @dataclass
 class InterceptedSession:
-    """A desk whose commands' requests are seen before they arrive, and after."""
+    """A session whose requests are intercepted before they reach the platform."""
 
     session: CliSession
     answer: Interception

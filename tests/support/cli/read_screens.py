@@ -1,8 +1,8 @@
-"""What people see, scene by scene, on a platform with real controllers.
+"""Screens of commands that read, scene by scene, on a platform with real controllers.
 
-Each scene is a function that does something at a desk and gives the transcript; the files
-beside it in ``cli/`` are those transcripts, and a test compares. After a change that is
-meant, write them anew and read the difference::
+Each scene is a function that runs commands and returns the transcript; a test compares the
+transcripts with the files in ``cli/``. After an intended change, write them again and read the
+difference::
 
     python -m tests.support.cli.read_screens
 """
@@ -33,7 +33,7 @@ DEPLOY = f"deploy api --image={IMAGE} --city=DFW,LHR --min=2 --port=8080"
 
 @dataclass(frozen=True)
 class ReadScene:
-    """A scene, and the desk it needs."""
+    """A scene, and the session it needs."""
 
     play: Scene
     cities: tuple[str, ...] = ("DFW", "LHR")
@@ -60,7 +60,7 @@ def in_every_format(here: CliSession, *lines: str) -> Iterator[str]:
 
 
 def manifest(name: str, **annotations: str) -> dict[str, Any]:
-    """A workload that behaves as annotations of the simulated provider ask."""
+    """A workload with annotations for the simulated provider."""
     body = workload(IMAGE, 2)
     body["metadata"]["name"] = name
     body["spec"]["template"]["metadata"] = {
@@ -187,7 +187,7 @@ def show_everything(here: CliSession, name: str, instance: str) -> Iterator[str]
 def quota_exceeded(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
     yield from run_commands(here, f"deploy api --image={IMAGE} --city=DFW --min=2")
-    here.wait_until(12)  # what is left of the quota is counted a moment later
+    here.wait_until(12)  # the free quota is counted a moment later
     yield from run_commands(here, "deploy api --city=DFW,LHR")
     here.wait_until(100)
     yield from show_everything(here, "api", "api-default-lhr-1")
@@ -289,7 +289,7 @@ def no_cell_for_the_city(here: CliSession) -> Iterator[str]:
 
 
 async def _open_city(here: CliSession, city: str) -> None:
-    """A location the project may use, in a city where no cell stands."""
+    """A location that the project may use, in a city without a cell."""
     topology = {"topology.datum.net/city-code": city}
     name = city.lower()
     await here.client().create(
@@ -443,7 +443,7 @@ FAULTY_FILES = {
 
 
 def files_that_are_refused(here: CliSession) -> Iterator[str]:
-    """All of it before a server is asked."""
+    """All of it before any request."""
     for what, text in FAULTY_FILES.items():
         result = here.run("deploy -f -", stdin=text)
         yield result.transcript.replace("-f -", f"-f {what.replace(' ', '-')}.yaml", 1)

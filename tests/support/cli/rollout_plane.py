@@ -1,4 +1,4 @@
-"""A project plane on which a test plays the controllers while a rollout is watched."""
+"""A project plane on which a test acts as the controllers while a rollout is watched."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RolloutPlane:
         await self.client.patch(compute.WORKLOADS, NAME, merge({"spec": spec}), NAMESPACE)
 
     async def observe(self, **status: Any) -> None:
-        """What the workload controller does last: say which generation it has dealt with."""
+        """Write the observed generation, as the workload controller does last."""
         found = await self.client.get(compute.WORKLOADS, NAME, NAMESPACE)
         body = {"status": {"observedGeneration": found.metadata.generation, **status}}
         await self.client.patch(

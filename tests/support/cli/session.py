@@ -1,11 +1,10 @@
-"""Somebody at a desk with a whole local platform, on virtual time and without a socket.
+"""Commands on a whole local platform, on virtual time and without a socket.
 
-Commands run as they are; only the ways to the platform are short: the reader and the client
-hand their requests to the embedded server in process, and what waits waits on the virtual
-loop. So every screen is the same in every run, and an hour at the desk takes no time.
+Commands run unchanged; only the transport differs: the reader and the client hand their
+requests to the embedded server in process, and waits happen on the virtual loop. So every
+screen is the same in every run, and an hour of waiting takes no time.
 
-A transcript is what the person sees: the commands, what they print, and with ▌ before it
-what goes to stderr.
+A transcript has the commands and their output; lines of stderr begin with ▌.
 """
 
 from __future__ import annotations
@@ -175,16 +174,16 @@ class CliSession:
     env: SessionEnvironment
     platform: LocalPlatform
     logs: dict[str, str] = field(default_factory=dict)
-    """What instances print instead of what the platform says: ``NAME/log`` -> lines."""
+    """Log lines that replace those of the platform: ``NAME/log`` -> lines."""
     without_logs: bool = False
     """As if the platform served none."""
     log_queries: list[dict[str, str]] = field(default_factory=list)
 
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
-    """What happens by itself while a command runs."""
+    """Called while a command runs."""
 
     broken_after: int | None = None
-    """After so many plain reads the platform does not answer them any more."""
+    """After this many plain reads the platform does not respond to them any more."""
 
     def fail_if_broken(self, call: AnyCall) -> None:
         if self.broken_after is not None:
@@ -193,7 +192,7 @@ class CliSession:
                 raise errors.Disconnected("gone", call=call, server="http://desk")
 
     def run(self, line: str, stdin: str = "") -> CommandResult:
-        """Type a command as a shell would take it, without the program's name."""
+        """Run a command line, split as in a shell, without the program's name."""
         written: list[tuple[str, str]] = []
         out, err = _Paper(written, ""), _Paper(written, "▌")
         argv = shlex.split(line)
@@ -212,7 +211,7 @@ class CliSession:
         self.act(asyncio.sleep(seconds))
 
     def wait_until(self, moment: float) -> None:
-        """Until the clock shows so many seconds since the desk was set up."""
+        """Wait until this many seconds after the start of the session."""
         assert moment >= self.loop.time(), f"it is {self.loop.time():.1f} already"
         self.wait(moment - self.loop.time())
 
@@ -270,7 +269,7 @@ def _transcript(line: str, written: list[tuple[str, str]], code: int) -> str:
 def shorten_transcript(result: CommandResult, line: str) -> str:
     """The transcript of a command for programs, its raw objects replaced by their names.
 
-    What is in an object is the API's; a screen only promises that it is there."""
+    The content of an object belongs to the API; a screen only shows that it is there."""
     words = shlex.split(line)
     wanted = words[words.index("-o") + 1] if "-o" in words else "table"
     if wanted not in ("json", "yaml") or not result.out:

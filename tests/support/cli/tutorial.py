@@ -1,8 +1,8 @@
-"""The tutorial, typed again at a desk.
+"""The tutorial, replayed.
 
-The page holds commands and what they print, in blocks of kind ``console``. Commands of this
-program are run in order on one platform and their output put in place of what stands there;
-a page that does not change by that tells the truth. To write it anew::
+The page has commands and their output, in blocks of kind ``console``. Commands of this program
+run in order on one platform and their output replaces that of the page; a page that does not
+change is current. To write it again::
 
     python -m tests.support.cli.tutorial
 """
@@ -42,7 +42,7 @@ def commands(page: str) -> list[str]:
 
 
 def files(page: str) -> dict[str, str]:
-    """What the reader is asked to save, by name."""
+    """The files that the reader saves, by name."""
     return dict(_FILE.findall(page))
 
 

@@ -1,6 +1,6 @@
-"""What people see of commands that write, scene by scene.
+"""Screens of commands that write, scene by scene.
 
-:mod:`tests.support.cli.read_screens` has those that read. After a change that is meant::
+:mod:`tests.support.cli.read_screens` has those that read. After an intended change::
 
     python -m tests.support.cli.write_screens
 """
@@ -26,7 +26,7 @@ NEWER = "registry.example/acme/api:1.5.0"
 
 @dataclass(frozen=True)
 class WriteScene:
-    """A scene, and the desk it needs."""
+    """A scene, and the session it needs."""
 
     play: Callable[[CliSession], Iterator[str]]
     settings: tuple[tuple[str, Any], ...] = ()
@@ -166,7 +166,7 @@ def destroying(here: CliSession) -> Iterator[str]:
 
 
 def formats(here: CliSession) -> Iterator[str]:
-    """What commands that write show to programs, in every format."""
+    """The output of commands that write, in every format for programs."""
     here.wait_until(10)
     assert here.run("deploy api --image=a/api:1 --city=DFW").code == 0
     assert here.run("deploy api --image=a/api:2").code == 0

@@ -142,13 +142,15 @@ class Rule:
     """Whether open streams of matching requests break at their next chunk."""
 
 
-CUT = Rule(fail(errors.ConnectFailed("the line is cut")))
+CUT = Rule(fail(errors.ConnectFailed("the connection is cut")))
 """No request gets through; open streams go on."""
-DISCONNECTED = Rule(fail(errors.ConnectFailed("the line is cut")), breaks_streams=True)
+DISCONNECTED = Rule(fail(errors.ConnectFailed("the connection is cut")), breaks_streams=True)
 """No request gets through, and open streams break."""
-NO_NEW_WATCHES = Rule(fail(errors.ConnectFailed("the line is cut")), is_watch)
+NO_NEW_WATCHES = Rule(fail(errors.ConnectFailed("the connection is cut")), is_watch)
 """No watch opens; open ones go on."""
-NO_WATCHES = Rule(fail(errors.ConnectFailed("the line is cut")), is_watch, breaks_streams=True)
+NO_WATCHES = Rule(
+    fail(errors.ConnectFailed("the connection is cut")), is_watch, breaks_streams=True
+)
 """No watch opens, and open ones break."""
 
 

@@ -114,7 +114,7 @@ class ServerCertificate:
 
 
 def self_signed(name: str) -> ServerCertificate:
-    """A certificate that vouches for itself, for one host name or address."""
+    """A self-signed certificate, for one host name or address."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)

@@ -1,8 +1,7 @@
 """A real Kubernetes control plane for tests: one etcd and one kube-apiserver on loopback.
 
-Nothing else runs unless it is asked for: without a controller manager there is no garbage
-collection, a deleted namespace stays Terminating, and no object is ever acted upon by anybody
-but the test.
+Nothing else runs by default: without a controller manager there is no garbage collection, a
+deleted namespace stays Terminating, and only the test changes objects.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class ControlPlane:
     """Starts, restarts and stops etcd and kube-apiserver.
 
     `tools` is the directory that `scripts/cluster_tools.py` prints.
-    The ports, the certificates and the tokens stay the same for the life of the object, so a
+    The ports, the certificates and the tokens stay the same as long as the object exists, so a
     client that is connected when the API server restarts can find it again.
     """
 
@@ -214,7 +213,7 @@ class ControlPlane:
         content_type: str = "application/json",
         timeout: float = 10.0,
     ) -> Answer:
-        """Send one request on a connection of its own, as the administrator unless told.
+        """Send one request on a connection of its own, by default as the administrator.
 
         An empty `token` sends none, which makes the request anonymous.
         """
@@ -242,7 +241,7 @@ class ControlPlane:
         return Answer(status, raw.decode("utf-8", "replace"))
 
     def write_kubeconfig(self, path: Path, *, user: str = ADMIN_USER, token: str = "") -> Path:
-        """Write a self-contained kubeconfig for one of the two users, or for whoever has this
+        """Write a self-contained kubeconfig for one of the two users, or for the user of this
         token."""
         token = token or {ADMIN_USER: self.token, PLAIN_USER: self.plain_token}[user]
         config = {

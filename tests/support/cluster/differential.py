@@ -107,16 +107,16 @@ _ERASED = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "cont
 
 
 def plain(value: Any) -> Any:
-    """The value without what differs by nature."""
+    """The value without what always differs."""
     if isinstance(value, list):
         return [plain(each) for each in value]
     if not isinstance(value, dict):
         return value
     kept = {key: plain(each) for key, each in value.items()}
     if kept.get("kind") in ("ConfigMap", "ConfigMapList"):
-        # The real server knows its own kinds as types: an empty map is no map to it, what is
-        # in a list needs no kind, a generation is whatever somebody wrote, and fields that the
-        # type has not (kept here, for upstream's are many) are forgotten.
+        # The real server has types for its own kinds: it drops an empty map, items of a list
+        # need no kind, a generation is stored as written, and fields that the type lacks (kept
+        # here, since upstream has many) are dropped.
         kept = {key: each for key, each in kept.items() if key in _CONFIG_MAP}
         if not kept.get("data", True):
             del kept["data"]

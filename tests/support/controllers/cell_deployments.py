@@ -71,7 +71,7 @@ async def deleting(w: ControllerPlanes, name: str) -> Object:
 
 
 async def replaced(w: ControllerPlanes, name: str, predecessor: Object) -> None:
-    """The provider stops the old one; its slot is filled again, and the new one serves."""
+    """The provider stops the old Instance; its replacement is created and becomes ready."""
     await remove_finalizers(w.cell, compute.INSTANCES, name, w.hub_namespace)
     await until(
         w.cell,

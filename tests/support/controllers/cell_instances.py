@@ -1,5 +1,4 @@
-"""An Instance of a cell with everything around it, where quota and the provider are played by
-hand."""
+"""An Instance of a cell, for tests that act as quota and as the provider."""
 
 from __future__ import annotations
 
@@ -160,7 +159,7 @@ async def scale(w: ControllerPlanes, replicas: int) -> None:
 
 
 async def left_behind(w: ControllerPlanes) -> list[str]:
-    """What is there of the Instance outside the cell, by the finalizer that stands for it."""
+    """What is left of the Instance outside the cell, by the finalizer for it."""
     copy = await find(w.hub, compute.INSTANCES, NAME, w.hub_namespace)
     claim = await find(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE)
     found = {compute.FINALIZER_INSTANCE: copy, compute.FINALIZER_QUOTA_CLAIM: claim}

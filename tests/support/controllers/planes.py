@@ -1,4 +1,4 @@
-"""A project, a hub and a cell, controllers to run on them, and the other actors by hand.
+"""A project, a hub and a cell, and controllers to run on them; the test acts for the others.
 
 A test runs the controllers it is about and acts for all others through clients: it copies
 what Karmada would copy, decides claims as quota would, reports as a provider would.
@@ -111,7 +111,7 @@ async def given_location_binding(world: ControllerPlanes, city: str) -> None:
 
 
 async def given_namespace(client: Client, name: str, *, cluster: str = "cluster-demo") -> None:
-    """What Karmada brings to a cell, and the federator makes on the hub."""
+    """A namespace as the federator creates it on the hub, and Karmada in a cell."""
     labels = {
         compute.LABEL_UPSTREAM_CLUSTER_NAME: cluster,
         compute.LABEL_UPSTREAM_NAMESPACE: NAMESPACE,
@@ -171,7 +171,7 @@ def deployment(
 
 
 async def settle(seconds: float = 30.0) -> None:
-    """Let everything that wants to happen by itself happen, on virtual time."""
+    """Let pending work finish, on virtual time."""
     await asyncio.sleep(seconds)
 
 
@@ -182,7 +182,7 @@ def counters(obj: Object) -> tuple[int, ...]:
     return tuple(status.get(key, -1) for key in keys)
 
 
-# Playing the neighbours.
+# Acting as other components.
 
 
 async def set_condition(
@@ -192,7 +192,7 @@ async def set_condition(
     obj: Object,
     type_: str,
     status: str = "True",
-    reason: str = "Said",
+    reason: str = "Set",
     message: str = "from the test",
     **more: Any,
 ) -> Object:
@@ -234,7 +234,7 @@ async def report(client: Client, namespace: str, name: str, **status: Any) -> No
 
 
 def condition_value(type_: str, status: str, reason: str) -> dict[str, Any]:
-    """A condition as it travels."""
+    """A condition as JSON."""
     return {
         "type": type_,
         "status": status,
@@ -245,7 +245,7 @@ def condition_value(type_: str, status: str, reason: str) -> dict[str, Any]:
 
 
 async def report_serving(world: ControllerPlanes, name: str) -> None:
-    """What provider and Instance controller say of an Instance that serves."""
+    """Report an Instance as ready, as provider and Instance controller do."""
     instance = await world.cell.get(compute.INSTANCES, name, world.hub_namespace)
     revision = instance.view(compute.Instance).template_hash
     present = values(instance.status).get("conditions") or []
@@ -266,6 +266,6 @@ async def report_serving(world: ControllerPlanes, name: str) -> None:
 
 
 async def remove_finalizers(client: Client, resource: Resource, name: str, namespace: str) -> None:
-    """Whoever holds an object with a finalizer is done with it."""
+    """Remove all finalizers of an object."""
     body: dict[str, Any] = {"metadata": {"finalizers": []}}
     await client.patch(resource, name, merge(body), namespace)

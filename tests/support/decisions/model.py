@@ -1,6 +1,6 @@
 """A model for instance control: Instances that follow plans, become ready, crash and end.
 
-Nothing happens by itself. A test takes a pass of the controller, chooses which event comes
+Nothing happens by itself. A test applies a plan of the controller, chooses which event comes
 next, and looks at the world in between.
 """
 

@@ -1,4 +1,4 @@
-"""Who holds what of a project's budget, and rules that keep a cell from its quota."""
+"""Usage of a project's quota, and rules that keep a cell from its quota."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def scale(on: Stage, name: str, minimum: int) -> None:
 
 
 async def ready(on: Stage, name: str = "", *planes: str) -> list[str]:
-    """Names of the Instances that serve, of the workloads whose names begin so."""
+    """Names of ready Instances, of the workloads with this name prefix."""
     found = await list_on_planes(on, compute.INSTANCES, *(planes or ("cell/dfw",)))
     return sorted(
         obj.name
@@ -78,8 +78,8 @@ SIZE = {"instances": 1, "vcpus": 1000, "memory": 2048}
 
 
 async def check_claims_match_buckets(on: Stage, count: int) -> str:
-    """Whether exactly so many Instances serve and hold a claim, and every budget says so too:
-    nothing is set aside for anybody else."""
+    """Whether exactly this many Instances are ready and hold a claim, and every bucket reports
+    the same usage."""
     serve = await ready(on, "", *(f"cell/{cell}" for cell in on.settings.cells))
     if len(serve) != count:
         return f"{len(serve)} serve: {serve}"
@@ -90,12 +90,12 @@ async def check_claims_match_buckets(on: Stage, count: int) -> str:
         bucket = obj.view(quota.AllowanceBucket)
         taken = count * SIZE[bucket.spec.resource_type.rpartition("/")[2]]
         if (bucket.status.allocated, bucket.status.claim_count) != (taken, count):
-            return f"the bucket of {bucket.spec.resource_type} says {bucket.status}"
+            return f"the bucket of {bucket.spec.resource_type} reports {bucket.status}"
     return ""
 
 
 async def set_grant(on: Stage, **amounts: int) -> None:
-    """What the project may use of each, by the last part of its name."""
+    """Set the project's limits, by the last segment of the resource type."""
     [grant] = (await on.project.list(quota.RESOURCE_GRANTS)).items
     allowances = values(grant.spec)["allowances"]
     for each in allowances:
@@ -107,7 +107,7 @@ async def set_grant(on: Stage, **amounts: int) -> None:
 
 
 async def conditions_shown(on: Stage, name: str) -> dict[tuple[str, str], Any]:
-    """All conditions of the Instances whose names begin so, on every plane that has them."""
+    """All conditions of the Instances with this name prefix, on every plane that has them."""
     return {
         (plane, obj.name): values(obj.status)["conditions"]
         for plane in (*cell_planes(on), "hub", f"project/{on.settings.project}")
@@ -128,7 +128,7 @@ async def gone(on: Stage, name: str) -> str:
 
 
 def in_cell(rules: list[Rule], *, plane: str = "") -> Wrap:
-    """Apply these rules to the requests of the cell's manager, to planes whose names begin so."""
+    """Apply these rules to the cell manager's requests to planes with this name prefix."""
 
     def wrap(transport: Transport, process: str, to: str) -> Transport:
         concerned = process == CELL and to.startswith(plane)
@@ -154,7 +154,7 @@ def refuse_kinds(code: int, plurals: Sequence[str]) -> Rule:
 
 
 def random_conflicts(seed: int, share: float) -> Rule:
-    """A share of the changes meets a conflict."""
+    """A share of the writes gets a conflict."""
     random = Random(seed)
 
     def strikes(request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Scenarios that a process may die in at any of its writes."""
+"""Scenarios in which a process may crash at any of its writes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def one_denied(on: Stage) -> None:
 
 
 async def full_beside_a_competitor(on: Stage) -> None:
-    """All there is, is held; somebody else would like some of it."""
+    """All quota is held, and another workload waits for it."""
     await create(on)
     await settled(on)
     await create(on, API)
@@ -156,7 +156,7 @@ async def roll_beside_a_competitor(on: Stage) -> None:
 
 
 async def full_of_its_size(on: Stage) -> None:
-    """A deployment that nobody reviewed, of a size of its own, beside a competitor."""
+    """A deployment of its own size, written past admission, beside a competitor."""
     await made(on.project, compute.WORKLOAD_DEPLOYMENTS, sized("1", "2Gi"), NAMESPACE)
     await settled(on)
     await create(on, API)
@@ -232,7 +232,7 @@ async def withdraw_a_city(on: Stage) -> None:
 
 
 async def wanted_where_nothing_is_offered(on: Stage) -> None:
-    """It was when that was written, and nobody looked until it was no more."""
+    """The city was offered when the workload was admitted, and withdrawn before its reconcile."""
     on.stop("compute-management")
     await create(on)
     await withdraw_a_city(on)
@@ -244,7 +244,7 @@ async def offer_a_city(on: Stage) -> None:
 
 
 async def create_project(on: Stage) -> None:
-    """With all that a new one has, and access that is asked for."""
+    """A new project with all its objects, and a request for access."""
     owner = {"kind": "Organization", "name": "local"}
     body = {"metadata": {"name": "acme"}, "spec": {"ownerRef": owner}}
     root = on.client("root")

@@ -43,23 +43,23 @@ ScenarioStep = Callable[[Stage], Awaitable[None]]
 
 DOWN_SECONDS = 1.0
 SETTLED_AFTER = 180.0
-"""Seconds after which the undisturbed world has long come to rest."""
+"""Seconds after which everything has settled without a crash."""
 
 
 async def nothing(on: Stage) -> None:
-    """Nothing happened before."""
+    """No preparation."""
 
 
 @dataclass(frozen=True)
 class Scenario:
     act: ScenarioStep
-    """To be repeated by whoever does not know how far it came."""
+    """The operation; may be repeated after an interruption."""
     before: ScenarioStep = nothing
     instances: int = 100
-    """How many the project may have."""
+    """The project's limit of Instances."""
     mode: ManagerMode = FEDERATED
     keeps_quota: bool = True
-    """False where claims or grants are taken away: what runs goes on, and may be more then."""
+    """False where claims or grants are removed: running Instances may then exceed the limit."""
 
     @property
     def name(self) -> str:
@@ -69,13 +69,13 @@ class Scenario:
 @dataclass(frozen=True)
 class Crash:
     write: int = 0
-    """Whoever makes it dies, 0 for nobody; counted over all processes."""
+    """The number of the write whose process crashes, over all processes; 0 for none."""
     sent: bool = True
-    """Whether the write is carried out, unheard."""
+    """Whether the write is carried out, without a reply."""
     again: int = 0
-    """So many writes after the first crash, whoever makes that one dies, too; 0 for nobody."""
+    """How many writes after the first crash another process crashes; 0 for none."""
     down: float = DOWN_SECONDS
-    """Seconds until the dead come back."""
+    """Seconds until a crashed process restarts."""
 
 
 UNDISTURBED = Crash()
@@ -83,7 +83,7 @@ UNDISTURBED = Crash()
 
 @dataclass
 class ProcessKiller:
-    """Counts the writes of all processes, and kills whoever makes a fatal one."""
+    """Counts the writes of all processes, and crashes the one that makes the chosen write."""
 
     crash: Crash
     counts: Callable[[HttpRequest], bool] = lambda request: core.LEASES.plural not in request.path
@@ -91,9 +91,9 @@ class ProcessKiller:
     armed: bool = False
     writes: int = 0
     victims: list[str] = field(default_factory=list)
-    """Who died, of which write."""
+    """The crashed processes, each with its write."""
     writers: set[str] = field(default_factory=set)
-    """Who wrote anything."""
+    """The processes that wrote anything."""
     on: Stage | None = field(default=None, repr=False)
 
     def wrap(self, transport: Transport, process: str, plane: str) -> Transport:
@@ -112,11 +112,11 @@ class ProcessKiller:
 
     @property
     def present(self) -> list[str]:
-        """All processes there were."""
+        """All processes."""
         return sorted(self.on.parts) if self.on is not None else []
 
     def is_fatal(self, process: str) -> bool:
-        """Whether one more write is."""
+        """Whether the next write crashes its process."""
         if not self.armed:
             return False
         self.writes += 1
@@ -130,17 +130,17 @@ class ProcessKiller:
         assert self.on is not None
         self.victims.append(f"{process}: {request.method} {request.path} on {plane}")
         self.on.parts[process].process.crash(self.crash.down)
-        raise errors.Disconnected("the process is dead")
+        raise errors.Disconnected("the process has crashed")
 
 
 @dataclass
 class PowerCutPoint:
-    """The power, which goes at one commit for all."""
+    """A power cut at one commit, for all processes."""
 
     commit: int = 0
     """0 for none."""
     stored: bool = True
-    """Whether what is being committed is, unheard."""
+    """Whether that commit is stored, without a reply."""
     armed: bool = False
     commits: int = 0
     on: Stage | None = field(default=None, repr=False)
@@ -155,8 +155,8 @@ class PowerCutPoint:
             if self.commits == self.commit:
                 raise PowerCut
 
-    def bury(self) -> None:
-        """Free what the dead held; their coroutines complain that nobody lets them finish."""
+    def discard_tasks(self) -> None:
+        """Free what the processes held, without the warnings of their unfinished coroutines."""
         assert self.on is not None
         self.on.platform.abandon()
         self.on = None
@@ -169,7 +169,7 @@ class PowerCutPoint:
 
 
 class ScenarioRunner:
-    """Tells one scenario, whole or with a crash."""
+    """Runs one scenario, with or without a crash."""
 
     def __init__(self, scenario: Scenario, directory: Path) -> None:
         self._scenario = scenario
@@ -180,15 +180,15 @@ class ScenarioRunner:
         self._grant = {"instances": scenario.instances}
 
     def run(self, crash: Crash = UNDISTURBED) -> tuple[ProcessKiller, dict[str, Any]]:
-        """How it went, and everything there is in the end."""
+        """The killer, and all objects at the end."""
         path = self._copy()
         killer = ProcessKiller(crash)
-        found = loop.run(self._tell(path, killer), seed=1)
+        found = loop.run(self._run_scenario(path, killer), seed=1)
         path.unlink()
         return killer, found
 
     def written_at_rest(self, seconds: float) -> list[str]:
-        """What is written in so long a time, once the undisturbed end has come to rest."""
+        """What is written within this time after the scenario has settled without a crash."""
         path = self._copy()
         written = loop.run(self._rest(path, seconds), seed=1)
         path.unlink()
@@ -196,18 +196,22 @@ class ScenarioRunner:
 
     def count_commits(self) -> int:
         path, cut = self._copy(), PowerCutPoint()
-        loop.run(self._live(path, cut, self._heir(), []), seed=1)
+        loop.run(self._run_until_cut(path, cut, self._copy_commit_checker(), []), seed=1)
         path.unlink()
         return cut.commits
 
     def run_with_power_cut(self, commit: int, *, stored: bool) -> dict[str, Any]:
-        """What there is in the end when the power went, and came back, with everybody."""
+        """All objects at the end, after a power cut and a restart of all processes."""
         path, cut, done = self._copy(), PowerCutPoint(commit, stored), list[str]()
-        commit_checker = self._heir()
-        assert not _lives(self._live(path, cut, commit_checker, done)), "the power never went"
+        commit_checker = self._copy_commit_checker()
+        assert not _completes(self._run_until_cut(path, cut, commit_checker, done)), (
+            "the power never went"
+        )
         commit_checker.begin()
-        cut.bury()
-        found = loop.run(self._live(path, PowerCutPoint(), commit_checker, done, life=2), seed=2)
+        cut.discard_tasks()
+        found = loop.run(
+            self._run_until_cut(path, PowerCutPoint(), commit_checker, done, run=2), seed=2
+        )
         path.unlink()
         return found
 
@@ -226,9 +230,9 @@ class ScenarioRunner:
             await self._scenario.before(on)
             await asyncio.sleep(SETTLED_AFTER)
 
-    async def _tell(self, path: Path, killer: ProcessKiller) -> dict[str, Any]:
+    async def _run_scenario(self, path: Path, killer: ProcessKiller) -> dict[str, Any]:
         env = SimulatedEnvironment(7, START + timedelta(hours=1))
-        commit_checker, scenario = self._heir(), self._scenario
+        commit_checker, scenario = self._copy_commit_checker(), self._scenario
         async with stage(
             path,
             grant=self._grant,
@@ -247,29 +251,31 @@ class ScenarioRunner:
 
     async def _rest(self, path: Path, seconds: float) -> list[str]:
         env = SimulatedEnvironment(7, START + timedelta(hours=1))
-        commit_checker, scenario = self._heir(), self._scenario
+        commit_checker, scenario = self._copy_commit_checker(), self._scenario
         async with stage(
             path, grant=self._grant, env=env, commit_checker=commit_checker, mode=scenario.mode
         ) as on:
             await scenario.act(on)
             return await on.written_in(seconds)
 
-    async def _live(
+    async def _run_until_cut(
         self,
         path: Path,
         cut: PowerCutPoint,
         commit_checker: CommitChecker,
         done: list[str],
         *,
-        life: int = 1,
+        run: int = 1,
     ) -> dict[str, Any]:
-        env = SimulatedEnvironment(6 + life, START + timedelta(hours=life))
+        env = SimulatedEnvironment(6 + run, START + timedelta(hours=run))
         scenario = self._scenario
         async with stage(
             path, grant=self._grant, env=env, commit_checker=commit_checker, mode=scenario.mode
         ) as on:
             cut.on = on
-            env.on_fault(cut.point, cut.passed)  # after the witness, who sees what is stored
+            env.on_fault(
+                cut.point, cut.passed
+            )  # after the commit checker, which sees what is stored
             await asyncio.sleep(5)
             cut.armed = True
             if not done:
@@ -279,8 +285,8 @@ class ScenarioRunner:
             assert commit_checker.broken == [], f"{cut}: {commit_checker.broken}"
             return snapshot(on.platform.store)
 
-    def _heir(self) -> CommitChecker:
-        """One who knows all that the witness of what was before has seen."""
+    def _copy_commit_checker(self) -> CommitChecker:
+        """A copy of the checker of the preparation, with all its state."""
         known = {
             each.name: copy.deepcopy(getattr(self._commit_checker, each.name))
             for each in fields(CommitChecker)
@@ -290,12 +296,12 @@ class ScenarioRunner:
         return CommitChecker(**known, quota_is_kept=kept, grants_are_kept=kept)
 
 
-def _lives(living: Coroutine[Any, Any, object]) -> bool:
-    """Whether it came to its end. Otherwise nothing more runs of it: no task is cancelled and
+def _completes(run: Coroutine[Any, Any, object]) -> bool:
+    """Whether it ended. After a power cut nothing of it runs any more: no task is cancelled and
     no ``finally`` is reached, as after ``kill -9``."""
     events = VirtualLoop(1)
     try:
-        events.run_until_complete(living)
+        events.run_until_complete(run)
     except PowerCut:
         return False
     else:
@@ -305,7 +311,7 @@ def _lives(living: Coroutine[Any, Any, object]) -> bool:
         events.close()
 
 
-# What there is, apart from events, times, uids and revisions.
+# All objects, without Events, times, uids and revisions.
 
 _DROPPED = frozenset(
     {
@@ -328,8 +334,8 @@ _SKIPPED = ("events", "leases.coordination.k8s.io", "clusters.cluster.karmada.io
 
 
 def snapshot(store: Store) -> dict[str, Any]:
-    """Every object by plane, kind and name. A uid stands for the name of what it belongs to,
-    and an address, which goes to whoever asks first, for any."""
+    """Every object by plane, kind and name. A uid is replaced by the name of its object, and an
+    address, which depends on the order of requests, by a constant."""
     found: dict[str, Any] = {}
     names: dict[str, str] = {}
     for plane_name, plane in sorted(store.planes.items()):
@@ -347,7 +353,7 @@ def snapshot(store: Store) -> dict[str, Any]:
 def _plain(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, dict):
         kept = {k: _plain(v, names) for k, v in value.items() if k not in _DROPPED}
-        if isinstance(kept.get("finalizers"), list):  # in the order in which their owners came
+        if isinstance(kept.get("finalizers"), list):  # their order depends on who added them first
             kept["finalizers"].sort()
         return {key: each for key, each in kept.items() if each is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Somebody who watches the Instances of all cells come up, through nothing but their APIs."""
+"""Observes how the Instances of all cells start, through their APIs only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Everything that happens to a workload in its life, told step by step on any platform.
+"""The lifecycle of a workload, step by step on any platform.
 
-After every step all planes have to be as the last wish says: deployments, Instances, claims,
-policies, bindings, Works and networks, with their counters.
+After every step all planes must match the last spec: deployments, Instances, claims, policies,
+bindings, Works and networks, with their counters.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class Lifecycle:
             stated = obj.view(compute.WorkloadDeployment).status.conditions
             ready = conditions.find(stated, "ReplicasReady")
             reason = ready.reason if ready else "nothing"
-            return "" if reason == "ImageUnavailable" else f"it says {reason}"
+            return "" if reason == "ImageUnavailable" else f"the reason is {reason}"
 
-        await eventually("the cause is told in the project", reported, within=self._within)
+        await eventually("the reason is shown in the project", reported, within=self._within)
         obj = await self._on.project.get(compute.WORKLOADS, "web", NAMESPACE)
         available = obj.view(compute.Workload).status.conditions
         assert conditions.is_true(available, "Available"), "one at a time: the others serve"

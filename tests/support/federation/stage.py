@@ -43,7 +43,7 @@ CITIES = ("DFW", "LHR")
 NAMESPACE = "default"
 
 SETTLED_AFTER_SECONDS = 1800.0
-"""Seconds in which whatever happened comes to rest: past the tiers of ten minutes and the
+"""Seconds after which everything has settled: past the tiers of ten minutes and the
 drain."""
 
 Wrap = Callable[[Transport, str, str], Transport]
@@ -52,7 +52,7 @@ Wrap = Callable[[Transport, str, str], Transport]
 
 @dataclass(frozen=True)
 class ManagerMode:
-    """Which of the ways to run our managers a stage shows."""
+    """How a stage runs our managers."""
 
     single: bool = False
     """All controllers in one process on the plane of the first cell, and no hub."""
@@ -130,7 +130,7 @@ class Stage:
         return self.client(f"cell/{city.lower()}")
 
     async def of_project(self, name: str) -> Stage:
-        """The same stage, as those of another project see it; the first sees all of it."""
+        """The same stage for another project; the first project sees all of it."""
         other = copy.copy(self)
         other.settings = replace(self.settings, project=name)
         namespace = await other.project.get(core.NAMESPACES, NAMESPACE)
@@ -143,7 +143,7 @@ class Stage:
         return [name for name in self.parts if name.startswith("compute-")]
 
     async def start(self, *names: str) -> None:
-        """Those that were held back, or stopped."""
+        """Start processes that were held back, or stopped."""
         for name in names:
             self.parts[name].start()
         await asyncio.sleep(0.1)
@@ -171,7 +171,7 @@ class Stage:
     async def written_in(
         self, seconds: float, *, after: float = SETTLED_AFTER_SECONDS
     ) -> list[str]:
-        """What is written in so long a time, some time from now: the last of it."""
+        """The last writes within this time, beginning some time from now."""
         assert self.commit_checker is not None
         await asyncio.sleep(after)
         before = self.writes()

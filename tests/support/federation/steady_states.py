@@ -1,7 +1,7 @@
-"""How things may stand for good: what is done for it, and how it is seen to be so.
+"""Steady states: how each is brought about, and how it is checked.
 
-These need a federation in which one can be cut off from another, or another mode than the
-usual; each is left alone afterwards, to see that nobody writes.
+These need a federation with partitions, or a mode other than the usual one; afterwards no
+process may write.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SteadyState:
 
     @asynccontextmanager
     async def stage(self) -> AsyncIterator[Stage]:
-        """Where it has come about, or is about to."""
+        """A stage in this state, or about to reach it."""
         rules: list[Rule] = []
         async with stage(
             cities=self.cities,
@@ -87,7 +87,7 @@ async def web(on: Stage, name: str = "web", city: str = "DFW") -> None:
 async def check_condition(
     on: Stage, plane: str, resource: Resource, name: str, *wanted: str
 ) -> None:
-    """That a condition of an object is so: its type, status and reason."""
+    """Check a condition of an object: its type, status and reason."""
     found = {obj.name: obj for obj in await list_on_planes(on, resource, plane)}
     assert condition(found[name], wanted[0]) == wanted[1:], values(found[name].status)
 
@@ -143,7 +143,7 @@ async def seen_denied_alone(on: Stage) -> None:
     await check_condition(on, "cell/dfw", compute.INSTANCES, f"{WEB}-1", *denied)
 
 
-# Projects and what they may do.
+# Projects and their rights.
 
 
 async def project_deleted(on: Stage) -> None:
@@ -180,7 +180,7 @@ async def seen_without_cell(on: Stage) -> None:
 
 
 async def two_cells_for_the_city(on: Stage) -> None:
-    """Somebody else's policy, which comes before ours, sends a deployment to both."""
+    """A policy of another owner, with a higher priority than ours, sends a deployment to both."""
     await web(on, "api")
     kind = {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"}
     spec = {
@@ -213,15 +213,15 @@ async def seen_exhausted(on: Stage) -> None:
     assert compute.GATE_NETWORK in first.view(compute.Instance).gates
 
 
-# Objects that somebody made by hand.
+# Objects created by hand.
 
 
 async def strays_on_the_hub(on: Stage) -> None:
-    """Instances of which nobody can say whose they are, or whose deployment never was."""
+    """Instances without labels, or of a deployment that never existed."""
     await web(on)
     [first, _] = await list_on_planes(on, compute.INSTANCES, "hub")
-    named = {**first.metadata.labels, compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "nobodys"}
-    for name, labels in (("odd", {}), ("nobodys-0", named)):
+    named = {**first.metadata.labels, compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "unowned"}
+    for name, labels in (("odd", {}), ("unowned-0", named)):
         body = {"metadata": {"name": name, "labels": labels}, "spec": values(first.spec)}
         await on.hub.create(compute.INSTANCES, body, on.hub_namespace)
 
@@ -229,7 +229,7 @@ async def strays_on_the_hub(on: Stage) -> None:
 async def seen_nowhere(on: Stage) -> None:
     shown = {obj.name for obj in await list_on_planes(on, compute.INSTANCES, PROJECT)}
     assert shown == {f"{WEB}-0", f"{WEB}-1"}
-    # What says it is of the cell, and is not, the cell takes away; nobody touches the other.
+    # The cell sweeps the one with its name; the other is not touched.
     kept = {obj.name for obj in await list_on_planes(on, compute.INSTANCES, "hub")}
     assert kept == {*shown, "odd"}
 
@@ -267,7 +267,7 @@ async def seen_served(on: Stage) -> None:
     await check_condition(on, PROJECT, compute.INSTANCES, "mine-0", "Ready", "True", "Available")
 
 
-# Planes that are away, with something that runs and something that waits.
+# Unreachable planes, with running and waiting Instances.
 
 
 async def hub_out_of_reach(on: Stage) -> None:

@@ -37,7 +37,7 @@ class PlatformWithoutControllers(LocalPlatform):
 
 
 class ManagedPlatform:
-    """What the stories of the simulation are told on: a running platform."""
+    """A running platform for the scenarios of the simulation."""
 
     settings = SETTINGS
     shared_namespace = ""
@@ -109,8 +109,8 @@ async def federation(
     carrier: TransportFactory = in_process_transport,
     elsewhere: Mapping[str, str] | None = None,
 ) -> AsyncIterator[ManagedPlatform]:
-    """``elsewhere`` are the kubeconfigs of cells that another API server serves; to these
-    ``carrier`` takes what the surroundings say to them."""
+    """``elsewhere`` are the kubeconfigs of cells that another API server serves; ``carrier``
+    carries the requests of stand-ins and providers to them."""
     env = SystemEnvironment()
     calls: list[RecordingAuthorizer] = []
 

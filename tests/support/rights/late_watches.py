@@ -1,10 +1,10 @@
-"""Watches that are late, and what a process then reads for itself.
+"""Late watches, and the live reads that they cause.
 
-Before a key runs again, the caches must have seen what its last run wrote. When they have not
-within five seconds, the object is read from the server, and that is a call like any other. It
-takes two things: a watch that is late, and something that brings the key again meanwhile. So
-here every kind that a process writes and watches is late in one of the stories, while
-everything else is touched again and again, or changes by itself.
+Before a key runs again, the caches must have what its last run wrote. When they have not within
+five seconds, the object is read from the server, which needs a right. It takes two things: a
+late watch, and an event that enqueues the key again meanwhile. So every kind that a process
+writes and watches is late in one of these scenarios, while all other objects are touched
+periodically, or change by themselves.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def delay_watches(network: SimulatedNetwork, process: str, *resources: Resource)
         network.lags[process, resource.plural] = LATE
 
 
-def a_life_seen_late(*late: Resource) -> RightsScenario:
-    """A workload comes and goes while nobody is told of these kinds in time."""
+def a_lifecycle_seen_late(*late: Resource) -> RightsScenario:
+    """The lifecycle of a workload while watches of these kinds are late."""
 
-    async def story(on: Stage) -> None:
+    async def scenario(on: Stage) -> None:
         for process in on.parts:
             delay_watches(on.network, process, *late)
         places = [
@@ -89,13 +89,13 @@ def a_life_seen_late(*late: Resource) -> RightsScenario:
         await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
         await touch_periodically(places, late)
 
-    return story
+    return scenario
 
 
 async def touch_periodically(
     places: Sequence[tuple[Client, Sequence[Resource]]], late: Sequence[Resource] = ()
 ) -> None:
-    """Touch, for a minute, all that is not late, so that every key has a reason to come again."""
+    """For a minute, touch all objects that are not late, so that every key is enqueued again."""
     for number in range(20):
         await asyncio.sleep(STIR_EVERY)
         for client, resources in places:
@@ -112,17 +112,17 @@ async def touch_all(client: Client, resource: Resource, number: int = 0) -> None
 async def touch(
     client: Client, resource: Resource, name: str, namespace: str = "", number: int = 0
 ) -> None:
-    """Change a label that means nothing to anybody."""
+    """Change a label that no controller reads."""
     body = merge({"metadata": {"labels": {"touched": str(number)}}})
     try:
         await client.patch(resource, name, body, namespace)
     except errors.NotFound:
-        pass  # it went meanwhile
+        pass  # it was deleted meanwhile
 
 
 async def a_slow_start_seen_late(on: Stage) -> None:
-    """What runs Instances looks again when one should have started, and who shows them in the
-    project hears of that in quick steps."""
+    """A provider reconciles again when an Instance should have started, and the projector gets
+    the changes in quick succession."""
     for process in ("provider-dfw", "compute-management"):
         delay_watches(on.network, process, compute.INSTANCES)
     slow = workload("acme/web:1", 1, ("DFW",))
@@ -132,7 +132,7 @@ async def a_slow_start_seen_late(on: Stage) -> None:
 
 
 async def projects_seen_late(on: Stage) -> None:
-    """One is given its locations late, another their bindings; both get grants, and go."""
+    """One gets its locations late, another their bindings; both get grants, and are deleted."""
     delay_watches(on.network, "standin-quota", quota.RESOURCE_GRANTS)
     root_client = on.client("root")
     owner = {"kind": "Organization", "name": "local"}
@@ -154,7 +154,7 @@ async def projects_seen_late(on: Stage) -> None:
 
 
 async def a_member_seen_late(on: Stage) -> None:
-    """It is probed on and on, whether or not anybody hears what was said of it."""
+    """It is probed periodically, although events of its status are late."""
     delay_watches(on.network, "standin-propagation", karmada.CLUSTERS)
     cut = on.network.partition("standin-propagation", "cell/dfw", silent=False)
     await asyncio.sleep(90)
@@ -173,7 +173,7 @@ async def catalogues_seen_late(on: Stage) -> None:
     delay_watches(on.network, "standin-entitlements", services.SERVICE_ENTITLEMENTS)
     root_client = on.client("root")
     registered = (await root_client.list(quota.RESOURCE_REGISTRATIONS)).items[0]
-    for name in ("second", "third"):  # of the same type: whoever comes, all are judged again
+    for name in ("second", "third"):  # of the same type: each one causes a new decision on all
         await root_client.create(quota.RESOURCE_REGISTRATIONS, again(registered, name))
         await asyncio.sleep(1)
     [policy] = (await root_client.list(quota.GRANT_CREATION_POLICIES)).items
@@ -186,14 +186,16 @@ async def catalogues_seen_late(on: Stage) -> None:
 
 
 def again(obj: Object, name: str) -> dict[str, Any]:
-    """Another one that wants the same."""
+    """Another one with the same content."""
     return {"metadata": {"name": name}, "spec": patch.values(obj.spec)}
 
 
-def a_life_alone_seen_late(*late: Resource) -> Callable[[SingleClusterManager], Awaitable[None]]:
-    """The same of a manager that has one cluster for everything."""
+def a_single_cluster_lifecycle_seen_late(
+    *late: Resource,
+) -> Callable[[SingleClusterManager], Awaitable[None]]:
+    """The same for a manager of a single cluster."""
 
-    async def story(alone: SingleClusterManager) -> None:
+    async def scenario(alone: SingleClusterManager) -> None:
         delay_watches(alone.network, rights.SINGLE, *late)
         client, places = alone.client, [(alone.client, (*IN_PROJECTS[:5], *IN_CELLS[3:]))]
         await create_prerequisites(client)
@@ -202,11 +204,11 @@ def a_life_alone_seen_late(*late: Resource) -> Callable[[SingleClusterManager], 
         await client.delete(compute.WORKLOADS, "web", NAMESPACE)
         await touch_periodically(places, late)
 
-    return story
+    return scenario
 
 
 LATE_SCENARIOS: list[RightsScenario] = [
-    a_life_seen_late(
+    a_lifecycle_seen_late(
         compute.WORKLOADS,
         networking.NETWORK_BINDINGS,
         networking.SUBNETS,
@@ -214,7 +216,7 @@ LATE_SCENARIOS: list[RightsScenario] = [
         karmada.PROPAGATION_POLICIES,
         karmada.WORKS,
     ),
-    a_life_seen_late(
+    a_lifecycle_seen_late(
         compute.WORKLOAD_DEPLOYMENTS,
         networking.SUBNET_CLAIMS,
         quota.ALLOWANCE_BUCKETS,
@@ -227,6 +229,8 @@ LATE_SCENARIOS: list[RightsScenario] = [
 ]
 
 LATE_SCENARIOS_SINGLE_CLUSTER: list[Callable[[SingleClusterManager], Awaitable[None]]] = [
-    a_life_alone_seen_late(compute.WORKLOADS, compute.INSTANCES, networking.NETWORK_BINDINGS),
-    a_life_alone_seen_late(compute.WORKLOAD_DEPLOYMENTS, networking.SUBNET_CLAIMS),
+    a_single_cluster_lifecycle_seen_late(
+        compute.WORKLOADS, compute.INSTANCES, networking.NETWORK_BINDINGS
+    ),
+    a_single_cluster_lifecycle_seen_late(compute.WORKLOAD_DEPLOYMENTS, networking.SUBNET_CLAIMS),
 ]

@@ -14,8 +14,8 @@ from tests.support.rights.scenarios import SCENARIOS, RecordedScenario
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 PURGE = ("standin-projects", "project")
-"""It empties the plane of a project that goes, of every kind the plane says it serves. Which
-those are nobody knows beforehand, so its role says so of every kind, and for this only."""
+"""The process that purges the plane of a deleted project, of every kind that the plane serves.
+These are not known beforehand, so its role names every kind, and only for this."""
 PURGE_VERBS = ("list", "delete")
 
 
@@ -24,8 +24,8 @@ def record() -> set[RecordedCall]:
     found: set[RecordedCall] = set()
     for scenario in (*SCENARIOS, *map(RecordedScenario, late_watches.LATE_SCENARIOS)):
         found |= loop.run(scenario.record(), seed=1)
-    for story in (single_manager.run_everything, *late_watches.LATE_SCENARIOS_SINGLE_CLUSTER):
-        found |= loop.run(single_manager.record(story), seed=1)
+    for single in (single_manager.run_everything, *late_watches.LATE_SCENARIOS_SINGLE_CLUSTER):
+        found |= loop.run(single_manager.record(single), seed=1)
     return {by_process(call) for call in found}
 
 
@@ -39,8 +39,8 @@ def by_process(call: RecordedCall) -> RecordedCall:
 
 
 def is_of_purge(call: RecordedCall) -> bool:
-    """Whether it is a step of emptying a plane. That spares the plane's furniture, so a call
-    on it is one like any other, and stands for itself."""
+    """Whether it is a step of purging a plane. A purge leaves out the objects that every plane
+    has, so a call on those is recorded like any other."""
     kind = f"{call.resource}.{call.group}" if call.group else call.resource
     return (
         (call.user, call.plane) == PURGE

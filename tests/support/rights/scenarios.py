@@ -1,9 +1,9 @@
-"""All that ever happens, told so that nobody who would make a call has no reason to.
+"""Scenarios in which every process makes every call that it can make.
 
 What a process calls depends on what it finds: it reads live only what a late watch has not
-told, and some writes mend only what others have broken. So beside the life of a workload
-there are cut lines, lost and broken objects, quotas that run out, and projects, cities and
-processes that come and go.
+delivered, and some writes only repair what others have changed. So besides the lifecycle of a
+workload there are partitions, lost and changed objects, exhausted quota, and projects, cities
+and processes that are added and removed.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ RightsScenario = Callable[[Stage], Awaitable[None]]
 
 @dataclass(frozen=True)
 class RecordedScenario:
-    story: RightsScenario
+    scenario: RightsScenario
     instances: int = 100
-    """How many the project may have."""
+    """The project's limit of Instances."""
 
     async def record(self) -> set[RecordedCall]:
         async with stage(grant={"instances": self.instances}, permissive=True) as on:
-            await self.story(on)
+            await self.scenario(on)
             return on.calls.calls
 
 
-async def a_whole_life(on: Stage) -> None:
+async def the_whole_lifecycle(on: Stage) -> None:
     await Lifecycle(on, within=600).run()
 
 
-async def a_project_that_goes(on: Stage) -> None:
+async def a_deleted_project(on: Stage) -> None:
     await Lifecycle(on, within=600).delete_the_project()
 
 
@@ -58,7 +58,7 @@ async def deployed(on: Stage, minimum: int = 2) -> None:
     await eventually("deployed", lambda: missing_for_image(on, "acme/web:1", 2 * minimum))
 
 
-async def quota_that_runs_out(on: Stage) -> None:
+async def exhausted_quota(on: Stage) -> None:
     """Denied, then freed; denied, then granted more."""
     await apply(on, workload("acme/web:1", 3))
     await asyncio.sleep(300)
@@ -74,7 +74,7 @@ async def quota_that_runs_out(on: Stage) -> None:
 
 
 def claim_without_owner(on: Stage) -> dict[str, Any]:
-    """As admission makes them for others: once denied, nobody will read that."""
+    """As admission creates them for other services: no claimant reads a denial."""
     project = {
         "apiGroup": resourcemanager.PROJECTS.group,
         "kind": resourcemanager.PROJECTS.kind,
@@ -82,7 +82,7 @@ def claim_without_owner(on: Stage) -> dict[str, Any]:
     }
     return {
         "metadata": {
-            "name": "of-nobody",
+            "name": "without-owner",
             "labels": {"quota.miloapis.com/auto-created": "true"},
             "annotations": {"quota.miloapis.com/created-by": "claim-creation-plugin"},
         },
@@ -94,8 +94,8 @@ def claim_without_owner(on: Stage) -> dict[str, Any]:
     }
 
 
-async def a_cell_cut_off(on: Stage) -> None:
-    """It scales down alone, and is swept when it is back."""
+async def a_disconnected_cell(on: Stage) -> None:
+    """It scales down while disconnected, and is swept on reconnect."""
     await deployed(on, 3)
     within = {"compute-cell-dfw", "provider-dfw", "cell/dfw", "standin-network"}
     beyond = {"root", "hub", "project/demo", *(set(on.parts) - within)}
@@ -110,7 +110,7 @@ async def a_cell_cut_off(on: Stage) -> None:
 
 
 async def everything_deleted_by_hand(on: Stage) -> None:
-    """One object after the other, on every plane, each restored by whoever keeps it."""
+    """One object after the other, on every plane, each restored by its controller."""
     await deployed(on, 1)
     project, cell = f"project/{on.settings.project}", "cell/dfw"
     for plane, resource in (
@@ -146,7 +146,7 @@ async def delete_all(client: Client, resource: Resource) -> None:
 
 
 async def everything_changed_by_hand(on: Stage) -> None:
-    """Labels and specs that others have changed are put right by whoever keeps them."""
+    """Labels and specs that others have changed are restored by their controllers."""
     await deployed(on, 1)
     project, cell = f"project/{on.settings.project}", "cell/dfw"
     broken: dict[str, Any] = {"metadata": {"labels": {compute.LABEL_WORKLOAD_NAME: "other"}}}
@@ -181,8 +181,8 @@ async def patch_all(
         await client.patch(resource, obj.name, merge(body), obj.namespace, subresource=subresource)
 
 
-async def crashes_of_everybody(on: Stage) -> None:
-    """In the midst of a roll, between two failures of a kind, and while it all goes."""
+async def crashes_of_all_processes(on: Stage) -> None:
+    """During a roll, between two equal failures, and during deletion."""
     await deployed(on, 2)
     for fail in ("ImageUnavailable", None, "ImageUnavailable"):
         body = {"spec": {"template": {"metadata": {"annotations": {FAIL: fail}}}}}
@@ -201,7 +201,7 @@ async def crashes_of_everybody(on: Stage) -> None:
     await asyncio.sleep(300)
 
 
-async def locations_and_networks_that_come_and_go(on: Stage) -> None:
+async def locations_and_networks_added_and_removed(on: Stage) -> None:
     await deployed(on, 1)
     bindings = (await on.project.list(networking.LOCATION_BINDINGS)).items
     body = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
@@ -225,7 +225,7 @@ async def locations_and_networks_that_come_and_go(on: Stage) -> None:
 
 
 async def a_second_project(on: Stage) -> None:
-    """Made, used at once in a namespace of its own, and its policies and plane taken away."""
+    """Created, used at once in its own namespace, and its policies and plane deleted."""
     owner = {"kind": "Organization", "name": "local"}
     body = {"metadata": {"name": "later"}, "spec": {"ownerRef": owner}}
     root_client, later = on.client("root"), on.client("project/later")
@@ -250,7 +250,7 @@ async def a_second_project(on: Stage) -> None:
     await asyncio.sleep(300)
 
 
-async def a_city_that_leaves(on: Stage) -> None:
+async def a_removed_city(on: Stage) -> None:
     """Its location first, then its cell."""
     await deployed(on, 1)
     await on.cell("LHR").delete(networking.LOCATIONS, "lhr")
@@ -262,14 +262,14 @@ async def a_city_that_leaves(on: Stage) -> None:
 
 
 SCENARIOS = [
-    RecordedScenario(a_whole_life),
-    RecordedScenario(a_project_that_goes),
+    RecordedScenario(the_whole_lifecycle),
+    RecordedScenario(a_deleted_project),
     RecordedScenario(a_second_project),
-    RecordedScenario(a_city_that_leaves),
-    RecordedScenario(quota_that_runs_out, instances=4),
-    RecordedScenario(a_cell_cut_off),
+    RecordedScenario(a_removed_city),
+    RecordedScenario(exhausted_quota, instances=4),
+    RecordedScenario(a_disconnected_cell),
     RecordedScenario(everything_deleted_by_hand),
     RecordedScenario(everything_changed_by_hand),
-    RecordedScenario(crashes_of_everybody),
-    RecordedScenario(locations_and_networks_that_come_and_go),
+    RecordedScenario(crashes_of_all_processes),
+    RecordedScenario(locations_and_networks_added_and_removed),
 ]

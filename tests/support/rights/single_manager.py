@@ -1,7 +1,7 @@
 """A manager that runs everything on one cluster, with an election, and the calls it makes.
 
 The planes of a local platform have no such cluster, so one is made of a plane that serves
-every kind. The reviews of Workloads are asked for there too.
+every kind. Workloads are reviewed there, too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NAMESPACE = "default"
 HOME = "compute-system"
 """The namespace the manager itself is in."""
 ROLES = {rights.SINGLE: "single", rights.WEBHOOKS: "single", rights.ELECTION: "host"}
-"""Of whom the manager has rights, and where their roles are applied; here it is one plane."""
+"""The processes whose rights the manager has, and the planes of their roles; here one plane."""
 
 
 class _InProcess(PlaneClients):
@@ -86,10 +86,10 @@ def client_of(
 RightsScenario = Callable[["SingleClusterManager"], Awaitable[None]]
 
 
-async def record(story: RightsScenario) -> set[RecordedCall]:
+async def record(scenario: RightsScenario) -> set[RecordedCall]:
     calls = RecordingAuthorizer(Roles(), permissive=True)
     async with single_cluster(calls) as alone:
-        await story(alone)
+        await scenario(alone)
     return {placed(call) for call in calls.calls}
 
 
@@ -169,7 +169,7 @@ def _admission(client_of: ClientOf) -> Admission:
 
 
 def _around(embedded: EmbeddedServer) -> Manager:
-    """What such a cluster has beside us: networks, and what runs Instances."""
+    """The other parts of such a cluster: network services and a provider."""
     client, env = embedded.client(PLANE), embedded.env
     manager = Manager("around", env)
     manager.add(*network_controllers(StaticFleet("cells", {"dfw": client}, env), env))
@@ -211,7 +211,7 @@ async def create_prerequisites(client: Client) -> None:
 
 
 async def run_everything(alone: SingleClusterManager) -> None:
-    """The life of a workload there, from its location to its end."""
+    """The lifecycle of a workload there, from its location to its deletion."""
     client = alone.client
     await create_prerequisites(client)
     await client.create(compute.WORKLOADS, workload("acme/web:1", 2, ("DFW",)), NAMESPACE)
@@ -248,6 +248,6 @@ async def _serves(client: Client, count: int) -> None:
         counters = (current, status.replicas, status.updated_replicas, status.ready_replicas)
         if counters == (True, count, count, count):
             return ""
-        return f"the workload says {counters}: {status.conditions}"
+        return f"the workload reports {counters}: {status.conditions}"
 
     await eventually(f"{count} serve", look)

@@ -49,7 +49,7 @@ class FakePlane:
     def put(
         self, name: str, *, resource: Resource = WIDGETS, namespace: str = "default", **fields: Any
     ) -> Object:
-        """Somebody else creates or replaces an object; ``metadata`` is merged."""
+        """Another client creates or replaces an object; ``metadata`` is merged."""
         key = (resource.plural, namespace, name)
         old = self._objects.get(key)
         metadata = dict(old["metadata"]) if old else self._new_metadata(namespace, name)

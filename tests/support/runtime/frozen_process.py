@@ -3,7 +3,7 @@
 A process is everything that runs in a context with its name: tasks, callbacks and timers
 inherit it. To freeze one is to let none of that run for a while, as if its machine had been
 suspended: requests it has sent go on at the server, timers of others pass, and when it
-wakes, everything it missed is there at once.
+resumes, everything it missed arrives at once.
 
 The server is not part of any process: a request is carried out by a task of the server's,
 so that what was sent happens however the sender fares.

@@ -1,8 +1,7 @@
-"""Sees every commit of a platform, over all its lives, and what must never be in one.
+"""Checks every commit of a platform, over all its runs, against rules.
 
-A rule is judged on what was committed, while a controller decides on what it had read a
-moment before, and a slow network takes its time as well. So whatever was so within the grace
-still counts.
+A rule is checked against committed state, while a controller decides on an earlier read, and
+its request takes time. So a state that was true within the grace still counts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class DesiredState:
-    """What a cell's deployment asked for from some moment on."""
+    """What a cell's deployment desires from some time on."""
 
     time: int
     desired: int
@@ -56,21 +55,21 @@ class InstanceState:
 
 
 EXPIRED_EVENTS = "events that went"
-"""Nobody of ours deletes Events: they go with time, or with their namespace."""
+"""No process of ours deletes Events: they expire, or are deleted with their namespace."""
 
 
 @dataclass
 class CommitChecker:
     broken: list[str] = field(default_factory=list)
-    """Rules that were broken, with the moment."""
+    """Rules that were broken, with the time."""
     ordered: set[str] = field(default_factory=set)
-    """Instances a person deleted in a cell, by uid."""
+    """Instances that a user deleted in a cell, by uid."""
     quota_is_kept: bool = True
-    """False where a person took claims away: a grant is sticky, so more may run then."""
+    """False where a user deletes claims: a grant is sticky, so more Instances may run."""
     grants_are_kept: bool = True
-    """False where a budget is taken away in the moment in which somebody is given some of it."""
+    """False where a limit may be lowered while a claim on it is granted."""
     grace: int = GRACE_MILLISECONDS
-    """How old a view may be that something was decided on, with its way to the server."""
+    """How old the view behind a write may be, including the request's time to the server."""
     changes: Counter[str] = field(default_factory=Counter)
     recent: list[str] = field(default_factory=list)
     _trace: Any = field(default_factory=hashlib.sha256)
@@ -78,15 +77,15 @@ class CommitChecker:
     _orders: dict[Key, list[DesiredState]] = field(default_factory=dict)
     _instances: dict[Key, InstanceState] = field(default_factory=dict)
     _terminated: set[tuple[str, str]] = field(default_factory=set)
-    """Cells' namespaces on their way out, with all that is in them."""
+    """Namespaces of cells that are being deleted."""
     _projects: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Whose a cell's namespace is."""
+    """The project of each namespace in a cell."""
     _limits: dict[str, int] = field(default_factory=dict)
-    """Instances that each project may have at the moment."""
+    """The current limit of Instances of each project."""
     _allocated: dict[tuple[str, str], int] = field(default_factory=dict)
-    """What each bucket of each project had given out."""
+    """What each bucket of each project had allocated."""
     _ready: dict[tuple[Key, int], int] = field(default_factory=dict)
-    """When an Instance of this deployment and number was last seen Ready."""
+    """When the Instance of this deployment and ordinal was last Ready."""
     _last: int = 0
 
     @property
@@ -100,7 +99,7 @@ class CommitChecker:
         return datetime.fromtimestamp(self._last / 1000, UTC)
 
     def begin(self) -> None:
-        """A new life: what the last one had not committed never was."""
+        """A new run: drop what the last one had not committed."""
         self._pending.clear()
 
     def changed(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:
@@ -149,7 +148,7 @@ class CommitChecker:
             orders.append(DesiredState(event.time, desired, template))
 
     def _in_force(self, key: Key, now: int) -> Iterator[DesiredState]:
-        """The order of a deployment, and those it replaced a moment ago."""
+        """The desired state of a deployment, and earlier ones within the grace."""
         orders = self._orders.get(key, [])
         for position, order in enumerate(orders):
             until = orders[position + 1].time if position + 1 < len(orders) else now
@@ -203,7 +202,7 @@ class CommitChecker:
         if "Ready" in true:
             copy.ready_at = self._ready[copy.deployment, copy.ordinal] = event.time
         elif before is not None and before.uid == copy.uid:
-            # Until this write it was; from here on it counts as ready for the grace alone.
+            # It was ready until this write; from here on it counts as ready only for the grace.
             copy.ready_at = before.ready_at
         return copy
 
@@ -228,7 +227,7 @@ class CommitChecker:
                 self._break(event, f"{key} was created while number {ordinal} was {state}")
 
     def _was_ready(self, new: InstanceState, ordinal: int, event: StoreEvent) -> bool:
-        """Within what a grace longer than the usual allows for."""
+        """Within a grace that is longer than the usual one."""
         last = self._ready.get((new.deployment, ordinal), -(10**15))
         return last >= event.time - (self.grace - GRACE_MILLISECONDS)
 
@@ -245,7 +244,7 @@ class CommitChecker:
     def _judge_replacement(
         self, key: Key, copy: InstanceState, event: StoreEvent, desired: int
     ) -> None:
-        """One that stays wanted goes only while no other is being replaced."""
+        """A wanted Instance is deleted only while no other is being replaced."""
         siblings = {
             each.ordinal: each
             for each in self._instances.values()
@@ -267,16 +266,16 @@ class CommitChecker:
     def _bucket(self, project: str, event: StoreEvent, obj: dict[str, Any]) -> None:
         status = obj.get("status") or {}
         bucket, allocated = (project, event.after.name), status.get("allocated", 0)
-        # A grant that is taken back takes nothing from those who hold some of it.
+        # Lowering a limit takes nothing from granted claims.
         over = allocated > max(status.get("limit", 0), self._allocated.get(bucket, 0))
         if over and self.grants_are_kept:
             self._break(event, f"bucket {event.after.name} is over its limit: {status}")
-        if event.before is not None:  # one that was lost is made anew, and counted again
+        if event.before is not None:  # a lost bucket is recreated, and counts again
             self._allocated[bucket] = allocated
         self.know_limit(project, obj["spec"]["resourceType"], status.get("limit", 0))
 
     def know_limit(self, project: str, resource_type: str, limit: int) -> None:
-        """What a bucket allows; to be told of those that were there before the first commit."""
+        """Record the limit of a bucket, also of those from before the first commit."""
         if resource_type == "compute.datumapis.com/instances":
             self._limits[project] = limit
 

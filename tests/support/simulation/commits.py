@@ -1,8 +1,8 @@
-"""All planes as last committed, and every change of them, for rules to be judged by.
+"""All planes as last committed, and every change of them, for the rules.
 
-A rule sees each change in the order of the log, with the planes as they are then. What has
-been decided on a view that was true a moment ago is no fault: so a rule asks what was in
-force within the grace (:class:`Timeline`), or how long something has been there.
+A rule sees each change in the order of the log, with the planes at that time. A write decided
+on a view that was true within the grace is no fault: so a rule asks for the values within the
+grace (:class:`Timeline`), or for the age of an object.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Change:
 
     @property
     def is_end(self) -> bool:
-        """It goes with this change: it is gone, or has only now been told to go."""
+        """Whether this change deletes the object, or marks it for deletion."""
         if self.old is None or is_deleting(self.old):
             return False
         return self.new is None or is_deleting(self.new)
@@ -93,7 +93,7 @@ def is_true(obj: Values, condition: str) -> bool:
 
 @dataclass
 class CommittedPlanes:
-    """Objects of :data:`KINDS`, each with the moment it came."""
+    """Objects of :data:`KINDS`, each with the time of its creation."""
 
     grace: int
     now: int = 0
@@ -102,7 +102,7 @@ class CommittedPlanes:
     )
 
     def take(self, plane: str, kind: str, time: int, obj: Values, *, gone: bool) -> list[Change]:
-        """One commit's change of one object; two, where one object took another's place."""
+        """One commit's change of one object; two changes where the object was recreated."""
         self.now = time
         metadata = obj["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -131,13 +131,13 @@ class CommittedPlanes:
     def is_old(
         self, plane: str, kind: str, namespace: str, name: str, *, than: int | None = None
     ) -> bool:
-        """Whether it is there, and nobody can be excused for not having known: for longer
-        than the grace, unless said otherwise."""
+        """Whether it exists for longer than the grace, or than ``than``: a decision must
+        have taken it into account."""
         since, obj = self._held.get((plane, kind), {}).get((namespace, name), (0, None))
         return obj is not None and since < self.now - (self.grace if than is None else than)
 
     def is_ending(self, plane: str, namespace: str) -> bool:
-        """Whether a namespace is on its way out, or gone, with all that is in it."""
+        """Whether a namespace is being deleted, or gone."""
         found = self.find(plane, "namespaces", "", namespace)
         return found is None or is_deleting(found)
 
@@ -150,14 +150,14 @@ class CommittedPlanes:
         return f"project/{project}", labels.get("meta.datumapis.com/upstream-namespace", "")
 
     def hub_namespace(self, plane: str, namespace: str) -> str:
-        """Where what is in a project's namespace lies on hub and cells; "" where unknown."""
+        """The namespace on hub and cells of a project's namespace; "" where unknown."""
         found = self.find(plane, "namespaces", "", namespace)
         return f"ns-{found['metadata']['uid']}" if found else ""
 
 
 @dataclass
 class Timeline(Generic[T]):
-    """What something was, and from when."""
+    """The values of something over time."""
 
     steps: list[tuple[int, T]] = field(default_factory=list)
 
@@ -166,23 +166,23 @@ class Timeline(Generic[T]):
             self.steps.append((time, value))
 
     def within(self, now: int, grace: int) -> list[T]:
-        """What it is, and what it was within the grace, oldest first."""
+        """The current value, and those within the grace, oldest first."""
         until = [time for time, _ in self.steps[1:]] + [now]
         found = zip(self.steps, until, strict=True) if self.steps else ()
         return [value for (_, value), end in found if end >= now - grace]
 
 
 class RuleSet(Protocol):
-    """Some rules that belong together, with what they remember."""
+    """Rules of one subject, with their state."""
 
     def check(self, planes: CommittedPlanes, change: Change) -> Iterator[str]:
-        """What this change breaks, in words."""
+        """A description of each rule that this change breaks."""
         ...
 
 
 @dataclass
 class RuleChecker:
-    """Hears every change of a store, and judges it when it is committed."""
+    """Receives every change of a store, and checks it when it is committed."""
 
     rules: list[RuleSet]
     grace: int
@@ -195,7 +195,7 @@ class RuleChecker:
         self.planes = CommittedPlanes(self.grace)
 
     def begin(self, store: Store) -> None:
-        """Take what is in a store for what was there from the beginning of time."""
+        """Take the content of a store as the initial state."""
         for plane in store.planes.values():
             for table in plane.all_tables():
                 kind = table.resource.partition(".")[0]
@@ -205,7 +205,7 @@ class RuleChecker:
                         self.check(change)
 
     def forget(self) -> None:
-        """The power went: what was not committed never was."""
+        """After a power cut: drop what was not committed."""
         self._pending.clear()
 
     def changed(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:

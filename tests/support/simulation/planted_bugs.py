@@ -1,8 +1,7 @@
-"""Federations in which somebody makes the same mistake again and again.
+"""Federations with a planted bug.
 
-The mistake is made between a process and its planes: a request is changed, or answered
-without having been carried out, as if the process had a bug. Nothing of the product is
-touched, so whatever finds the mistake would find the bug.
+The bug is planted between a process and its planes: a request is changed, or answered without
+being carried out, as if the process had the bug. The product is not changed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Bug = Callable[[str, str, HttpRequest], HttpRequest | HttpResponse]
 
 
 def planted(mistake: Bug) -> type[SwarmFederation]:
-    """Federations with this mistake in them."""
+    """Federations with this bug."""
 
     class Planted(SwarmFederation):
         def _inner(self, handler: Handler, process: str, plane: str) -> Transport:
@@ -36,7 +35,7 @@ def planted(mistake: Bug) -> type[SwarmFederation]:
 
 
 def lets_go(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
-    """The federator puts no finalizer on what it federates."""
+    """The federator adds no finalizer to deployments."""
     about = process == "compute-management" and "/workloaddeployments/" in request.path
     if not about or request.method != "PATCH" or plane == "hub":
         return request
@@ -47,7 +46,7 @@ def lets_go(process: str, plane: str, request: HttpRequest) -> HttpRequest | Htt
 
 
 def forgets_owners(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
-    """A cell hangs its copies on the hub under nobody."""
+    """A cell creates its hub copies without owners."""
     if plane != "hub" or request.method != "POST" or not request.path.endswith("/instances"):
         return request
     body = msgspec.json.decode(request.body)
@@ -56,7 +55,7 @@ def forgets_owners(process: str, plane: str, request: HttpRequest) -> HttpReques
 
 
 def keeps_claims(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
-    """A cell gives no claim back."""
+    """A cell releases no claim."""
     about = process.startswith("compute-cell-") and "/resourceclaims/" in request.path
     if not about or request.method != "DELETE":
         return request
@@ -64,7 +63,7 @@ def keeps_claims(process: str, plane: str, request: HttpRequest) -> HttpRequest 
 
 
 def grants_everything(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
-    """Quota says yes where it should say no."""
+    """Quota grants every claim."""
     about = process == "standin-quota" and "/resourceclaims/" in request.path
     if not about or request.method != "PATCH":
         return request
@@ -81,7 +80,7 @@ def grants_everything(process: str, plane: str, request: HttpRequest) -> HttpReq
 def caught_by(
     mistake: Bug, seeds: range, tell: Callable[[int, type[SwarmFederation]], SwarmFederation]
 ) -> tuple[int, str] | None:
-    """The first seed that finds the mistake, and what it says; None where none does."""
+    """The first seed that finds the bug, and its report; None where none does."""
     make = planted(mistake)
     for seed in seeds:
         try:

@@ -1,9 +1,9 @@
 """A whole local platform on virtual time, which may lose its power at any commit.
 
-A :class:`Life` is one process: an event loop, an environment and a platform over a file. It
-runs a story until the story ends or the power goes; what the file holds then is what the
-next life finds. Nothing else survives: no task is cancelled, no ``finally`` runs, exactly as
-after ``kill -9``.
+A :class:`PlatformRun` is one process: an event loop, an environment and a platform over a file.
+It runs a scenario until the scenario ends or the power is cut; the next run finds what the file
+holds then. Nothing else survives: no task is cancelled and no ``finally`` runs, as after
+``kill -9``.
 """
 
 from __future__ import annotations
@@ -79,34 +79,34 @@ class PlatformRun:
     seed: int
     database: Path
     number: int = 0
-    """How many lives came before; each begins an hour later, unless told when."""
+    """How many runs came before; each begins an hour later by default."""
     start: datetime | None = None
     cut_at: int = 0
-    """The commit at which the power goes; 0 for never."""
+    """The commit at which the power is cut; 0 for never."""
     cut_after_commit: bool = False
     settings: LocalSettings = SETTINGS
     losses: float = 0.0
     """The share of the platform's own writes that are lost, or whose reply is."""
     commit_checker: CommitChecker | None = None
-    """Sees every commit, over all lives."""
+    """Checks every commit, over all runs."""
     partitions: Partitions = field(default_factory=Partitions)
     commits: int = 0
     platform: LocalPlatform = field(init=False)
     env: SimulatedEnvironment = field(init=False)
     calls: RecordingAuthorizer = field(init=False)
 
-    def run(self, story: Scenario) -> bool:
-        """Whether the story came to its end."""
+    def run(self, scenario: Scenario) -> bool:
+        """Whether the scenario ended."""
         try:
-            self._run(story)
+            self._run(scenario)
         except PowerCut:
             self.platform.abandon()
         else:
             return True
-        self._bury()
+        self._discard()
         return False
 
-    def _run(self, story: Scenario) -> None:
+    def _run(self, scenario: Scenario) -> None:
         start = self.start or START + timedelta(hours=self.number)
         env = self.env = SimulatedEnvironment(self.seed, start)
         commit_checker = self.commit_checker
@@ -127,28 +127,29 @@ class PlatformRun:
         )
         loop = VirtualLoop(self.seed)
         try:
-            loop.run_until_complete(self._live(story))
+            loop.run_until_complete(self._run_scenario(scenario))
         finally:
             asyncio.set_event_loop(None)
             loop.close()
 
-    def _bury(self) -> None:
-        """Free what the dead process held. Its coroutines complain at their end that nobody
-        lets them finish; a dead process has nobody to complain to."""
+    def _discard(self) -> None:
+        """Free what the process held, without the warnings of its unfinished coroutines."""
         complain = sys.unraisablehook
         sys.unraisablehook = lambda _: None
         try:
             del self.platform
-            self.partitions = Partitions(self.partitions.cells)  # the dead one's streams go with it
+            self.partitions = Partitions(
+                self.partitions.cells
+            )  # with the streams of the old process
             if self.commit_checker is not None:
-                self.commit_checker.begin()  # lets go of what was never committed
+                self.commit_checker.begin()  # drops what was never committed
             gc.collect()
         finally:
             sys.unraisablehook = complain
 
-    async def _live(self, story: Scenario) -> None:
+    async def _run_scenario(self, scenario: Scenario) -> None:
         async with self.platform.run(admin_token="simulated-admin"):
-            await story(self)
+            await scenario(self)
         assert self.calls.denied == set(), "rights are missing"
 
     def _guard(self, roles: Roles) -> RecordingAuthorizer:
@@ -220,57 +221,59 @@ def workload(image: str, minimum: int, cities: tuple[str, ...] = ("DFW", "LHR"))
     }
 
 
-async def apply(life: RunningPlatform, wanted: dict[str, Any]) -> None:
-    """What a person does, as often as it takes: create it, or change it to this."""
+async def apply(platform: RunningPlatform, wanted: dict[str, Any]) -> None:
+    """Create the workload, or change it to this; may be repeated."""
     try:
-        await life.project.create(compute.WORKLOADS, wanted, NAMESPACE)
+        await platform.project.create(compute.WORKLOADS, wanted, NAMESPACE)
     except errors.AlreadyExists:
-        await life.project.patch(
+        await platform.project.patch(
             compute.WORKLOADS, "web", merge({"spec": wanted["spec"]}), NAMESPACE
         )
 
 
-async def list_on_planes(life: RunningPlatform, resource: Resource, *planes: str) -> list[Object]:
-    """On these planes; on those that projects share, only what is of this one."""
+async def list_on_planes(
+    platform: RunningPlatform, resource: Resource, *planes: str
+) -> list[Object]:
+    """Objects on these planes; on shared planes, only those of this project."""
     found: list[Object] = []
     for plane in planes:
         shared = not plane.startswith("project/") and resource != karmada.WORKS
         found += (
-            await life.client(plane).list(resource, life.shared_namespace if shared else "")
+            await platform.client(plane).list(resource, platform.shared_namespace if shared else "")
         ).items
-    if life.shared_namespace and resource == karmada.WORKS:
-        found = [work for work in found if _is_of(work, life.shared_namespace)]
+    if platform.shared_namespace and resource == karmada.WORKS:
+        found = [work for work in found if _is_of(work, platform.shared_namespace)]
     return found
 
 
 def _is_of(work: Object, namespace: str) -> bool:
-    """Works of all projects lie in one namespace per cell."""
+    """Works of all projects are in one namespace per cell."""
     manifests = patch.values(work.spec)["workload"]["manifests"]
     return any(each["metadata"].get("namespace") == namespace for each in manifests)
 
 
-def cell_planes(life: RunningPlatform) -> list[str]:
-    return [f"cell/{cell}" for cell in life.settings.cells]
+def cell_planes(platform: RunningPlatform) -> list[str]:
+    return [f"cell/{cell}" for cell in platform.settings.cells]
 
 
-async def missing_for_image(life: RunningPlatform, image: str, count: int) -> str:
+async def missing_for_image(platform: RunningPlatform, image: str, count: int) -> str:
     """What is missing until ``count`` Instances of this image are Available everywhere."""
-    obj = await life.project.get(compute.WORKLOADS, "web", NAMESPACE)
+    obj = await platform.project.get(compute.WORKLOADS, "web", NAMESPACE)
     status = obj.view(compute.Workload).status
     if status.observed_generation != obj.metadata.generation:
         return f"the workload's report is of generation {status.observed_generation}"
     counters = (status.replicas, status.updated_replicas, status.ready_replicas)
     if counters != (count, count, count):
         return f"counters are {counters}, not {count}"
-    for plane in (f"project/{life.settings.project}", "hub"):
-        found = await list_on_planes(life, compute.INSTANCES, plane)
+    for plane in (f"project/{platform.settings.project}", "hub"):
+        found = await list_on_planes(platform, compute.INSTANCES, plane)
         if problem := _wrong(found, image, count):
             return f"{plane}: {problem}"
     if problem := _wrong(
-        await list_on_planes(life, compute.INSTANCES, *cell_planes(life)), image, count
+        await list_on_planes(platform, compute.INSTANCES, *cell_planes(platform)), image, count
     ):
         return f"cells: {problem}"
-    claims = await life.project.list(quota.RESOURCE_CLAIMS)
+    claims = await platform.project.list(quota.RESOURCE_CLAIMS)
     return "" if len(claims.items) == count else f"{len(claims.items)} claims, not {count}"
 
 
@@ -288,24 +291,24 @@ def _wrong(instances: list[Object], image: str, count: int) -> str:
     return ""
 
 
-async def leftovers(life: RunningPlatform) -> str:
+async def leftovers(platform: RunningPlatform) -> str:
     """What is left of a destroyed workload on any plane, or nothing."""
-    project = f"project/{life.settings.project}"
+    project = f"project/{platform.settings.project}"
     places = [
         (compute.WORKLOADS, (project,)),
-        (compute.WORKLOAD_DEPLOYMENTS, (project, "hub", *cell_planes(life))),
-        (compute.INSTANCES, (project, "hub", *cell_planes(life))),
+        (compute.WORKLOAD_DEPLOYMENTS, (project, "hub", *cell_planes(platform))),
+        (compute.INSTANCES, (project, "hub", *cell_planes(platform))),
         (quota.RESOURCE_CLAIMS, (project,)),
         (karmada.PROPAGATION_POLICIES, ("hub",)),
         (karmada.RESOURCE_BINDINGS, ("hub",)),
-        (networking.NETWORK_BINDINGS, tuple(cell_planes(life))),
-        (networking.SUBNET_CLAIMS, tuple(cell_planes(life))),
-        (networking.SUBNETS, tuple(cell_planes(life))),
+        (networking.NETWORK_BINDINGS, tuple(cell_planes(platform))),
+        (networking.SUBNET_CLAIMS, tuple(cell_planes(platform))),
+        (networking.SUBNETS, tuple(cell_planes(platform))),
     ]
     for resource, planes in places:
-        for obj in await list_on_planes(life, resource, *planes):
+        for obj in await list_on_planes(platform, resource, *planes):
             return f"{obj!r} is left"
-    for work in await list_on_planes(life, karmada.WORKS, "hub"):
+    for work in await list_on_planes(platform, karmada.WORKS, "hub"):
         # The namespace itself stays on the cells, on purpose, and so does its Work.
         if not any(o.kind == "Namespace" for o in work.metadata.owner_references):
             return f"{work!r} is left"

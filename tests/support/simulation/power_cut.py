@@ -1,8 +1,7 @@
-"""Power that goes at one commit, for everything at once.
+"""A power cut at one commit, for all processes at once.
 
-What the store holds then is all that is left: no task is cancelled, no ``finally`` runs, and
-what was under way on the network never arrives. Whoever lives on the file next has nothing
-but the file.
+Only the store is left: no task is cancelled, no ``finally`` runs, and requests in flight never
+arrive. The next run has nothing but the file.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from tests.support.simulation.platform import PowerCut
 @dataclass
 class PowerSupply:
     cut_at: int = 0
-    """The commit at which it goes; 0 for never."""
+    """The commit at which the power is cut; 0 for never."""
     stored: bool = False
-    """Whether what is being committed is, unheard."""
+    """Whether that commit is stored, without a reply."""
     commits: int = 0
 
     def supply(self, env: SimulatedEnvironment) -> None:
@@ -40,7 +39,7 @@ class PowerSupply:
 
 
 def random_power_supplies(seed: int, share: float) -> list[PowerSupply]:
-    """The lives of a seed: in this share of seeds there are two, and in others one."""
+    """The runs of a seed: in this share of seeds there are two, and in others one."""
     chance = Random(f"power {seed}")
     if chance.random() >= share:
         return [PowerSupply()]
@@ -48,14 +47,14 @@ def random_power_supplies(seed: int, share: float) -> list[PowerSupply]:
     return [PowerSupply(cut_at, chance.random() < 0.5), PowerSupply()]
 
 
-def run_until_power_cut(life: Coroutine[Any, Any, None], power: PowerSupply, seed: int) -> bool:
-    """Whether a life came to its end before the power went."""
+def run_until_power_cut(run: Coroutine[Any, Any, None], power: PowerSupply, seed: int) -> bool:
+    """Whether a run ended before the power cut."""
     if not power.cut_at:
-        loop.run(life, seed=seed)
+        loop.run(run, seed=seed)
         return True
     world = VirtualLoop(seed)
     try:
-        world.run_until_complete(life)
+        world.run_until_complete(run)
     except PowerCut:
         return False
     finally:
@@ -65,8 +64,7 @@ def run_until_power_cut(life: Coroutine[Any, Any, None], power: PowerSupply, see
 
 
 def discard_dead_tasks(let_go: Callable[[], None]) -> None:
-    """Free what the dead held. Coroutines complain at their end that nobody lets them finish;
-    the dead have nobody to complain to."""
+    """Free what the processes held, without the warnings of their unfinished coroutines."""
     complain = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:

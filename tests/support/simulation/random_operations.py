@@ -63,7 +63,7 @@ EDITABLE: tuple[tuple[str, Resource], ...] = (
     ("project", compute.INSTANCES),
     ("hub", compute.INSTANCES),
 )
-"""Copies: whoever keeps them puts them right."""
+"""Copies: their controllers restore them."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,10 @@ class SequenceGenerator:
         lengths: Sequence[int] = LENGTHS,
         pauses: Sequence[float] = PAUSES,
     ) -> None:
-        """``weights`` are those of :data:`DEEDS`; a story has one of these ``lengths``, and
+        """``weights`` are those of :data:`OPERATIONS`; a sequence has one of these ``lengths``, and
         one of these ``pauses`` before each step."""
         self._chance = Random(seed)
-        self._story = OperationSequence(seed)
+        self._sequence = OperationSequence(seed)
         self._cities = cities
         self._weights = weights
         self._lengths = lengths
@@ -155,11 +155,11 @@ class SequenceGenerator:
         self._granted = 100
 
     def write(self) -> OperationSequence:
-        chance, story = self._chance, self._story
+        chance, sequence = self._chance, self._sequence
         if chance.random() < 0.4:
-            story.grant = self._granted = chance.randint(2, 5)
+            sequence.grant = self._granted = chance.randint(2, 5)
         self._deploy()
-        deeds = {
+        operations = {
             "deploy": self._deploy,
             "change": self._change,
             "destroy": self._destroy,
@@ -170,17 +170,17 @@ class SequenceGenerator:
             "withdraw": self._withdraw,
         }
         for _ in range(chance.choice(self._lengths)):
-            deeds[chance.choices(OPERATIONS, self._weights)[0]]()
+            operations[chance.choices(OPERATIONS, self._weights)[0]]()
         self._end()
-        return story
+        return sequence
 
     def _add(self, operation: str, desired: DesiredWorkload | None = None, **rest: int) -> None:
-        self._story.steps.append(
+        self._sequence.steps.append(
             Step(self._chance.choice(self._pauses), operation, desired, **rest)
         )
 
     def _want(self, desired: DesiredWorkload, operation: str = "apply") -> None:
-        self._story.wanted[desired.name] = desired
+        self._sequence.wanted[desired.name] = desired
         self._add(operation, desired)
 
     def _image(self) -> str:
@@ -188,7 +188,7 @@ class SequenceGenerator:
         return f"acme/app:{self._images}"
 
     def _deploy(self) -> None:
-        free = [name for name in WORKLOADS if name not in self._story.wanted]
+        free = [name for name in WORKLOADS if name not in self._sequence.wanted]
         if not free:
             return self._change()
         chance = self._chance
@@ -200,7 +200,7 @@ class SequenceGenerator:
         return self._want(desired)
 
     def _any(self) -> DesiredWorkload | None:
-        wanted = self._story.wanted
+        wanted = self._sequence.wanted
         return wanted[self._chance.choice(sorted(wanted))] if wanted else None
 
     def _change(self) -> None:
@@ -224,7 +224,7 @@ class SequenceGenerator:
     def _destroy(self) -> None:
         desired = self._any()
         if desired is not None:
-            del self._story.wanted[desired.name]
+            del self._sequence.wanted[desired.name]
             self._add("destroy", desired)
 
     def _recreate(self) -> None:
@@ -257,7 +257,7 @@ class SequenceGenerator:
 
     def _end(self) -> None:
         """Make what is wanted possible."""
-        wanted, chance = self._story.wanted, self._chance
+        wanted, chance = self._sequence.wanted, self._chance
         for name in sorted(wanted):
             if wanted[name].fail:
                 self._want(replace(wanted[name], image=self._image(), fail=""))
@@ -277,76 +277,78 @@ def generate_sequence(seed: int) -> OperationSequence:
     return SequenceGenerator(seed).write()
 
 
-async def perform(life: RunningPlatform, step: Step) -> None:
-    """One deed; doing it twice is as good as once, for the power may go in between."""
+async def perform(platform: RunningPlatform, step: Step) -> None:
+    """Perform one operation; it is idempotent, since the power may be cut in between."""
     match step.operation, step.desired:
         case "apply", DesiredWorkload() as desired:
-            await _apply(life, desired)
+            await _apply(platform, desired)
         case "destroy", DesiredWorkload() as desired:
-            await _delete(life, desired.name)
+            await _delete(platform, desired.name)
         case "recreate", DesiredWorkload() as desired:
-            await _delete(life, desired.name)
-            await _create_when_free(life, desired)
+            await _delete(platform, desired.name)
+            await _create_when_free(platform, desired)
         case "network", _:
-            await _replace_network(life)
+            await _replace_network(platform)
         case "grant", _:
-            await _grant(life, step.amount)
+            await _grant(platform, step.amount)
         case "lose", _:
-            await _lose(life, step)
+            await _lose(platform, step)
         case "drift", _:
-            await _drift(life, step)
+            await _drift(platform, step)
         case "withdraw", _:
-            await _withdraw(life, step)
+            await _withdraw(platform, step)
         case _:
             raise ValueError(f"unknown operation {step.operation}")
 
 
-async def _apply(life: RunningPlatform, desired: DesiredWorkload) -> None:
+async def _apply(platform: RunningPlatform, desired: DesiredWorkload) -> None:
     try:
-        await life.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
+        await platform.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
     except errors.AlreadyExists:
-        there = await life.project.get(compute.WORKLOADS, desired.name, NAMESPACE)
+        there = await platform.project.get(compute.WORKLOADS, desired.name, NAMESPACE)
         if there.metadata.deleting:
-            return await _create_when_free(life, desired)
+            return await _create_when_free(platform, desired)
         spec = desired.body()["spec"]
-        await life.project.patch(compute.WORKLOADS, desired.name, merge({"spec": spec}), NAMESPACE)
+        await platform.project.patch(
+            compute.WORKLOADS, desired.name, merge({"spec": spec}), NAMESPACE
+        )
 
 
-async def _create_when_free(life: RunningPlatform, desired: DesiredWorkload) -> None:
+async def _create_when_free(platform: RunningPlatform, desired: DesiredWorkload) -> None:
     while True:
         try:
-            await life.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
+            await platform.project.create(compute.WORKLOADS, desired.to_create(), NAMESPACE)
         except errors.AlreadyExists:
             await asyncio.sleep(0.5)
         else:
             return
 
 
-async def _delete(life: RunningPlatform, name: str) -> None:
+async def _delete(platform: RunningPlatform, name: str) -> None:
     try:
-        await life.project.delete(compute.WORKLOADS, name, NAMESPACE)
+        await platform.project.delete(compute.WORKLOADS, name, NAMESPACE)
     except errors.NotFound:
-        pass  # the power went after it
+        pass  # a power cut followed it
 
 
-async def _replace_network(life: RunningPlatform) -> None:
+async def _replace_network(platform: RunningPlatform) -> None:
     body = {"metadata": {"name": "default"}, "spec": {"ipam": {"mode": "Auto"}}}
     try:
-        await life.project.delete(networking.NETWORKS, "default", NAMESPACE)
+        await platform.project.delete(networking.NETWORKS, "default", NAMESPACE)
     except errors.NotFound:
-        pass  # the power went between the two
+        pass  # a power cut came between the two
     await asyncio.sleep(0.2)
     while True:
         try:
-            await life.project.create(networking.NETWORKS, body, NAMESPACE)
+            await platform.project.create(networking.NETWORKS, body, NAMESPACE)
         except errors.AlreadyExists:
             await asyncio.sleep(0.05)
         else:
             return
 
 
-async def _grant(life: RunningPlatform, amount: int) -> None:
-    grant = await life.project.get(quota.RESOURCE_GRANTS, GRANT, "milo-system")
+async def _grant(platform: RunningPlatform, amount: int) -> None:
+    grant = await platform.project.get(quota.RESOURCE_GRANTS, GRANT, "milo-system")
     allowances = [
         {
             "resourceType": each.resource_type,
@@ -361,60 +363,60 @@ async def _grant(life: RunningPlatform, amount: int) -> None:
         for each in grant.view(quota.ResourceGrant).spec.allowances
     ]
     patch = merge({"spec": {"allowances": allowances}})
-    await life.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
+    await platform.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
 
 
-async def _withdraw(life: RunningPlatform, step: Step) -> None:
+async def _withdraw(platform: RunningPlatform, step: Step) -> None:
     """Let the project not use a city for a while. What it has there stays."""
-    bindings = (await life.project.list(networking.LOCATION_BINDINGS)).items
+    bindings = (await platform.project.list(networking.LOCATION_BINDINGS)).items
     name = bindings[step.target % len(bindings)].name
     for status, seconds in (("False", step.amount), ("True", 0)):
         condition = {
             "type": "Available",
             "status": status,
             "reason": "Maintenance",
-            "message": "said by a person",
+            "message": "set by a user",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         body = merge({"status": {"conditions": [condition]}})
-        await life.project.patch(networking.LOCATION_BINDINGS, name, body, subresource="status")
+        await platform.project.patch(networking.LOCATION_BINDINGS, name, body, subresource="status")
         await asyncio.sleep(seconds)
 
 
-def _planes(life: RunningPlatform, kind: str) -> tuple[str, ...]:
+def _planes(platform: RunningPlatform, kind: str) -> tuple[str, ...]:
     if kind == "project":
-        return (f"project/{life.settings.project}",)
-    return tuple(cell_planes(life)) if kind == "cell" else (kind,)
+        return (f"project/{platform.settings.project}",)
+    return tuple(cell_planes(platform)) if kind == "cell" else (kind,)
 
 
 async def _pick(
-    life: RunningPlatform, kind: str, resource: Resource, pick: int
+    platform: RunningPlatform, kind: str, resource: Resource, pick: int
 ) -> tuple[str, Object] | None:
     found = [
         (plane, obj)
-        for plane in _planes(life, kind)
-        for obj in await list_on_planes(life, resource, plane)
+        for plane in _planes(platform, kind)
+        for obj in await list_on_planes(platform, resource, plane)
     ]
     return found[pick % len(found)] if found else None
 
 
-async def _lose(life: RunningPlatform, step: Step) -> None:
+async def _lose(platform: RunningPlatform, step: Step) -> None:
     kind, resource = LOSABLE[step.target]
-    picked = await _pick(life, kind, resource, step.pick)
+    picked = await _pick(platform, kind, resource, step.pick)
     if picked is None:
         return
     plane, obj = picked
-    if life.commit_checker is not None:
-        life.commit_checker.ordered.add(obj.metadata.uid)
+    if platform.commit_checker is not None:
+        platform.commit_checker.ordered.add(obj.metadata.uid)
     try:
-        await life.client(plane).delete(resource, obj.name, obj.namespace, uid=obj.metadata.uid)
+        await platform.client(plane).delete(resource, obj.name, obj.namespace, uid=obj.metadata.uid)
     except (errors.NotFound, errors.Conflict):
-        pass  # gone by itself
+        pass  # deleted by its controller
 
 
-async def _drift(life: RunningPlatform, step: Step) -> None:
+async def _drift(platform: RunningPlatform, step: Step) -> None:
     kind, resource = EDITABLE[step.target]
-    picked = await _pick(life, kind, resource, step.pick)
+    picked = await _pick(platform, kind, resource, step.pick)
     if picked is None:
         return
     plane, obj = picked
@@ -424,6 +426,6 @@ async def _drift(life: RunningPlatform, step: Step) -> None:
         scaled = {"scaleSettings": {"minReplicas": 5}}
         spec = {"template": {"spec": spec}} if step.amount else scaled
     try:
-        await life.client(plane).patch(resource, obj.name, merge({"spec": spec}), obj.namespace)
+        await platform.client(plane).patch(resource, obj.name, merge({"spec": spec}), obj.namespace)
     except errors.NotFound:
-        pass  # gone by itself
+        pass  # deleted by its controller

@@ -1,4 +1,4 @@
-"""What a platform looks like that has done all it was asked for, on every plane."""
+"""Checks that every plane of a platform matches the specs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.support.simulation.random_operations import DesiredWorkload
 DesiredWorkloads = Mapping[str, DesiredWorkload]
 
 
-async def unsettled(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    """What is not as wanted yet, or an empty text."""
+async def unsettled(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    """What does not match yet, or an empty text."""
     for look in (_workloads, _deployments, _instances, _claims, _hub, _networks, _subnets):
-        if problem := await look(life, wanted):
+        if problem := await look(platform, wanted):
             return problem
     return ""
 
@@ -44,16 +44,16 @@ def _in_city(wanted: DesiredWorkloads, cell: str) -> dict[str, DesiredWorkload]:
     }
 
 
-def _all(life: RunningPlatform, wanted: DesiredWorkloads) -> dict[str, DesiredWorkload]:
-    return {k: v for cell in life.settings.cells for k, v in _in_city(wanted, cell).items()}
+def _all(platform: RunningPlatform, wanted: DesiredWorkloads) -> dict[str, DesiredWorkload]:
+    return {k: v for cell in platform.settings.cells for k, v in _in_city(wanted, cell).items()}
 
 
-def _project(life: RunningPlatform) -> str:
-    return f"project/{life.settings.project}"
+def _project(platform: RunningPlatform) -> str:
+    return f"project/{platform.settings.project}"
 
 
-async def _named(life: RunningPlatform, resource: Resource, plane: str) -> dict[str, Object]:
-    return {obj.name: obj for obj in await list_on_planes(life, resource, plane)}
+async def _named(platform: RunningPlatform, resource: Resource, plane: str) -> dict[str, Object]:
+    return {obj.name: obj for obj in await list_on_planes(platform, resource, plane)}
 
 
 def _compare(what: str, found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
@@ -61,8 +61,8 @@ def _compare(what: str, found: Mapping[str, object], wanted: Mapping[str, object
     return f"{what}: missing {missing}, surplus {surplus}" if missing or surplus else ""
 
 
-async def _workloads(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    found = await _named(life, compute.WORKLOADS, _project(life))
+async def _workloads(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    found = await _named(platform, compute.WORKLOADS, _project(platform))
     if problem := _compare("workloads", found, wanted):
         return problem
     for name, desired in wanted.items():
@@ -87,14 +87,14 @@ async def _workloads(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
-async def _deployments(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    everything = _all(life, wanted)
-    planes = [(_project(life), everything), ("hub", everything)]
-    planes += [(f"cell/{cell}", _in_city(wanted, cell)) for cell in life.settings.cells]
+async def _deployments(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    everything = _all(platform, wanted)
+    planes = [(_project(platform), everything), ("hub", everything)]
+    planes += [(f"cell/{cell}", _in_city(wanted, cell)) for cell in platform.settings.cells]
     specs: dict[str, object] = {}
     statuses: dict[str, object] = {}
     for plane, here in planes:
-        found = await _named(life, compute.WORKLOAD_DEPLOYMENTS, plane)
+        found = await _named(platform, compute.WORKLOAD_DEPLOYMENTS, plane)
         if problem := _compare(f"deployments on {plane}", found, here):
             return problem
         for name, desired in here.items():
@@ -120,7 +120,7 @@ async def _deployments(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
                 return f"{plane}: deployment {name} counts {counters}"
             if statuses.setdefault(name, counters) != counters:
                 return f"{plane}: the counters of {name} differ: {counters}"
-            if plane == _project(life):
+            if plane == _project(platform):
                 if status.observed_generation != obj.metadata.generation:
                     return f"{plane}: {name} was observed at {status.observed_generation}"
                 for condition in ("CellReachable", "Scheduled"):
@@ -137,22 +137,24 @@ def _instances_of(deployments: Mapping[str, DesiredWorkload]) -> dict[str, Desir
     }
 
 
-async def _instances(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    everything = _instances_of(_all(life, wanted))
-    planes = [(_project(life), everything), ("hub", everything)]
-    for cell in life.settings.cells:
+async def _instances(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    everything = _instances_of(_all(platform, wanted))
+    planes = [(_project(platform), everything), ("hub", everything)]
+    for cell in platform.settings.cells:
         planes.append((f"cell/{cell}", _instances_of(_in_city(wanted, cell))))
     hashes = {
         obj.name: revisions.template_hash(patch.values(obj.spec)["template"])
-        for obj in await list_on_planes(life, compute.WORKLOAD_DEPLOYMENTS, *cell_planes(life))
+        for obj in await list_on_planes(
+            platform, compute.WORKLOAD_DEPLOYMENTS, *cell_planes(platform)
+        )
     }
     uids = {
         obj.name: obj.metadata.uid
-        for obj in await list_on_planes(life, compute.INSTANCES, *cell_planes(life))
+        for obj in await list_on_planes(platform, compute.INSTANCES, *cell_planes(platform))
     }
     statuses: dict[str, object] = {}
     for plane, here in planes:
-        found = await _named(life, compute.INSTANCES, plane)
+        found = await _named(platform, compute.INSTANCES, plane)
         if problem := _compare(f"instances on {plane}", found, here):
             return problem
         for name, desired in here.items():
@@ -177,16 +179,16 @@ async def _instances(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
-async def _claims(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    everything = _instances_of(_all(life, wanted))
-    claims = await _named(life, quota.RESOURCE_CLAIMS, _project(life))
-    wished = {names.claim_name(name): desired for name, desired in everything.items()}
-    if problem := _compare("claims", claims, wished):
+async def _claims(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    everything = _instances_of(_all(platform, wanted))
+    claims = await _named(platform, quota.RESOURCE_CLAIMS, _project(platform))
+    by_claim = {names.claim_name(name): desired for name, desired in everything.items()}
+    if problem := _compare("claims", claims, by_claim):
         return problem
     for name, obj in claims.items():
         if not conditions.is_true(obj.view(quota.ResourceClaim).status.conditions, "Granted"):
             return f"claim {name} is not granted"
-    for obj in await list_on_planes(life, quota.ALLOWANCE_BUCKETS, _project(life)):
+    for obj in await list_on_planes(platform, quota.ALLOWANCE_BUCKETS, _project(platform)):
         bucket = obj.view(quota.AllowanceBucket)
         size = {"instances": 1, "vcpus": 1000, "memory": 2048}
         expected = len(claims) * size[bucket.spec.resource_type.rpartition("/")[2]]
@@ -195,19 +197,19 @@ async def _claims(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
-async def _hub(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+async def _hub(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     cities = {city for desired in wanted.values() for city in desired.cities}
-    policies = await _named(life, karmada.PROPAGATION_POLICIES, "hub")
+    policies = await _named(platform, karmada.PROPAGATION_POLICIES, "hub")
     if problem := _compare("policies", policies, {names.policy_name(c): 1 for c in cities}):
         return problem
-    deployments = _all(life, wanted)
-    bindings = await _named(life, karmada.RESOURCE_BINDINGS, "hub")
+    deployments = _all(platform, wanted)
+    bindings = await _named(platform, karmada.RESOURCE_BINDINGS, "hub")
     expected = {f"{name}-workloaddeployment": 1 for name in deployments}
     if problem := _compare("bindings", bindings, expected):
         return problem
     works = [
         work
-        for work in await list_on_planes(life, karmada.WORKS, "hub")
+        for work in await list_on_planes(platform, karmada.WORKS, "hub")
         if not any(o.kind == "Namespace" for o in work.metadata.owner_references)
     ]
     if len(works) != len(deployments):
@@ -218,10 +220,10 @@ async def _hub(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
-async def _networks(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
-    for cell in life.settings.cells:
+async def _networks(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    for cell in platform.settings.cells:
         plane, here = f"cell/{cell}", _in_city(wanted, cell)
-        bindings = await _named(life, networking.NETWORK_BINDINGS, plane)
+        bindings = await _named(platform, networking.NETWORK_BINDINGS, plane)
         expected = {names.binding_name(name, 0): 1 for name in here}
         if problem := _compare(f"network bindings on {plane}", bindings, expected):
             return problem
@@ -232,7 +234,7 @@ async def _networks(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
             networking.SUBNET_CLAIMS,
             networking.SUBNETS,
         ):
-            found = await list_on_planes(life, resource, plane)
+            found = await list_on_planes(platform, resource, plane)
             if len(found) != bool(here):
                 return f"{plane}: {len(found)} {resource} for {sorted(here)}"
             if resource != networking.NETWORKS:
@@ -244,15 +246,15 @@ async def _networks(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
-async def _subnets(life: RunningPlatform, wanted: DesiredWorkloads) -> str:
+async def _subnets(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     ranges: list[IPv4Network] = []
-    for plane in cell_planes(life):
-        for obj in await list_on_planes(life, networking.SUBNETS, plane):
+    for plane in cell_planes(platform):
+        for obj in await list_on_planes(platform, networking.SUBNETS, plane):
             spec = obj.view(networking.Subnet).spec
             ranges.append(IPv4Network(f"{spec.start_address}/{spec.prefix_length}"))
         addresses = [
             interface.assignments.network_ip
-            for obj in await list_on_planes(life, compute.INSTANCES, plane)
+            for obj in await list_on_planes(platform, compute.INSTANCES, plane)
             for interface in obj.view(compute.Instance).status.network_interfaces
         ]
         if None in addresses or len(set(addresses)) != len(addresses):

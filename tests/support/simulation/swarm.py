@@ -78,13 +78,13 @@ SETTLED_WITHIN = 300.0
 QUIET_FOR = 300.0
 QUIET_FOR_LONG = 1800.0
 """In every twentieth seed."""
-LIVES_APART = 1_000_000
-"""Between the seeds of the two lives of a federation: no id is given out twice."""
+SEED_OFFSET = 1_000_000
+"""Between the seeds of the two runs of a federation: no id is used twice."""
 LEAST_DELAY = 0.005
-"""No way takes no time. Otherwise whoever answers each event with a write while another watch
-lags would do so for ever in one moment."""
+"""Every message takes some time. Otherwise a controller that answers each event with a write
+while another watch lags would do so for ever without time passing."""
 GRACE = 90_000
-"""Milliseconds: two slow ways, and the patience of a caller between them."""
+"""Milliseconds: two slow messages, and the timeout of a caller between them."""
 
 
 def boot(path: Path) -> None:
@@ -140,7 +140,7 @@ class SwarmFederation:
     sequences: dict[str, OperationSequence] = field(default_factory=dict)
     performed: Counter[str] = field(default_factory=Counter)
     faults: str = ""
-    lives: int = 0
+    runs: int = 0
     power: PowerSupply = field(default_factory=PowerSupply)
     platform: LocalPlatform = field(init=False)
     env: SimulatedEnvironment = field(init=False)
@@ -154,8 +154,8 @@ class SwarmFederation:
     def run(self) -> str:
         """The digest of the run."""
         for power in random_power_supplies(self.seed, CUT_SHARE):
-            self.power, self.lives = power, self.lives + 1
-            if run_until_power_cut(self._run(), power, self.seed + LIVES_APART * (self.lives - 1)):
+            self.power, self.runs = power, self.runs + 1
+            if run_until_power_cut(self._run(), power, self.seed + SEED_OFFSET * (self.runs - 1)):
                 break
             self.platform.abandon()
             discard_dead_tasks(self._forget)
@@ -165,7 +165,7 @@ class SwarmFederation:
         return self.trace.digest
 
     def _forget(self) -> None:
-        """Nothing of a life outlives it but the file, and what was seen of it."""
+        """Only the file and the recorded commits outlive a run."""
         del self.platform, self.network, self.env
         self.processes.clear()
         self.commit_checker.begin()
@@ -178,9 +178,9 @@ class SwarmFederation:
 
     async def _run(self) -> None:
         start = START + timedelta(hours=1)
-        if self.lives > 1:
+        if self.runs > 1:
             start = self.commit_checker.now + timedelta(seconds=self._dark())
-        env = self.env = SimulatedEnvironment(self.seed + LIVES_APART * (self.lives - 1), start)
+        env = self.env = SimulatedEnvironment(self.seed + SEED_OFFSET * (self.runs - 1), start)
         env.on_fault("store.after-commit", self.commit_checker.committed)
         env.on_fault("store.after-commit", self.rule_checker.committed)
         self.power.supply(env)
@@ -202,7 +202,7 @@ class SwarmFederation:
             async with self.platform.run(admin_token="simulated-admin"):
                 self.trace.follow_commits(self.platform.store, env)
                 self.writers.begin(self.platform.store)
-                if self.lives == 1:
+                if self.runs == 1:
                     self.rule_checker.begin(self.platform.store)
                 await self._live()
 
@@ -233,16 +233,16 @@ class SwarmFederation:
     async def _live(self) -> None:
         stages = [await self._stage(project) for project in PROJECTS]
         for number, stage in enumerate(stages):
-            story = self.sequences.get(stage.settings.project) or self._write(number)
-            self.sequences[stage.settings.project] = story
+            sequence = self.sequences.get(stage.settings.project) or self._write(number)
+            self.sequences[stage.settings.project] = sequence
             if not self.performed[stage.settings.project]:
-                await perform(stage, Step(0.0, "grant", amount=story.grant))
+                await perform(stage, Step(0.0, "grant", amount=sequence.grant))
         self.commit_checker.quota_is_kept = not any(s.loses_claims for s in self.sequences.values())
-        await asyncio.sleep(5)  # budgets are there before anybody spends them
+        await asyncio.sleep(5)  # buckets exist before the first claim
         async with TaskGroup("users") as tasks:
             for stage in stages:
                 project = stage.settings.project
-                telling = self._tell(stage, self.sequences[project])
+                telling = self._perform_all(stage, self.sequences[project])
                 tasks.start(telling, name=f"users of {project}")
             tasks.start(self._accidents(), name="accidents")
         await self._settle(stages)
@@ -267,14 +267,14 @@ class SwarmFederation:
             commit_checker=self.commit_checker,
         )
 
-    async def _tell(self, stage: ProjectPlatform, story: OperationSequence) -> None:
+    async def _perform_all(self, stage: ProjectPlatform, sequence: OperationSequence) -> None:
         project = stage.settings.project
-        for step in story.steps[self.performed[project] :]:
+        for step in sequence.steps[self.performed[project] :]:
             await asyncio.sleep(step.pause)
             await perform(stage, step)
             self.performed[project] += 1
 
-    # What goes wrong, all within the same few minutes as the users' deeds.
+    # Faults, within the same few minutes as the users' operations.
 
     async def _accidents(self) -> None:
         chance, network = self.env.random("accidents"), self.network
@@ -298,7 +298,7 @@ class SwarmFederation:
         self.processes[name].crash(chance.choice((0.0, 0.0, 2.0, 40.0)))
 
     def _cut_site(self) -> None:
-        """A cell from the centre, as a broken line would."""
+        """Cut a cell off from the centre."""
         chance = self.env.random("accidents")
         cell = chance.choice(SETTINGS.cells)
         within = {f"compute-cell-{cell}", f"provider-{cell}", f"cell/{cell}", "standin-network"}
@@ -328,7 +328,7 @@ class SwarmFederation:
 
     async def _settle(self, stages: list[ProjectPlatform]) -> None:
         ended = asyncio.get_running_loop().time()
-        self.power.cut_at = 0  # all that could be interrupted was done
+        self.power.cut_at = 0  # all operations are done
         assert not self.broken, "\n".join(self.broken)
 
         async def missing() -> str:
@@ -342,7 +342,7 @@ class SwarmFederation:
         await asyncio.sleep(max(0.0, ended + SETTLED_WITHIN - asyncio.get_running_loop().time()))
         before = self._writes()
         await asyncio.sleep(QUIET_FOR if self.seed % 20 else QUIET_FOR_LONG)
-        assert self._writes() == before, "somebody wrote without a reason"
+        assert self._writes() == before, "there were writes without a cause"
         assert await missing() == "", "it was settled, and is not any more"
 
     def _writes(self) -> dict[str, int]:

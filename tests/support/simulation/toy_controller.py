@@ -1,10 +1,10 @@
 """A controller small enough to be read at a glance, with all the duties of a large one.
 
-Orders lie on a project plane. The copier keeps a copy of each on the hub, under the same
-name, and reports back what the hub says of it; a worker on the hub answers each copy. An
-order that is gone takes its copy with it. There is no finalizer: names alone join the two.
+Orders are on a project plane. The copier keeps a copy of each on the hub, under the same name,
+and copies its status back; a worker on the hub sets the status of each copy. The copy of a
+deleted order is deleted. There is no finalizer: only names join the two.
 
-:class:`Habits` makes it well behaved, or plants a mistake in it.
+:class:`ToyBehaviour` makes it correct, or plants a bug in it.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def size_of(part: msgspec.Raw) -> int | None:
 @dataclass(frozen=True)
 class ToyBehaviour:
     resyncs: bool = True
-    """Comes back after a while even if nothing happens; without it, what cannot be done at
-    the moment of an event is left to the next event, which may never come."""
+    """Requeues after a while without an event; without it, what cannot be done at the moment
+    of an event is left to the next event, which may never come."""
     joins_by_uid: bool = False
-    """Knows an order's copy by the order's uid instead of its name. An order that was deleted
-    and made again has another uid, and its copy is in the way for ever."""
+    """Finds an order's copy by the order's uid instead of its name. A recreated order has
+    another uid, and the old copy blocks its name for ever."""
     trusts_cache: bool = False
-    """Takes what it has heard of for what is, and makes and deletes without a look."""
+    """Creates and deletes by its cache, without live reads."""
 
 
 CORRECT = ToyBehaviour()
@@ -94,7 +94,7 @@ def watches(projects: Fleet, hub: Fleet) -> list[Watch]:
     by_uid = {BY_ORDER_UID: _order_uid_of}
     return [
         Watch(projects, ORDERS, itself),
-        # The hub may be away; orders are looked at all the same.
+        # Orders are reconciled although the hub may be unreachable.
         Watch(hub, COPIES, _order_of, indexes=by_uid, required=False),
     ]
 
@@ -122,7 +122,7 @@ class ToyReconciler:
         try:
             await self._settle(project, hub, request)
         except errors.TransportFailure:
-            return self._later()  # a plane is away: nothing can be done at the moment
+            return self._later()  # a plane is unreachable: nothing can be done now
         return self._later()
 
     def _later(self) -> Result:
@@ -155,7 +155,7 @@ class ToyReconciler:
 
     async def _create(self, project: Cluster, hub: Cluster, order: Object) -> None:
         if not self._habits.trusts_cache:
-            # The cache may be behind: an order that is gone wants no copy any more.
+            # The cache may be stale: a deleted order needs no copy.
             try:
                 order = await project.client.get(ORDERS, order.name, order.namespace)
             except errors.NotFound:
@@ -167,7 +167,7 @@ class ToyReconciler:
         try:
             await hub.client.create(COPIES, body, order.namespace)
         except errors.AlreadyExists:
-            pass  # ours, and not in the cache yet: its event brings us back
+            pass  # ours, and not in the cache yet: its event enqueues the order
 
     async def _collect(self, project: Cluster, hub: Cluster, request: Request) -> None:
         copy = hub.cache(COPIES).get(request.name, request.namespace)
@@ -195,12 +195,12 @@ class ToyReconciler:
 
 
 def _at(obj: Object) -> dict[str, Any]:
-    """The condition under which a patch holds: nobody else was faster."""
+    """The precondition of a patch: no other write came first."""
     return {"metadata": {"uid": obj.metadata.uid, "resourceVersion": obj.metadata.resource_version}}
 
 
 def worker(hub: Fleet) -> Controller:
-    """Answers each copy with its size, after a moment's work."""
+    """Sets the status of each copy to its size, after a moment's work."""
 
     async def reconcile(request: Request) -> Result:
         cluster = hub.get(request.cluster)

@@ -69,7 +69,7 @@ class ToyRun:
     sizes: int = 0
 
     def run(self) -> str:
-        """The digest of the run. Raises AssertionError, with a note on how to see it again."""
+        """The digest of the run. Raises AssertionError, with a note on how to repeat it."""
         try:
             loop.run(self._run(), seed=self.seed)
         except BaseException as error:
@@ -139,7 +139,7 @@ class ToyRun:
         processes: list[Process],
         user: ToyUser,
     ) -> None:
-        """A user's day, and the accidents of that day."""
+        """Operations of a user, and accidents meanwhile."""
         chance = env.random("day")
         network.faults = draw_faults(env)
         crashes, cuts = chance.random() < 0.5, chance.random() < 0.5
@@ -165,10 +165,10 @@ class ToyRun:
     async def _settle(self, embedded: EmbeddedServer) -> None:
         orders, copies = embedded.client(PROJECT), embedded.client("hub")
         await eventually("settled", lambda: self._unsettled(orders, copies), within=SETTLED_WITHIN)
-        await asyncio.sleep(SETTLED_WITHIN)  # whatever was late has arrived
+        await asyncio.sleep(SETTLED_WITHIN)  # late messages have arrived
         commits = self.trace.counts["commit"]
         await asyncio.sleep(QUIET_FOR)
-        assert self.trace.counts["commit"] == commits, "somebody wrote without a reason"
+        assert self.trace.counts["commit"] == commits, "there were writes without a cause"
         assert await self._unsettled(orders, copies) == ""
 
     async def _unsettled(self, orders: Client, copies: Client) -> str:
@@ -212,7 +212,7 @@ class ToyUser:
 
 
 def caught_by(habits: ToyBehaviour, seeds: range) -> int | None:
-    """The first seed that shows these habits to be wrong."""
+    """The first seed that finds the bug in this behaviour."""
     for seed in seeds:
         try:
             ToyRun(seed, habits).run()

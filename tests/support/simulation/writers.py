@@ -1,8 +1,8 @@
-"""Who writes what: every change of an object of ours is by one who may make it.
+"""Who writes what: every change of an object of ours is made by a process that may make it.
 
-A process's transport carries its name to the server (:func:`signed_by`), and the store tells of
-a change while the request that makes it is carried out; so whose it is can be told for each.
-What the server does of its own accord, such as collecting garbage, is nobody's.
+A process's transport carries its name to the server (:func:`signed_by`), and the store reports
+a change while the request that makes it is carried out; so each change has a writer. Changes by
+the server itself, such as garbage collection, have none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def signed_by(process: str) -> Rule:
 
 
 class WriterChecker:
-    """Listens to a store, and judges each change by what the object was before."""
+    """Listens to a store, and checks each change against the object before it."""
 
     def __init__(self) -> None:
         self.broken: list[str] = []
@@ -58,7 +58,7 @@ class WriterChecker:
         self._known: dict[Key, Values] = {}
 
     def begin(self, store: Store) -> None:
-        """A store was opened: what it holds is all that ever was committed."""
+        """Take the content of a store that was opened as the initial state."""
         self._known = {
             (plane.name, resource, stored.namespace, stored.name): msgspec.json.decode(
                 store.value(stored)
@@ -87,7 +87,7 @@ class WriterChecker:
 def _judge(by: str, key: Key, before: Values, obj: Values) -> str:
     """What is wrong with this change, or an empty text."""
     if by == USER:
-        return ""  # a person may do anything; that it is put right is for others to show
+        return ""  # a user may write anything; other tests check that it is corrected
     plane, kind, _, name = key
     keepers = _keepers(plane, kind, obj)
     for part, may in keepers.items():

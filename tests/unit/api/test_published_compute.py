@@ -21,7 +21,7 @@ PLURALS = ["workloads", "workloaddeployments", "instances"]
 
 
 def gathered(plural: str, topic: str) -> dict[str, Any]:
-    """What the page says of a kind on one topic, with the parts that several kinds share."""
+    """The page's part on one topic of a kind, with the parts that several kinds share."""
     found: dict[str, Any] = {}
 
     def gather(section: str, prefix: str) -> None:

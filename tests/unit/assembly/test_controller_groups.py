@@ -1,5 +1,5 @@
 """Lesson 23: both groups of controllers were on by default and crashed management; then an
-overlay enabled neither, and nothing ran, in silence.
+overlay enabled neither, and nothing ran, without a message.
 
 So: both are off by default, and a manager with neither refuses to start with the reason.
 """

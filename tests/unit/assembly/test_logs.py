@@ -1,4 +1,4 @@
-"""A log line is a constant message and its values, and can be taken apart again."""
+"""A log line is a constant message and its fields, and can be parsed."""
 
 from __future__ import annotations
 

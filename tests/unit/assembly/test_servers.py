@@ -1,4 +1,4 @@
-"""Applications on ports: they answer, say where, and show a renewed certificate."""
+"""Applications on ports: they respond, log their address, and present a renewed certificate."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_a_renewed_authority_of_clients_is_trusted_without_a_restart(tmp_p
 
 
 def vouch_for_itself(directory: Path) -> TlsFiles:
-    """A certificate of a caller that is its own authority."""
+    """A self-signed certificate of a caller."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "caller")])
     made = (

@@ -1,4 +1,4 @@
-"""The load generator counts only answers that are what was asked for."""
+"""The load generator counts only the expected responses."""
 
 from __future__ import annotations
 

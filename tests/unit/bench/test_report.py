@@ -1,4 +1,4 @@
-"""The table of a benchmark, and what it says of each value."""
+"""The table of a benchmark, and the verdict on each value."""
 
 from __future__ import annotations
 

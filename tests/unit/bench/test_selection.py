@@ -1,4 +1,4 @@
-"""Which budgets a command line asks for, and under what a function's time is filed."""
+"""Which budgets a command line selects, and to which module time is attributed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads when something fails: words, never the API's names or a stack trace."""
+"""Messages of failures: no names of the API and no stack trace."""
 
 from __future__ import annotations
 

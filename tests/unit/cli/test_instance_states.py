@@ -1,4 +1,4 @@
-"""States in words: the first rule that fits wins, and availability never says running."""
+"""States of Instances: the first matching rule wins, and no state is called running."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_the_labels_of_an_instance_identify_its_workload() -> None:
     own = labelled(workload_name="api", placement_name="default", city_code="DFW")
 
     def unasked() -> list[dict[str, Any]]:
-        raise AssertionError("its labels say it all")
+        raise AssertionError("its labels are enough")
 
     found = states.instance_identities([own], unasked)["api-default-dfw-3"]
 

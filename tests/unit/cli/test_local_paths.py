@@ -1,4 +1,4 @@
-"""How the local platform speaks of where it lives."""
+"""How the path of the state directory is shown."""
 
 from __future__ import annotations
 

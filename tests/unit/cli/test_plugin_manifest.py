@@ -1,4 +1,4 @@
-"""What the installed command tells datumctl about itself."""
+"""The plugin manifest that the installed command prints for datumctl."""
 
 from __future__ import annotations
 

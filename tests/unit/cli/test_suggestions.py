@@ -1,4 +1,4 @@
-"""What is suggested can be typed as it is: it exists, parses, and goes where the user went.
+"""A suggested command can be typed as printed: it exists, parses, and has the same target.
 
 A message once named ``rollout undo`` before there was such a command.
 """

@@ -1,4 +1,4 @@
-"""Where a command talks to, and with how much patience."""
+"""The server of a command, and its retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token helper of datumctl: asked when a token is needed, refused, or old."""
+"""The token helper of datumctl runs when a token is needed, refused, or old."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Clock(SimulatedEnvironment):
 
 
 class Helper:
-    """A program that gives a new token each time, and writes down how it was asked."""
+    """A program that prints a new token each time, and records how it was called."""
 
     def __init__(self, directory: Path) -> None:
         self._calls = directory / "calls"
@@ -58,7 +58,7 @@ def helper(tmp_path: Path) -> Helper:
 
 
 class Guard:
-    """A server that knows one token at a time, and ends every watch in good order."""
+    """A server that accepts one token at a time, and ends every watch cleanly."""
 
     token = "token-1"
 
@@ -73,7 +73,7 @@ class Guard:
 async def test_the_helper_runs_once_and_again_after_a_401(helper: Helper) -> None:
     guard = Guard()
     client = ScriptedServer(guard).client(token=HelperCredential(helper.environment()))
-    assert helper.calls == [], "nobody needs a token yet"
+    assert helper.calls == [], "no token is needed yet"
 
     await client.get(REALMS, "one")
     await client.get(REALMS, "one")
@@ -86,7 +86,7 @@ async def test_the_helper_runs_once_and_again_after_a_401(helper: Helper) -> Non
 
 async def test_a_401_that_a_new_token_does_not_fix_is_reported(helper: Helper) -> None:
     guard = Guard()
-    guard.token = "of-somebody-else"
+    guard.token = "of-another-user"
     client = ScriptedServer(guard).client(token=HelperCredential(helper.environment()))
 
     with pytest.raises(errors.Unauthorized):
@@ -96,7 +96,7 @@ async def test_a_401_that_a_new_token_does_not_fix_is_reported(helper: Helper) -
 
 
 async def test_a_long_watch_is_opened_again_with_a_fresh_token(helper: Helper) -> None:
-    """Nobody has refused the old one yet; it would be in the middle of the next watch."""
+    """The old token is not refused yet, but would expire during the next watch."""
     env, guard = helper.environment(), Guard()
     toy = ScriptedServer(guard)
     client = toy.client(token=HelperCredential(env))

@@ -1,4 +1,4 @@
-"""What the client makes of answers and of silence."""
+"""How the client handles responses and missing ones."""
 
 from __future__ import annotations
 

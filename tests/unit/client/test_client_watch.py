@@ -1,4 +1,4 @@
-"""A stream of chunks becomes a sequence of events, and ends as it ended."""
+"""A stream of chunks becomes a sequence of events, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tried again, how often, and when."""
+"""Which calls are retried, how often, and when."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ THROTTLED = answer(refusal(429, "TooManyRequests"), 429, **{"retry-after": "3"})
 
 
 class Script:
-    """A server that does one thing after the other, then answers."""
+    """A server that fails in the given ways, one per request, and then responds."""
 
     def __init__(self, *steps: HttpResponse | Exception) -> None:
         self._steps = list(steps)
@@ -314,7 +314,7 @@ def test_a_retry_delay_has_a_maximum() -> None:
 
 @pytest.mark.parametrize("kind", [errors.ConnectFailed, errors.TimedOut])
 def test_a_timeout_is_not_retried(kind: type[errors.TransportFailure]) -> None:
-    """Nor a host that does not even refuse: the reader would wait four times its timeout."""
+    """Nor a connect that times out: the reader would wait four times its timeout."""
     silent = kind("no answer", fault=fault_of(TimeoutError()))
 
     assert (

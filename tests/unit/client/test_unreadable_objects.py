@@ -1,4 +1,4 @@
-"""One bad object must not hide the others, nor pass for absent itself."""
+"""An unreadable object does not hide others, and does not count as absent."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ REFUSED_READS = forbid("GET")
 
 
 async def test_a_cell_without_claims_checks_each_project_twice_and_engages_none() -> None:
-    """At once, and when nothing of a life before can be under way any more."""
+    """At once, and when no request of an earlier process can be in flight any more."""
     many = [f"p{number}" for number in range(100)]
     async with _cell(*many) as (line, fleet, _), running(*fleet.sources, fleet):
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""Engaging what is wanted, and under which identity."""
+"""Wanted clusters are engaged, each under its identity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.runtime.fake_plane import FakePlane
 from tests.support.runtime.fleets import names, running
 
 
-class WishedFleet(Fleet):
+class WantedFleet(Fleet):
     """Wants the names in ``identities``, each with an identity."""
 
     def __init__(self, client_for: Callable[[str], Client] = FakePlane) -> None:
@@ -35,7 +35,7 @@ class WishedFleet(Fleet):
 
 
 async def test_a_cluster_with_a_new_identity_is_engaged_again() -> None:
-    fleet = WishedFleet()
+    fleet = WantedFleet()
     async with running(fleet):
         await fleet.want("a", "first")
         first = fleet.get("a")
@@ -49,7 +49,7 @@ async def test_a_cluster_with_a_new_identity_is_engaged_again() -> None:
 
 
 async def test_an_unwanted_cluster_is_disengaged() -> None:
-    fleet = WishedFleet()
+    fleet = WantedFleet()
     async with running(fleet):
         await fleet.want("a", "x")
         await fleet.want("b", "y")
@@ -65,7 +65,7 @@ async def test_a_client_is_requested_again_with_backoff_and_not_when_unwanted() 
         calls.append(asyncio.get_running_loop().time())
         raise RuntimeError("no such credential")
 
-    fleet = WishedFleet(client_for)
+    fleet = WantedFleet(client_for)
     async with running(fleet):
         await fleet.want("a", "x")
         await asyncio.sleep(600)

@@ -1,4 +1,4 @@
-"""Generated files say what the types say, and the check that says so really bites."""
+"""Generated files match the types, and the check finds every difference."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lesson 33: a field stood in the wrong section of the configuration, and shipped manifests named
+"""Lesson 33: a field was in the wrong section of the configuration, and shipped manifests named
 metrics that were never declared, so that the catalogue refused them.
 
-So: everything that is shipped is read by what reads it later, strictly, in the tests.
+So: tests read every shipped file strictly, with the code that reads it in production.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The registered webhooks are those that are served, for what they judge and no more."""
+"""The registered webhooks are the served ones, for exactly the writes they review."""
 
 from __future__ import annotations
 

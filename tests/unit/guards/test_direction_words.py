@@ -1,7 +1,7 @@
 """Lesson 31: from a cell the hub is upstream, from a project it is not; the mixed words confused.
 
-So: settings, conditions, metrics and messages say federation. ``upstream`` stands only in the two
-labels that say so on the wire.
+So: settings, conditions, metrics and messages use "federation". ``upstream`` is only in the keys of
+two labels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LITERAL = {compute.LABEL_UPSTREAM_CLUSTER_NAME, compute.LABEL_UPSTREAM_NAMESPACE
 
 
 def _texts(path: Path) -> list[str]:
-    """String constants that are no docstrings: what people and other programs get to see."""
+    """String constants that are no docstrings: what users and other programs read."""
     tree = ast.parse(path.read_text())
     docs = {
         id(node.body[0].value)

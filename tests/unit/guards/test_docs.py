@@ -1,5 +1,5 @@
-"""Docs lead somewhere: links, anchors, files, targets and commands on every page exist, and every
-page is linked from one. Every guard finds what is planted."""
+"""Links, anchors, files, targets and commands on every page exist, and every page is linked from
+another. Every guard finds what is planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing reaches past the environment, and the guard that says so really bites."""
+"""The product uses the outside world only through ``env``, and the guard finds violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer contracts hold, and each of them really bites when it is broken."""
+"""The layer contracts hold, and breaking each of them fails the check."""
 
 from __future__ import annotations
 

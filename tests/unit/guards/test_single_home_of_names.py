@@ -41,7 +41,7 @@ def test_lesson_32_decoding_reverses_the_encoding(project: str) -> None:
 
 
 def test_lesson_32_main_contains_no_decisions() -> None:
-    """What it imports of the layers below is configuration and machinery, not rules."""
+    """It imports configuration and machinery of the layers below, not rules."""
     for path in (SOURCE / "assembly" / "manager" / "main.py", SOURCE / "cli" / "__main__.py"):
         modules = {
             node.module or ""

@@ -1,4 +1,4 @@
-"""Of the tests only ``tests.support`` is imported, and its packages form no circle."""
+"""Tests import only ``tests.support``, and its packages have no import cycle."""
 
 from __future__ import annotations
 

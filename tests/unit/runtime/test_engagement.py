@@ -1,4 +1,4 @@
-"""A cluster that goes leaves nothing behind, and one that comes back is met from the start."""
+"""A disengaged cluster leaves nothing behind, and a reengaged one starts from an empty cache."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:
                 await asyncio.sleep(0.1)
                 controller.enqueue(Request("one", "default", "unseen"))
                 await fleet.disengage("one")
-            await asyncio.sleep(100)  # the slow one comes to its end
+            await asyncio.sleep(100)  # the slow one ends
 
             assert (_tasks(), _timers()) == before
             queue = controller.statistics().queue
@@ -111,8 +111,8 @@ async def test_a_reconcile_that_outlives_its_cluster_is_not_requeued() -> None:
 
 
 async def test_a_cluster_engaged_again_gets_the_requests_that_others_map_to_it() -> None:
-    """What the hub delivered of a project before that was disengaged is as unknown now as to a
-    process that has just started."""
+    """Events of the hub from before the project was disengaged are mapped again, as in a process
+    that has just started."""
     env, hub, project = SimulatedEnvironment(), FakePlane(), FakePlane()
     for name, owner in (("a", "demo"), ("b", "demo"), ("c", "other")):
         hub.put(name, metadata={"labels": {"project": owner}})

@@ -1,4 +1,4 @@
-"""Clusters come and go, and so do their watches; nothing is left behind."""
+"""Clusters are engaged and disengaged with their watches, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happened, in whatever order: when it stops, everything settles and is silent.
+"""After any sequence of events everything settles, and then there are no more writes.
 
 Each seed is another history: planes change, lag, go down, forget their past and do not serve
 their kind; clusters come and go; and the tasks that are ready together run in another order.
@@ -93,7 +93,7 @@ class World:
             await cluster.client.patch(WIDGETS, request.name, body, "default")
 
     def act(self, faults: ExitStack) -> Iterator[Any]:
-        """One random thing that happens."""
+        """One random event."""
         name = self.random.choice(CLUSTERS)
         plane = self.planes[name]
         match self.random.choice(ACTIONS):

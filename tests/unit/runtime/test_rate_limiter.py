@@ -1,4 +1,4 @@
-"""Reports at a bounded limiter, and at a slower one while the process is late."""
+"""Writes at a bounded rate, and at a lower one while the process is late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from datum_compute.runtime.workqueue.rate_limiter import (
 
 
 async def come_late(limiter: RateLimiter, key: str, seconds: float) -> None:
-    """Wait for a turn, and take it so much later."""
+    """Wait for the limiter, and write this much later."""
     await asyncio.sleep(limiter.delay(key) + seconds)
     assert limiter.delay(key) == 0
     limiter.spend(key)

@@ -1,4 +1,4 @@
-"""Owners of tasks: order, first error, nothing left behind."""
+"""Task groups: order of stopping, first error, nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world of a simulation follows from its seed."""
+"""The environment of a simulation is determined by its seed."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ async def test_a_seed_determines_the_faults() -> None:
 
 
 async def _course(seed: int) -> list[str]:
-    """What was noted, without its time: the three courses follow one another."""
+    """The trace without times, since the three runs follow one another."""
     faults = NetworkFaults(lose_request=0.3, duplicate=0.3, lose_reply=0.3)
     trace = Trace()
     async with SimulatedNetwork(SimulatedEnvironment(seed), trace, faults) as bad:

@@ -1,4 +1,4 @@
-"""A simulated process dies at once, without a last word, and begins again from nothing."""
+"""A simulated process that crashes runs no cleanup, and restarts without memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.client.recording_server import RecordingServer
 
 
 class Counting:
-    """Says a number every second, and a last word when it is stopped."""
+    """Sends a number every second, and another message when it is stopped."""
 
     def __init__(self, network: SimulatedNetwork, server: RecordingServer) -> None:
         self._transport = network.transport("counting", "hub", server)
@@ -32,9 +32,9 @@ class Counting:
                 self._ready.set()
                 await asyncio.sleep(1)
         finally:
-            await self._say_goodbye()
+            await self._send_last()
 
-    async def _say_goodbye(self) -> None:
+    async def _send_last(self) -> None:
         try:
             await self._transport.send(HttpRequest("POST", "/goodbye"))
         except errors.TransportFailure:

@@ -1,4 +1,4 @@
-"""The webhooks on a real port: an API server that trusts the authority gets its verdict,
+"""The webhooks on a real port: an API server that trusts the authority gets a response,
 before and after the certificate was renewed."""
 
 from __future__ import annotations

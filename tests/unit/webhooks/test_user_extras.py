@@ -1,5 +1,5 @@
 """Lesson 16: the access review of a network left out the user's extras, from which the project's
-authorizer knows whose member somebody is, so it denied legitimate users.
+authorizer reads memberships, so it denied legitimate users.
 
 So: user, groups, uid and extra all travel with the review.
 """

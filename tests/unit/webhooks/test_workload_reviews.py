@@ -136,7 +136,7 @@ async def test_there_is_no_patch_where_no_default_is_missing() -> None:
         assert await hooks.mutate(request({"spec": "nonsense"})) == []
 
 
-# Networks may be used by those who may.
+# Access to networks.
 
 
 async def test_a_network_that_may_not_be_used_is_refused() -> None:
@@ -228,7 +228,7 @@ async def test_a_dry_run_is_reviewed_like_any_other() -> None:
     assert (good["allowed"], bad["allowed"]) == (True, False)
 
 
-# Which project, and what is not known of it.
+# The project, and planes that cannot be read.
 
 
 async def test_the_project_is_the_one_the_user_acts_in() -> None:
@@ -314,7 +314,7 @@ async def test_a_controller_can_write_its_finalizer_while_planes_are_unreachable
 
 
 async def test_networks_with_invalid_names_are_not_read() -> None:
-    """What a user calls a network becomes part of a path."""
+    """The name of a network becomes part of a path."""
     workload = with_changes(CONTAINER, {"TEMPLATE.networkInterfaces[0].network.name": "../x"})
     async with webhooks() as hooks:
         response = await hooks.validate(request(workload))

@@ -1,7 +1,7 @@
-"""What must never be committed, whoever wrote it: rules between objects and between planes.
+"""Rules on commits by any process, between objects and between planes.
 
-Rules of one subject stand together in a module and remember what they need. All of them allow
-for what was decided on a view that was true within the grace; none allows for more.
+Each module has the rules of one subject, with their state. All of them allow decisions on a
+view that was true within the grace, and no older one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.simulation.rules.reports import ReportRules
 
 
 def all_rules(ordered: set[str]) -> list[RuleSet]:
-    """``ordered``: uids of what a person deleted by hand; may grow at any time."""
+    """``ordered``: uids of objects that a user deleted by hand; may grow at any time."""
     return [
         QuotaRules(ordered),
         CopyRules(ordered),

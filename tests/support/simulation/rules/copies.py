@@ -1,4 +1,4 @@
-"""What hub and projects show of Instances that are in cells."""
+"""Copies of Instances on the hub and in projects."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.simulation.commits import (
 
 @dataclass
 class CopyRules:
-    """What is shown elsewhere is of something that was, has an owner where it is, and goes
-    only when what it shows has gone."""
+    """A copy is of an Instance that existed, has an owner on its plane, and is deleted only
+    after its source."""
 
     ordered: set[str]
     _cell_of: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class CopyRules:
         elif change.plane == "hub":
             cell = labels_of(new).get(compute.LABEL_SOURCE_CLUSTER)
             if cell != self._cell_of[shown]:
-                yield f"{change} of {self._cell_of[shown]} says that it is of {cell}"
+                yield f"{change} of {self._cell_of[shown]} names {cell} as its source"
         if change.old is not None:
             before = annotations_of(change.old).get(compute.ANNOTATION_INSTANCE_UID)
             if before != shown:
@@ -72,7 +72,7 @@ class CopyRules:
             yield f"{change} was deleted while what it shows is on {where}"
 
     def _has_owner(self, planes: CommittedPlanes, change: Change, old: Values) -> bool:
-        """Whether its owner is there: without, it is collected."""
+        """Whether its owner exists: without one it is garbage-collected."""
         for reference in old["metadata"].get("ownerReferences") or []:
             owner = planes.find(
                 change.plane, "workloaddeployments", change.namespace, reference["name"]

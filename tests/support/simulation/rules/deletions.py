@@ -1,4 +1,4 @@
-"""What has to be gone before something is let go."""
+"""What must be gone before an object is released."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tests.support.simulation.commits import (
 )
 
 UNDER_WAY = 50_000
-"""Milliseconds: how old a live answer may be when what was decided on it arrives."""
+"""Milliseconds: how old a live read may be when the write decided on it arrives."""
 DRAIN_MILLISECONDS = 150_000
-"""Milliseconds that a cell has at the least to stop what runs: ten minutes of a clock that is
-five ahead and too fast, and what is decided on them."""
+"""Milliseconds that a cell has at least to stop its Instances: ten minutes by a clock that is
+five ahead and too fast, and the time of the write."""
 
 
 @dataclass
 class DeletionRules:
-    """Nothing is let go while what it stands for is still there."""
+    """No object is released before its dependents are gone."""
 
     ordered: set[str]
     _answers: defaultdict[str, Timeline[bool]] = field(
         default_factory=lambda: defaultdict(Timeline)
     )
-    """By cell: whether the hub says that it is ready."""
+    """By cell: whether it is ready, on the hub."""
 
     def check(self, planes: CommittedPlanes, change: Change) -> Iterator[str]:
         if change.kind == "clusters" and change.new is not None:
@@ -95,8 +95,8 @@ class DeletionRules:
                 yield f"Work {meta['name']}"
 
     def _see_copy(self, planes: CommittedPlanes, change: Change) -> Iterator[str]:
-        """A hub copy goes when its deployment does, and only when its cell has stopped all,
-        unless that does not answer or has had its time."""
+        """A hub copy is deleted with its deployment, and only after its cell has stopped all
+        Instances, is unreachable, or has had its time."""
         project, namespace = planes.project_of(change.plane, change.namespace)
         key = (project, change.kind, namespace, change.name)
         source = planes.find(*key)
@@ -114,10 +114,10 @@ class DeletionRules:
         left = status_of(change.old).get("replicas", 0)
         asked = change.old["spec"]["scaleSettings"].get("minReplicas")
         if left or asked:
-            yield f"{change} was deleted while {asked} were asked for, and {left} reported"
+            yield f"{change} was deleted while {asked} were desired, and {left} reported"
 
     def _is_bound(self, planes: CommittedPlanes, change: Change) -> bool:
-        """Whether a cell has it, and nobody can be excused for thinking it does not answer."""
+        """Whether a cell has it, and has been reachable for longer than the grace."""
         name = f"{change.name}-workloaddeployment"
         binding = planes.find("hub", "resourcebindings", change.namespace, name)
         place = ("hub", "resourcebindings", change.namespace, name)
@@ -138,5 +138,5 @@ class DeletionRules:
 
 
 def _deleted_at(obj: Values) -> int:
-    """When it was told to go."""
+    """When it was marked for deletion."""
     return int(datetime.fromisoformat(obj["metadata"]["deletionTimestamp"]).timestamp() * 1000)

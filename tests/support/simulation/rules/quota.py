@@ -1,4 +1,4 @@
-"""What is granted, and to whom."""
+"""Grants, and the claims that hold them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.support.simulation.commits import (
 
 @dataclass
 class QuotaRules:
-    """No more is granted than there is; nothing starts without a grant; and a grant stays
-    with its number while that is wanted."""
+    """Grants do not exceed the limit; no Instance starts without a grant; and a claim is kept
+    while its ordinal is wanted."""
 
     ordered: set[str]
     _limits: defaultdict[tuple[str, str], Timeline[int]] = field(
@@ -34,7 +34,7 @@ class QuotaRules:
     )
     """By cell, namespace and name of a deployment: how many are wanted."""
     _granted_until: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """By project, namespace and name of a claim that was granted: when it went."""
+    """By project, namespace and name of a granted claim: when it was deleted."""
 
     def check(self, planes: CommittedPlanes, change: Change) -> Iterator[str]:
         if change.kind == "allowancebuckets" and change.new is not None:

@@ -12,11 +12,11 @@ from tests.support.simulation.commits import Change, CommittedPlanes, Values, is
 
 @dataclass
 class RangeRules:
-    """What a network gives out, it gives to one."""
+    """No range and no address of a network is used twice."""
 
     _shared: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """By cell, namespace and address: since when more than one Instance has it. A write of
-    a provider that has died may arrive late; the next look puts it right."""
+    """By cell, namespace and address: since when more than one Instance has it. A write of a
+    crashed provider may arrive late; the next reconcile corrects it."""
 
     def check(self, planes: CommittedPlanes, change: Change) -> Iterator[str]:
         if change.kind == "subnets" and change.new is not None and change.old is None:
@@ -58,7 +58,7 @@ def _range(subnet: Values) -> IPv4Network:
 
 
 def _network(subnet: Values) -> str:
-    """Contexts are named after their network and the place, the same network everywhere."""
+    """Contexts are named after network and location, so the network is the same in all cells."""
     context: str = subnet["spec"]["networkContext"]["name"]
     return context.removesuffix(subnet["spec"]["location"]["name"])
 

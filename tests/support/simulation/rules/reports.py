@@ -1,4 +1,4 @@
-"""What deployments and Workloads say about themselves."""
+"""Status of deployments and Workloads."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Report = tuple[int, ...]
 
 @dataclass
 class ReportRules:
-    """Counters count what there is, a copied report is one that was made, and no report is
-    about a spec that nobody has written yet."""
+    """Counters match the Instances, a copied status is one that its source had, and no status
+    observes a generation that does not exist."""
 
     _counts: defaultdict[str, Timeline[tuple[int, int]]] = field(
         default_factory=lambda: defaultdict(Timeline)
@@ -101,7 +101,7 @@ class ReportRules:
         else:
             source = ("hub", planes.hub_namespace(change.plane, namespace), name)
         if not any(report[: COUNTERS.index("desiredReplicas")]) and not report[-1]:
-            return  # nothing has been reported yet, or not anew; what is wanted may be said
+            return  # there is no report yet, or no new one; the desired count may differ
         made, key = self._made[source], (change.plane, namespace, name)
         reached = self._copied.get(key, 0)
         later = [number for number in range(reached, len(made)) if made[number] == report]
@@ -113,6 +113,6 @@ class ReportRules:
 
 
 def _generation(obj: Values) -> int:
-    """What a report may be about at most: here, or of the project where that is noted."""
+    """The highest generation that may be observed: the object's, or the project's where noted."""
     stamp = annotations_of(obj).get(compute.ANNOTATION_SOURCE_GENERATION, "")
     return int(stamp) if stamp.isdigit() else int(obj["metadata"]["generation"])

@@ -32,7 +32,7 @@ SHORT = 0.2
 
 
 class Front:
-    """A served server, and ways to reach it that no sound client uses."""
+    """A served API server, and ways to reach it that no correct client uses."""
 
     def __init__(self, caller: Caller, address: ServerAddress) -> None:
         self.caller = caller

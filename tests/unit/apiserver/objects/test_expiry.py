@@ -46,9 +46,9 @@ async def test_watches_receive_the_expiry_as_a_deletion() -> None:
         async with client.watch(
             core.EVENTS, "default", resource_version=revision, timeout_seconds=7200
         ) as changes:
-            heard = [change.type async for change in _first(changes)]
+            received = [change.type async for change in _first(changes)]
 
-    assert heard == ["DELETED"]
+    assert received == ["DELETED"]
 
 
 async def _first(changes: Any) -> Any:

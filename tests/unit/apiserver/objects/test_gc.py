@@ -1,4 +1,4 @@
-"""What goes because something else went."""
+"""Garbage collection of dependents and of namespaces."""
 
 from __future__ import annotations
 

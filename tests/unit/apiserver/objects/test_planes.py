@@ -1,4 +1,4 @@
-"""Planes apart from each other, definitions that come and go, projects and their planes."""
+"""Isolation of planes, changes of definitions, projects and their planes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The compiled walk against an independent validator, on generated schemas and objects.
 
-The oracle speaks JSON Schema, which knows neither pruning nor defaults nor Kubernetes'
+The oracle takes JSON Schema, which has neither pruning nor defaults nor Kubernetes'
 extensions: it is given the object as the walk left it, and the schema translated.
 """
 

@@ -1,4 +1,4 @@
-"""What is the SQLite engine's alone; the rest is in ``tests/conformance/storage``."""
+"""Rules of the SQLite engine only; the rest is in ``tests/conformance/storage``."""
 
 from __future__ import annotations
 

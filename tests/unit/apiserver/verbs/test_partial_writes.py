@@ -1,4 +1,4 @@
-"""What a write leaves untouched is not judged again, unless the rules have changed since."""
+"""Values that a write does not change are not validated again, unless the schema changed."""
 
 from __future__ import annotations
 

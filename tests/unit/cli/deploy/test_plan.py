@@ -1,4 +1,4 @@
-"""A plan names every changed field in words, and the patch makes exactly that change."""
+"""A plan describes every changed field, and the patch makes exactly that change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change of the spec goes through while status is written, and never over another's."""
+"""A change of the spec succeeds while status is written, and never overwrites another's."""
 
 from __future__ import annotations
 

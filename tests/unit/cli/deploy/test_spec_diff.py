@@ -1,4 +1,4 @@
-"""Differences of two specs, in words; and that none goes unsaid."""
+"""Every difference of two specs is described."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_swapping_the_specs_swaps_the_changes(
 @given(PAIRS)
 @example(({"template": {"metadata": {"labels": {"env": []}}}}, {}))  # the name of a named list
 def test_every_changed_leaf_is_in_a_change(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Leaves by their place in both documents, found here in the plainest way."""
+    """Leaves by their path in both documents, found independently of the product."""
     old, new = (dict(leaves(normalize_spec(spec))) for spec in pair)
     covered = [change.path for change in diff_specs(*pair)]
 
@@ -268,7 +268,7 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...]
 
 
 def reaches(covered: str, path: tuple[str, ...]) -> bool:
-    """Whether a change speaks of this leaf: of it, of something in it, or of what holds it."""
+    """Whether a change concerns this leaf: the leaf, a part of it, or its parent."""
     leaf = ".".join(path)
     return (
         covered == leaf

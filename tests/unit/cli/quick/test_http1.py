@@ -1,4 +1,4 @@
-"""One connection that GETs: what it sends, what it takes for an answer and what it refuses."""
+"""One connection for GET requests: what it sends, accepts and refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def answering(*answers: bytes, connections: list[ServedConnection] | None = None) -> Script:
-    """Gives one after the other, on whichever connection it is asked, and then hangs up."""
+    """Sends the responses in turn, on any connection, and then disconnects."""
     left = list(answers)
 
     async def script(connection: ServedConnection) -> None:

@@ -1,4 +1,4 @@
-"""What a short command does not do, so that it stays short: loading, and taking apart."""
+"""A short command loads little and skips teardown."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_the_plugin_file_holds_the_modules_that_help_loads() -> None:
 
 
 def started(*argv: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """The program as a process, with an exit handler that tells whether it was asked."""
+    """The program as a process, with an exit handler that prints when it runs."""
     program = (
         "import atexit, sys; atexit.register(lambda: print('taken apart'))\n"
         f"sys.argv = ['datumctl-compute', *{argv!r}]\n{before}\n"

@@ -18,10 +18,10 @@ async def test_lesson_25_a_rollout_without_desired_replicas_is_not_done() -> Non
 
         async def controllers() -> None:
             await asyncio.sleep(5)
-            name = await on.deploy()  # there, without a word about how many
+            name = await on.deploy()  # there, without counters
             await on.observe()
             await asyncio.sleep(5)
-            await on.report(name, desired=0, behind=1)  # zeroes, of no generation we asked for
+            await on.report(name, desired=0, behind=1)  # zeros, on an older generation
             await asyncio.sleep(5)
             await on.report(name, ready=1, updated=1, replicas=1, desired=2)
             await asyncio.sleep(5)
@@ -31,7 +31,7 @@ async def test_lesson_25_a_rollout_without_desired_replicas_is_not_done() -> Non
 
         assert seconds == pytest.approx(20, abs=0.5)
         assert any("0/2" in line for line in on.lines)
-        assert not any("/0" in line for line in on.lines), "nobody wants none"
+        assert not any("/0" in line for line in on.lines), "no row shows zero desired replicas"
 
 
 async def test_lesson_25_a_rollout_with_an_old_replica_is_not_done() -> None:

@@ -1,4 +1,4 @@
-"""What watching a rollout must never get wrong, each by its name."""
+"""Rules of watching a rollout, one per test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IMAGE = {
 async def test_a_stale_status_after_update_restart_or_undo_is_not_done(
     change: dict[str, Any],
 ) -> None:
-    """The counters of the spec before look complete; they count for nothing."""
+    """The counters of the previous spec look complete; they do not count."""
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -52,7 +52,7 @@ async def test_a_stale_status_after_update_restart_or_undo_is_not_done(
             template = {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
             await on.client.patch(compute.WORKLOAD_DEPLOYMENTS, name, merge(template), NAMESPACE)
             await on.observe()
-            await asyncio.sleep(5)  # the cell has not seen it: its report is of before
+            await asyncio.sleep(5)  # the cell has not seen it: its report is older
             await on.report(name, ready=2, updated=2, replicas=2, behind=1)
             await asyncio.sleep(5)
             await on.report(name, ready=2, updated=1, replicas=2)
@@ -65,7 +65,7 @@ async def test_a_stale_status_after_update_restart_or_undo_is_not_done(
 
 
 async def test_an_added_city_without_a_deployment_is_pending() -> None:
-    """A city that was added and has no deployment yet is Pending, not forgotten."""
+    """A city that was added and has no deployment yet is Pending."""
     async with rollout_plane() as on:
         await on.create(("DFW", "LHR"))
         await on.done(await on.deploy("DFW"))
@@ -108,7 +108,7 @@ async def test_two_placements_in_one_city_have_a_row_each() -> None:
 
 
 async def test_a_stalled_rollout_is_blocked_until_it_moves() -> None:
-    """What has not moved for 30 s is told as Blocked, and as Updating when it moves again."""
+    """Without progress for 30 s a city is Blocked, and Updating when it goes on."""
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -155,7 +155,7 @@ async def test_a_changed_message_does_not_count_as_progress() -> None:
 
 
 async def test_a_pending_city_with_a_reason_that_needs_action_is_blocked() -> None:
-    """A reason that delete must act on blocks also what has not begun."""
+    """A reason that the user must act on also blocks a city that has not begun."""
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -231,7 +231,7 @@ async def test_failures_shorter_than_the_grace_do_not_end_the_wait() -> None:
 
 
 async def test_a_rollout_to_zero_is_done_when_nothing_is_left() -> None:
-    """With nothing wanted it is done only when nothing is left."""
+    """With no desired replicas it is done only when none is left."""
     async with rollout_plane() as on:
         await on.create(minimum=1)
         name = await on.deploy(minimum=0)
@@ -273,7 +273,7 @@ def is_list(request: HttpRequest) -> bool:
 
 
 async def test_persistent_list_errors_end_the_watch_with_exit_code_1() -> None:
-    """Errors that persist end the watch with 1; a few are passed over."""
+    """Errors that persist end the watch with 1; a few are ignored."""
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -292,12 +292,12 @@ async def test_persistent_list_errors_end_the_watch_with_exit_code_1() -> None:
         assert failed.exit_code == Exit.FAILED
         assert "out of order" in failed.message
 
-        async def mends() -> None:
+        async def recover() -> None:
             await asyncio.sleep(4.5)
             link.rules.clear()
             await on.done(name)
 
-        await asyncio.gather(on.watch(client=client), mends())
+        await asyncio.gather(on.watch(client=client), recover())
 
 
 async def test_columns_stay_aligned_with_their_header() -> None:
@@ -328,7 +328,7 @@ async def test_columns_stay_aligned_with_their_header() -> None:
 
 
 async def test_a_workload_deleted_while_watched_ends_with_exit_code_5() -> None:
-    """It ends with 5, also when another of the same name has taken its place."""
+    """It ends with 5, also when the workload was recreated."""
     async with rollout_plane() as on:
         for again in (False, True):
             await on.create()

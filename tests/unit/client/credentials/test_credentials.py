@@ -1,4 +1,4 @@
-"""Tokens that change while a client lives."""
+"""Tokens that change while a client is in use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNAUTHORIZED = refusal(401, "Unauthorized")
 
 
 class Guard:
-    """A server that knows one token at a time."""
+    """A server that accepts one token at a time."""
 
     def __init__(self, token: str) -> None:
         self.token = token

@@ -28,7 +28,7 @@ def credential(program: Program, env: SimulatedEnvironment | None = None, **opti
 
 
 async def both_ways(credential: ExecCredential) -> list[BaseException | ClientIdentity]:
-    """What the two ways of running the program give, each with nothing at hand."""
+    """The results of both ways to run the program, each without a cached credential."""
     results: list[BaseException | ClientIdentity] = []
     for fetch in (credential.fetch, lambda: asyncio.to_thread(credential.fetch_blocking)):
         try:
@@ -40,7 +40,7 @@ async def both_ways(credential: ExecCredential) -> list[BaseException | ClientId
 
 
 def is_running(noted: Path) -> bool:
-    """Whether the process that noted its number in this file lives."""
+    """Whether the process whose id is in this file runs."""
     pid = noted.read_text() if noted.exists() else ""
     return bool(pid) and Path(f"/proc/{pid}").exists()
 
@@ -73,7 +73,7 @@ async def test_the_program_receives_its_arguments_and_exec_info(program: Program
         assert arguments == ["token", "--fast"]
         assert stdin == ""
         assert (variables["HOME"], variables["STAGE"]) == ("/home/me", "inner")
-        assert "PATH" not in variables  # nothing but what was handed on
+        assert "PATH" not in variables  # only the variables that are passed on
         assert json.loads(variables["KUBERNETES_EXEC_INFO"]) == {
             "apiVersion": V1,
             "kind": "ExecCredential",
@@ -276,7 +276,7 @@ async def test_a_refused_token_runs_the_program_again_and_repeats_the_request(
     client = toy.client(token=given)
     with pytest.raises(errors.Unauthorized):
         await client.get(REALMS, "one")
-    assert (len(toy.requests), len(program.runs)) == (1, 2)  # the same again is not sent again
+    assert (len(toy.requests), len(program.runs)) == (1, 2)  # the same token is not sent again
 
     program.gives(token="new")
     assert (await client.get(REALMS, "one")).name == "one"

@@ -1,4 +1,4 @@
-"""Which proxy is chosen, and going through one for real."""
+"""Which proxy is chosen, and requests through a real one."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Route:
 
 @asynccontextmanager
 async def route(directory: Path, password: str = "") -> AsyncIterator[Route]:
-    """A server that only the proxy finds: its name has no address."""
+    """A server that only the proxy reaches: its name has no address."""
     identity = self_signed("api.example.com")
     heads: list[socket_server.RequestHead] = []
 

@@ -1,4 +1,4 @@
-"""What a simulated Instance pretends, and which address it gets."""
+"""The behaviour of a simulated Instance, and its address."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def test_an_instance_of_a_deployment_without_bindings_has_no_address() -> 
 
 
 async def test_an_instance_is_reconciled_while_its_deployment_changes_networks() -> None:
-    """It has its address, and its replacement will be on the other one."""
+    """It keeps its address; its replacement will be in the other network."""
     async with provided() as found:
         dfw = found.cells["dfw"]
         await start(found, 0, {CRASH_AFTER_SECONDS: "30"})

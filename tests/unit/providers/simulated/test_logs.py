@@ -1,4 +1,4 @@
-"""What a simulated Instance prints is what was simulated: when, why, and that nothing runs."""
+"""The log of a simulated Instance: what was simulated, when, why, and that nothing runs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def read_lines(provider: SimulatedProvider, obj: Object, **wanted: Any) ->
     return [line.text async for line in provider.lines(obj.metadata.uid, **wanted)]
 
 
-async def life(annotations: Mapping[str, str], seconds: float) -> list[tuple[float, str]]:
-    """The lines of an Instance within so many seconds, each with its whole second."""
+async def lines_within(annotations: Mapping[str, str], seconds: float) -> list[tuple[float, str]]:
+    """The lines of an Instance within this many seconds, each with its whole second."""
     async with cell() as found, running_provider(found) as provider:
         obj = await start(found, 0, annotations)
         begun = found.env.now()
@@ -61,7 +61,7 @@ async def test_a_start_is_one_line_however_often_it_is_reconciled() -> None:
 
 
 async def test_slow_starts_sleep_and_crashes_are_logged_when_they_happen() -> None:
-    lines = await life(
+    lines = await lines_within(
         {START_SECONDS: "5", SLEEP_AFTER_SECONDS: "20", CRASH_AFTER_SECONDS: "60"}, 300
     )
 
@@ -78,7 +78,7 @@ async def test_slow_starts_sleep_and_crashes_are_logged_when_they_happen() -> No
 
 
 async def test_a_failed_instance_logs_why() -> None:
-    assert await life({FAIL: compute.REASON_IMAGE_UNAVAILABLE}, 60) == [
+    assert await lines_within({FAIL: compute.REASON_IMAGE_UNAVAILABLE}, 60) == [
         (0, f"simulated: failed: ImageUnavailable: the simulated Instance fails, as {FAIL} asks")
     ]
 

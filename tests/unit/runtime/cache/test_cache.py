@@ -1,4 +1,4 @@
-"""What a cache knows, how it is queried, and what it delivers."""
+"""What a cache holds, how it is queried, and what it delivers."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_a_live_read_takes_out_what_a_selector_does_not_match_any_more() -> None
 
 
 def test_a_list_of_a_server_restored_from_a_backup_is_accepted() -> None:
-    """Its revisions start before what was seen; all there is, is what it lists."""
+    """Its revisions are lower than those seen before; the list is the whole state."""
     cache = Cache(WIDGETS)
     cache.replace([_widget("a", 90, color="new"), _widget("b", 95)], "100")
     listener = Listener(cache)

@@ -1,4 +1,4 @@
-"""Whatever a plane does, its caches deliver true changes in order, and end up equal to it.
+"""Whatever a plane does, its caches deliver its changes in order, and end up equal to it.
 
 The plane is the model: what it holds is what a cache has to hold once all is well again.
 """

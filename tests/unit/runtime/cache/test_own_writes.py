@@ -1,4 +1,4 @@
-"""A key runs again only when the caches have seen what its last run wrote."""
+"""A key runs again only when the caches contain what its last run wrote."""
 
 from __future__ import annotations
 

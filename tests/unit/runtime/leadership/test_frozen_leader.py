@@ -1,7 +1,7 @@
 """Two managers, one of them frozen at any step for longer than the lease: no double effect.
 
 The frozen one may have read, decided and even called its client before it froze. Whatever
-it does when it wakes, nothing of it may reach the server once the other leads.
+it does when it resumes, nothing of it may reach the server once the other leads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JOBS = 4
 SHARES = 4
 """Tests that all steps are divided among, so that they may run at once."""
 
-definitions = cache(crds.crds_for)  # a hundred servers are made of the same
+definitions = cache(crds.crds_for)  # shared by a hundred servers
 
 
 def toy(process: Process) -> Controller:
@@ -52,7 +52,7 @@ def toy(process: Process) -> Controller:
             await cluster.client.create(core.CONFIG_MAPS, body, request.namespace)
         except errors.AlreadyExists:
             pass
-        await asyncio.sleep(1.7)  # thinking, for long enough that renewals fall into it
+        await asyncio.sleep(1.7)  # long enough that renewals happen meanwhile
         note = {"metadata": {"annotations": {"done": "yes"}}}
         await cluster.client.patch(core.CONFIG_MAPS, job.name, merge(note), request.namespace)
 
@@ -93,7 +93,7 @@ def test_a_frozen_leader_writes_nothing_once_another_leads() -> None:
     steps = steps_of(two_toys)
 
     assert steps > 200
-    # Most of what it does, it does at the beginning; after that it mostly renews.
+    # Most steps are at the beginning; after that it mostly renews.
     for step in (*range(20, 100, 2), *range(100, steps, 40)):
         freeze_at(two_toys, step)
 

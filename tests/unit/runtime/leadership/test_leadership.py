@@ -92,7 +92,7 @@ async def test_a_released_lease_is_acquired_without_waiting_for_its_expiry() -> 
         async with running(second) as following:
             async with running(first):
                 await asyncio.sleep(0)
-            # The second may have been first at the Lease: then it leads from the start.
+            # The second may have created the Lease: then it leads from the start.
             await second.wait_elected()
             now = asyncio.get_running_loop().time()
             assert now < 6
@@ -128,14 +128,14 @@ async def test_a_holder_that_cannot_renew_stops_before_the_next_one_starts() -> 
             await second.wait_elected()
             started_at = loop.time()
 
-            with pytest.raises(LeadershipLost, match="the line is cut"):
+            with pytest.raises(LeadershipLost, match="the connection is cut"):
                 tasks[0].result()
         assert stopped_at <= 30 + 2 * 2.0 + 10.0
         assert started_at - stopped_at >= 3.0
 
 
 async def test_lease_time_counts_from_the_moment_a_renewal_was_sent() -> None:
-    """Its answer may have been long under way, and others count from before it came."""
+    """Its response may be late, and other candidates count from before it."""
     async with embedded_server() as embedded:
         first, link = linked_candidate(embedded, "first")
         async with running(first):
@@ -235,7 +235,7 @@ async def test_leadership_is_reported_as_a_metric() -> None:
 async def test_a_lease_that_cannot_be_acquired_is_warned_about_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whoever waits for it is ready and does nothing: that must not go unseen."""
+    """A candidate that waits for it is ready and does nothing: that must be visible."""
     async with embedded_server() as embedded:
         nowhere = LeaseName("nowhere", LEASE.name)
         client = embedded.client("cell/dfw")

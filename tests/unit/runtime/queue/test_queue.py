@@ -18,7 +18,7 @@ def _queue(chance: float = 0.5) -> Queue[str]:
 
 
 async def _drain(queue: Queue[str]) -> list[str]:
-    """What is ready now, handed out and done."""
+    """Take and finish all keys that are ready now."""
     taken = []
     while len(queue):
         key = await queue.get()

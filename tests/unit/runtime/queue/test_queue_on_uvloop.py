@@ -13,7 +13,7 @@ from datum_compute.runtime.workqueue.queue import Queue
 
 @pytest.mark.realtime
 def test_delays_below_a_millisecond_are_kept() -> None:
-    """For those, uvloop's timer handle does not know when it is due."""
+    """For those, uvloop's timer handle has no due time."""
 
     async def both() -> set[str]:
         queue: Queue[str] = Queue(Backoff(1.0, 30.0), lambda: 0.5)
@@ -22,6 +22,6 @@ def test_delays_below_a_millisecond_are_kept() -> None:
         async with asyncio.timeout(10):
             return {await queue.get(), await queue.get()}
 
-    # Which of them is first is a matter of how quickly the two lines above were run.
+    # Which of them is first depends on how quickly the two lines above ran.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(both()) == {"one", "other"}

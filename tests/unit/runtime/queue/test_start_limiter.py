@@ -127,7 +127,7 @@ def test_every_request_starts_and_never_more_than_the_limit_per_loop_iteration(
 
 
 def _queue(gate: asyncio.Event) -> Queue[str]:
-    """A queue whose limiter come when the gate is opened."""
+    """A queue whose starts wait until the gate is opened."""
 
     async def turn() -> None:
         await gate.wait()

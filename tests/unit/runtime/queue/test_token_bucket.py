@@ -1,4 +1,4 @@
-"""A burst at once, then a steady rate; many keys share what all of them may have."""
+"""A burst at once, then a steady rate; many keys share a common rate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_bucket_allows_a_burst_and_then_a_steady_rate() -> None:
 
 
 def test_a_token_is_available_after_the_announced_wait() -> None:
-    """Whatever fractions the clock shows: a rest too short for any clock would be waited for
+    """Whatever fractions the clock shows: a remainder below its resolution would be waited for
     again and again."""
     for number in range(2000):
         now = 16.0 + number * 0.013

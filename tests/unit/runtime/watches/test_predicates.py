@@ -1,4 +1,4 @@
-"""Which changes wake a controller."""
+"""Which changes enqueue a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions that a stale cache must not make: is it live, and may something be created under it."""
+"""Live reads before a decision: does an object exist, and may one be created under it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write does that was computed from an older state than it meets."""
+"""Status writes that were computed from an older state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ async def status_of(client: Client) -> int:
 
 
 async def test_a_late_status_write_does_not_undo_a_newer_one() -> None:
-    """A request may arrive after its sender gave it up and sent another; that the status has
-    one writer only does not help it."""
+    """A request may arrive after its sender timed out and sent another, even where the status
+    has only one writer."""
     async with embedded_server() as embedded:
         client = embedded.client("project/demo")
         created = await client.create(compute.WORKLOADS, workload("acme/web:1", 1), "default")

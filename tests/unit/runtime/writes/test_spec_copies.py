@@ -1,4 +1,4 @@
-"""A difference that survived a write is not written again until it becomes another one."""
+"""A difference that the server did not store is not written again until it changes."""
 
 from __future__ import annotations
 

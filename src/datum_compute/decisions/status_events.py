@@ -38,9 +38,10 @@ class EventContent:
 
 def decide_instance_events(before: Conditions, after: Conditions) -> tuple[EventContent, ...]:
     events: list[EventContent] = []
-    quota = _changed(before, after, compute.CONDITION_QUOTA_GRANTED)
-    if quota is not None and quota.status != conditions.TRUE and _warns(quota):
-        events.append(_warning(quota))
+    for gate in reasons.DECIDED_GATES:
+        decided = _changed(before, after, gate.condition)
+        if decided is not None and decided.status != conditions.TRUE and _warns(decided):
+            events.append(_warning(decided))
     ready = _changed(before, after, compute.CONDITION_READY)
     if ready is not None:
         if ready.status == conditions.TRUE:

@@ -92,6 +92,13 @@ def test_a_gate_reports_a_reason_of_the_providers_conditions() -> None:
             assert reasons.INSTANCE_PROGRAMMED in lookup(gate.reason).false
 
 
+def test_the_condition_of_a_gate_has_a_reason_from_the_start() -> None:
+    for gate in reasons.DECIDED_GATES:
+        condition = reasons.KindCondition("Instance", gate.condition)
+        assert condition in lookup(gate.initial_reason).unknown
+        assert gate.initial_message
+
+
 def test_the_records_load_neither_msgspec_nor_dataclasses() -> None:
     program = (
         "import sys, datum_compute.api.compute.reasons\n"

@@ -1,7 +1,7 @@
 """The constants of the compute API: labels, annotations, finalizers, conditions.
 
-They are the contract on the wire, so their values never change. Reasons and gates are in
-:mod:`datum_compute.api.compute.reasons`.
+They are the contract on the wire, so their values never change. Reasons, and gates with their
+conditions, are in :mod:`datum_compute.api.compute.reasons`.
 """
 
 from __future__ import annotations
@@ -77,15 +77,13 @@ POLICY_ORDERED_READY = "OrderedReady"
 POLICIES = (POLICY_ORDERED_READY,)
 """Every policy; ``decisions/instances/policies.py`` names the module of each."""
 
-# Instance conditions.
+# Instance conditions besides those of gates.
 CONDITION_PROGRAMMED = "Programmed"
 """A provider has accepted the Instance as it is written now."""
 CONDITION_AVAILABLE = "Available"
 """It is ready to serve, also while scaled to zero."""
 CONDITION_READY = "Ready"
 """The Instance serves: everything it needs is granted, programmed and available."""
-CONDITION_QUOTA_GRANTED = "QuotaGranted"
-"""The project's budget covers the Instance. Once True it stays True."""
 
 # WorkloadDeployment conditions besides Available.
 CONDITION_REPLICAS_READY = "ReplicasReady"

@@ -7,9 +7,10 @@ reference and the CLI read the records and keep no lists.
 
 To add a reason, declare it here and write it where it arises. ``make generate`` puts it on
 the reference page; :mod:`datum_compute.cli.explain.reasons` may word it better than its record.
-To add a gate, declare it and its reason here, stamp it in
-:mod:`datum_compute.decisions.instances.gates`, and remove it in the controller that decides
-its condition.
+To add a gate, declare it here with its condition and reasons, stamp it in
+:mod:`datum_compute.decisions.instances.gates`, and decide its condition in the controller that
+removes it. The conditions of a new Instance, their order, their schema and reference, Ready and
+the Events follow from the record.
 
 The module imports constants only, so that a command can read it without loading the kinds.
 Values are the contract on the wire and never change.
@@ -95,6 +96,9 @@ class Gate(NamedTuple):
     """The Instance condition that decides it; empty where none does."""
     reason: str = ""
     """What Programmed, Available and Ready report while that condition is False."""
+    initial_reason: str = ""
+    """The reason of that condition on a new Instance, where it is Unknown."""
+    initial_message: str = ""
 
 
 REASONS: dict[str, Reason] = {}
@@ -112,10 +116,13 @@ def _declare(reason: Reason) -> str:
     return reason.name
 
 
+CONDITION_QUOTA_GRANTED = "QuotaGranted"
+"""The project's budget covers the Instance. Once True it stays True."""
+
 INSTANCE_PROGRAMMED = KindCondition("Instance", constants.CONDITION_PROGRAMMED)
 INSTANCE_AVAILABLE = KindCondition("Instance", constants.CONDITION_AVAILABLE)
 INSTANCE_READY = KindCondition("Instance", constants.CONDITION_READY)
-INSTANCE_QUOTA_GRANTED = KindCondition("Instance", constants.CONDITION_QUOTA_GRANTED)
+INSTANCE_QUOTA_GRANTED = KindCondition("Instance", CONDITION_QUOTA_GRANTED)
 DEPLOYMENT_AVAILABLE = KindCondition("WorkloadDeployment", constants.CONDITION_AVAILABLE)
 DEPLOYMENT_REPLICAS_READY = KindCondition("WorkloadDeployment", constants.CONDITION_REPLICAS_READY)
 DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDITION_CELL_REACHABLE)
@@ -587,14 +594,25 @@ GATE_NETWORK = "Network"
 GATE_QUOTA = "Quota"
 """Held until the Instance's quota is granted."""
 
+WAITING_FOR_QUOTA = "Waiting for quota evaluation"
+
 GATES = {
     each.name: each
     for each in (
         Gate(GATE_NETWORK),
-        Gate(GATE_QUOTA, constants.CONDITION_QUOTA_GRANTED, REASON_PENDING_QUOTA),
+        Gate(
+            GATE_QUOTA,
+            CONDITION_QUOTA_GRANTED,
+            REASON_PENDING_QUOTA,
+            REASON_PENDING_EVALUATION,
+            WAITING_FOR_QUOTA,
+        ),
     )
 }
 """Gates by name, in the order in which they are stamped."""
 
-GATE_REASONS = frozenset(each.reason for each in GATES.values() if each.reason)
+DECIDED_GATES = tuple(each for each in GATES.values() if each.condition)
+"""Those that a condition of the Instance decides, in the order of the conditions."""
+
+GATE_REASONS = frozenset(each.reason for each in DECIDED_GATES)
 """Reasons that only repeat a gate's own condition."""

@@ -1,4 +1,4 @@
-"""Removes a scheduling gate; two controllers remove gates from the same list."""
+"""Removes scheduling gates; two controllers remove gates from the same list."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datum_compute.client.protocol import Client, merge
 from datum_compute.decisions.instances import gates
 
 
-async def ensure_gate_removed(cell_client: Client, instance: Object, gate: str) -> Object:
-    """Remove the gate and return the Instance as stored. A merge patch replaces the whole list,
+async def ensure_gates_removed(cell_client: Client, instance: Object, *removed: str) -> Object:
+    """Remove the gates and return the Instance as stored. A merge patch replaces the whole list,
     so it carries the resource version: ``Conflict`` when the other controller was first."""
-    left = gates.gates_without(instance.view(compute.Instance), gate)
+    left = gates.gates_without(instance.view(compute.Instance), *removed)
     if left is None:
         return instance
     body = {

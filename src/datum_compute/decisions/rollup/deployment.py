@@ -174,7 +174,7 @@ def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, ConditionS
         if ready is None:
             continue
         cause = ready
-        for gate in reasons.GATES.values():
+        for gate in reasons.DECIDED_GATES:
             denial = gate_denial(gate, instance.status.conditions)
             if gate.reason == ready.reason and denial is not None:
                 cause = denial

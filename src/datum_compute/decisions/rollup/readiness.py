@@ -16,7 +16,7 @@ from datum_compute.api.conditions import Condition, Conditions, ConditionState
 _NEVER_EXPLAINING = (
     compute.CONDITION_PROGRAMMED,
     compute.CONDITION_READY,
-    *(each.condition for each in reasons.GATES.values()),
+    *(each.condition for each in reasons.DECIDED_GATES),
     "Running",  # the former name of Available
 )
 
@@ -64,8 +64,7 @@ def gate_denial(gate: reasons.Gate, current: Conditions) -> Condition | None:
 
 def _decided(gates: tuple[str, ...]) -> list[reasons.Gate]:
     """Those of the gates that a condition of the Instance decides."""
-    known = [reasons.GATES[each] for each in gates if each in reasons.GATES]
-    return [each for each in known if each.condition]
+    return [each for each in reasons.DECIDED_GATES if each.name in gates]
 
 
 def _with_gate_reason(

@@ -22,7 +22,6 @@ __all__ = [
     "INSTANCES",
     "INSTANCE_CONDITIONS",
     "WAITING_FOR_CONTROLLER",
-    "WAITING_FOR_QUOTA",
     "IPBlock",
     "IngressRule",
     "Instance",
@@ -48,8 +47,12 @@ INSTANCE_CONDITIONS = (
     declared(reasons.INSTANCE_PROGRAMMED),
     declared(reasons.INSTANCE_AVAILABLE),
     declared(reasons.INSTANCE_READY, inherits_from="Programmed and Available"),
-    declared(reasons.INSTANCE_QUOTA_GRANTED),
+    *(
+        declared(reasons.KindCondition("Instance", each.condition))
+        for each in reasons.DECIDED_GATES
+    ),
 )
+_TYPES = [each.type for each in INSTANCE_CONDITIONS]
 
 
 class NetworkReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -176,7 +179,7 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     conditions: Annotated[
         Conditions,
         described(
-            "Programmed, Available, Ready and QuotaGranted.",
+            f"{', '.join(_TYPES[:-1])} and {_TYPES[-1]}.",
             list_type="map",
             list_keys=["type"],
         ),
@@ -242,28 +245,19 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
 
 
 WAITING_FOR_CONTROLLER = "Waiting for controller"
-WAITING_FOR_QUOTA = "Waiting for quota evaluation"
 
 DEFAULT_CONDITIONS: Conditions = (
-    Condition(
-        type=constants.CONDITION_PROGRAMMED,
-        reason=reasons.REASON_PENDING,
-        message=WAITING_FOR_CONTROLLER,
+    *(
+        Condition(type=type_, reason=reasons.REASON_PENDING, message=WAITING_FOR_CONTROLLER)
+        for type_ in (
+            constants.CONDITION_PROGRAMMED,
+            constants.CONDITION_AVAILABLE,
+            constants.CONDITION_READY,
+        )
     ),
-    Condition(
-        type=constants.CONDITION_AVAILABLE,
-        reason=reasons.REASON_PENDING,
-        message=WAITING_FOR_CONTROLLER,
-    ),
-    Condition(
-        type=constants.CONDITION_READY,
-        reason=reasons.REASON_PENDING,
-        message=WAITING_FOR_CONTROLLER,
-    ),
-    Condition(
-        type=constants.CONDITION_QUOTA_GRANTED,
-        reason=reasons.REASON_PENDING_EVALUATION,
-        message=WAITING_FOR_QUOTA,
+    *(
+        Condition(type=each.condition, reason=each.initial_reason, message=each.initial_message)
+        for each in reasons.DECIDED_GATES
     ),
 )
 """What the server puts into the status of a new Instance: Unknown since 1970."""

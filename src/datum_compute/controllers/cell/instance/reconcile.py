@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from datum_compute.api import conditions
-from datum_compute.api.compute import names
+from datum_compute.api.compute import names, reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import ConditionState
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors
-from datum_compute.controllers.cell.gates import ensure_gate_removed
+from datum_compute.controllers.cell.gates import ensure_gates_removed
 from datum_compute.controllers.cell.instance.quota import ClaimManager
 from datum_compute.controllers.cell.instance.removal import (
     FINALIZERS,
@@ -19,7 +19,11 @@ from datum_compute.controllers.cell.instance.removal import (
     has_other_finalizers,
 )
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
-from datum_compute.controllers.cell.instance.status import DecidedStatus, decide_instance_status
+from datum_compute.controllers.cell.instance.status import (
+    DecidedStatus,
+    GateConditions,
+    decide_instance_status,
+)
 from datum_compute.controllers.cell.instance.sweep import Sweep
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.planes import HUB
@@ -90,7 +94,8 @@ class InstanceReconciler:
         # Before anything below can fail, so that no Instance waits for an event that was missed.
         requeue = self._safety_requeue(instance, evaluation.granted)
         try:
-            instance = await self._report(cell, instance, evaluation.granted)
+            gate_conditions = {compute.GATE_QUOTA: evaluation.granted}
+            instance = await self._report(cell, instance, gate_conditions)
             if (due_in := self._first_report_due_in(instance)) > 0:
                 return _sooner(requeue, evaluation.requeue_after, due_in)
             return _sooner(
@@ -107,14 +112,16 @@ class InstanceReconciler:
             return None
         return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
 
-    async def _report(self, cell: Cluster, instance: Object, granted: ConditionState) -> Object:
+    async def _report(
+        self, cell: Cluster, instance: Object, gate_conditions: GateConditions
+    ) -> Object:
         """Write the status, and after a grant remove the gate in the same reconcile: no later event
         would trigger that."""
-        decided = self._decide(cell, instance, granted)
+        decided = self._decide(cell, instance, gate_conditions)
         instance = await self._write_status(cell, instance, decided)
-        if decided.clears_quota_gate:
+        if decided.cleared_gates:
             self._env.fault("instance.before-gate")
-            instance = await ensure_gate_removed(cell.client, instance, compute.GATE_QUOTA)
+            instance = await ensure_gates_removed(cell.client, instance, *decided.cleared_gates)
             if self._hub is not None:
                 until = asyncio.get_running_loop().time() + START_SECONDS
                 self._starting[instance.metadata.uid] = until
@@ -133,10 +140,12 @@ class InstanceReconciler:
         del self._starting[uid]
         return 0.0
 
-    def _decide(self, cell: Cluster, instance: Object, granted: ConditionState) -> DecidedStatus:
+    def _decide(
+        self, cell: Cluster, instance: Object, gate_conditions: GateConditions
+    ) -> DecidedStatus:
         return decide_instance_status(
             instance.view(compute.Instance),
-            granted,
+            gate_conditions,
             now=self._env.now(),
             network_failure=self._network_failure(cell, instance),
         )
@@ -211,9 +220,12 @@ class InstanceReconciler:
         if has_other_finalizers(instance):
             # It may still run: keep reporting it.
             view = instance.view(compute.Instance)
-            granted = conditions.find(view.status.conditions, compute.CONDITION_QUOTA_GRANTED)
-            if granted is not None:
-                last = ConditionState.of(granted)
+            last = {
+                gate.name: ConditionState.of(found)
+                for gate in reasons.DECIDED_GATES
+                if (found := conditions.find(view.status.conditions, gate.condition))
+            }
+            if last:
                 decided = self._decide(cell, instance, last)
                 instance = await self._write_status(cell, instance, decided)
             retry = await self._write_to_hub(cell, instance)

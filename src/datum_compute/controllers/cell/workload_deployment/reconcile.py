@@ -11,7 +11,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.controllers.cell.contact import ContactMonitor
-from datum_compute.controllers.cell.gates import ensure_gate_removed
+from datum_compute.controllers.cell.gates import ensure_gates_removed
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
@@ -259,4 +259,4 @@ async def _remove_network_gates(
 ) -> None:
     for instance, view in zip(found, views, strict=True):
         if view.gates and has_gate(view, compute.GATE_NETWORK) and not view.metadata.deleting:
-            await ensure_gate_removed(cell.client, instance, compute.GATE_NETWORK)
+            await ensure_gates_removed(cell.client, instance, compute.GATE_NETWORK)

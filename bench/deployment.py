@@ -26,6 +26,7 @@ from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.process import GC_THRESHOLDS
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.commands.deploy import manifest
+from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.client.protocol import Client, EventType
 from datum_compute.env import SystemEnvironment
 
@@ -112,7 +113,7 @@ async def deploy(
     annotations: Mapping[str, str] | None = None,
 ) -> None:
     """Create a workload as the command does; the annotations go on its template."""
-    flags = manifest.Flags(image="registry.example/bench:1", cities=tuple(cities), minimum=per_city)
+    flags = Flags(image="registry.example/bench:1", cities=tuple(cities), minimum=per_city)
     workload = manifest.new_workload(name, flags)
     if annotations:
         workload["spec"]["template"].setdefault("metadata", {})["annotations"] = dict(annotations)

@@ -14,7 +14,8 @@ import yaml
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.cli.commands.deploy.files import clean
-from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.main import main

@@ -8,7 +8,8 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS
-from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import new_workload
 from datum_compute.cli.commands.rollout.undo import restore_spec
 from datum_compute.cli.history import entries as histories
 from datum_compute.cli.history.config_map import ConfigMapHistory

@@ -6,7 +6,8 @@ import io
 import json
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import new_workload
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import main
 from datum_compute.cli.render.watch import MAX_FAILURES

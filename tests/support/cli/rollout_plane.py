@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import new_workload
 from datum_compute.cli.context import Context, Destination, Reach, Streams
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.quick.reader import Reader

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from datum_compute.cli.commands.deploy.manifest import Flags, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import new_workload
 from datum_compute.cli.commands.deploy.preflight import quota_lines, size
 
 LIMITS = {"limits": {"cpu": "500m", "memory": "1Gi"}}

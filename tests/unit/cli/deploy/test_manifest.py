@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.commands.deploy.files import load
-from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.errors import CommandError, Exit
 
 

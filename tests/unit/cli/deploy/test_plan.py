@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.history.spec_patch import patch_operations
 from datum_compute.cli.render.spec_diff import diff_specs
 

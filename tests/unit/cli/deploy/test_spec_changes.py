@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.cli.commands.deploy.manifest import Flags, changed_workload, new_workload
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.history.spec_patch import change_spec
 from datum_compute.cli.session import to_dict
 from datum_compute.client import errors

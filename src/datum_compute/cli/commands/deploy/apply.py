@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from datum_compute.cli.commands.deploy import files, manifest, preflight
-from datum_compute.cli.commands.deploy.manifest import Flags, Workload
+from datum_compute.cli.commands.deploy.flags import Flags, flags_of
+from datum_compute.cli.commands.deploy.manifest import Workload
 from datum_compute.cli.commands.deploy.plan import (
     DeployPlan,
     DesiredWorkload,
@@ -48,7 +48,8 @@ def _run(context: Context) -> int:
     flags = flags_of(context.args)
     if context.args.file:
         if context.args.name or flags.given:
-            given = ", ".join((["NAME"] if context.args.name else []) + flags.given)
+            names = [flag.name for flag in flags.given]
+            given = ", ".join((["NAME"] if context.args.name else []) + names)
             raise usage(f"-f cannot be combined with {given}")
         wanted = files.load(context.args.file, context.streams.stdin)
         return _deploy(
@@ -73,26 +74,6 @@ def apply_flags(name: str, flags: Flags, live: Workload | None) -> Workload:
     if live is None:
         return manifest.new_workload(name, flags)
     return manifest.changed_workload(live, flags)
-
-
-def flags_of(args: argparse.Namespace) -> Flags:
-    cities = [c.strip().upper() for entry in args.city or [] for c in entry.split(",") if c.strip()]
-    if args.minimum is not None and not 1 <= args.minimum <= 1000:
-        raise usage(
-            f"--min {args.minimum}: expected a number from 1 to 1000", AddFlag("--min", "1")
-        )
-    return Flags(
-        image=args.image,
-        cities=None if args.city is None else tuple(dict.fromkeys(cities)),
-        minimum=args.minimum,
-        instance_type=args.instance_type,
-        ports=tuple(args.port or ()),
-        env=tuple(args.env or ()),
-        command=tuple(args.container_command or ()),
-        args=tuple(args.container_args or ()),
-        network=args.network,
-        labels=tuple(args.label or ()),
-    )
 
 
 def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool = False) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.cli.arguments import add_write_flags, set_examples
+from datum_compute.cli.commands.deploy.flags import FLAGS
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags
@@ -21,47 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--file", metavar="FILE", help="manifest in YAML or JSON; - reads stdin"
     )
-    parser.add_argument("--image", help="container image")
-    parser.add_argument(
-        "--city", action="append", metavar="CITY", help="city code; repeatable or comma-separated"
-    )
-    parser.add_argument("--min", type=int, dest="minimum", metavar="N", help="instances per city")
-    parser.add_argument(
-        "--instance-type", metavar="TYPE", help="size of each instance (default: d1-standard-2)"
-    )
-    parser.add_argument(
-        "--port",
-        action="append",
-        metavar="[NAME=]N|NAME-",
-        help="port of the container; NAME- removes it; repeatable",
-    )
-    parser.add_argument(
-        "--env",
-        action="append",
-        metavar="K=V|K-",
-        help="environment variable; K- removes it; repeatable",
-    )
-    parser.add_argument(
-        "--command",
-        action="append",
-        metavar="WORD",
-        dest="container_command",
-        help="entrypoint instead of the image's; repeat for each word; - restores the image's",
-    )
-    parser.add_argument(
-        "--arg",
-        action="append",
-        metavar="WORD",
-        dest="container_args",
-        help="argument of the command; repeatable; - restores the image's",
-    )
-    parser.add_argument("--network", help="network to attach to (default: default)")
-    parser.add_argument(
-        "--label",
-        action="append",
-        metavar="K=V|K-",
-        help="label of the workload; K- removes it; repeatable",
-    )
+    for flag in FLAGS:
+        flag.add_to(parser)
     parser.add_argument(
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )

@@ -15,11 +15,8 @@ from datum_compute.api.compute.instance_types import (
     full_name,
 )
 from datum_compute.cli import queries
-from datum_compute.cli.commands.deploy.manifest import (
-    Flags,
-    changed_workload,
-    new_workload,
-)
+from datum_compute.cli.commands.deploy.flags import Flags
+from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states

@@ -1,0 +1,397 @@
+"""The flags of ``deploy`` that describe a workload, in one table.
+
+A row has the flag as the parser takes it, what is wrong with a value, and what a value changes
+in a manifest. A new flag is a row of :data:`FLAGS` and its field of :class:`Flags`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from datum_compute.api.compute.instance_types import full_name
+from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
+from datum_compute.cli.errors import usage
+from datum_compute.cli.explain.suggestions import AddFlag
+from datum_compute.cli.names import is_name
+
+Json = dict[str, Any]
+
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+
+
+class Flag(NamedTuple):
+    """One flag: how the command line takes it, and what it changes in a manifest."""
+
+    name: str
+    field: str
+    """Its field of :class:`Flags`."""
+    change: Callable[[Json, Any], None]
+    """Puts a value into a manifest."""
+    help: str
+    metavar: str | None = None
+    repeatable: bool = False
+    type: Callable[[str], Any] = str
+    dest: str | None = None
+    """Where the parser keeps it; by default under its name."""
+    read: Callable[[Any], Any] | None = None
+    """Makes the value from what the parser has."""
+    check: Callable[[Any], None] = lambda _: None
+    """Refuses empty values, which a script passes when one of its variables is not set."""
+    of_container: bool = True
+    """Whether it changes the container, which a virtual machine does not have."""
+    order: int = 0
+    """When it changes a manifest: new keys of the container are added in this order."""
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            self.name,
+            action="append" if self.repeatable else "store",
+            dest=self._dest,
+            metavar=self.metavar,
+            type=self.type,
+            help=self.help,
+        )
+
+    def value(self, args: argparse.Namespace) -> Any:
+        found = getattr(args, self._dest)
+        if self.read is not None:
+            return self.read(found)
+        return tuple(found or ()) if self.repeatable else found
+
+    @property
+    def _dest(self) -> str:
+        return self.dest or self.name.removeprefix("--").replace("-", "_")
+
+
+class Flags(NamedTuple):
+    """The values of the flags; None or empty where one was not given."""
+
+    image: str | None = None
+    cities: tuple[str, ...] | None = None
+    minimum: int | None = None
+    instance_type: str | None = None
+    ports: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    network: str | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> dict[Flag, Any]:
+        """The flags that were given, with their values."""
+        values = {flag: getattr(self, flag.field) for flag in FLAGS}
+        return {flag: value for flag, value in values.items() if value not in (None, ())}
+
+
+def flags_of(args: argparse.Namespace) -> Flags:
+    return Flags(**{flag.field: flag.value(args) for flag in FLAGS})
+
+
+def change(workload: Json, flags: Flags) -> None:
+    """Change what the flags mention, and nothing else."""
+    for flag in FLAGS:
+        if (value := getattr(flags, flag.field)) is not None:
+            flag.check(value)
+    if not _containers(workload):
+        refused = sorted(flag.name for flag in flags.given if flag.of_container)
+        if refused:
+            raise usage(
+                f"{', '.join(refused)}: this workload runs virtual machines, not containers",
+                AddFlag("-f", "FILE"),
+            )
+    for flag in sorted(flags.given, key=lambda each: each.order):
+        flag.change(workload, flags.given[flag])
+
+
+def _template(workload: Json) -> Json:
+    found: Json = workload["spec"]["template"]["spec"]
+    return found
+
+
+def _containers(workload: Json) -> list[Json]:
+    return (_template(workload)["runtime"].get("sandbox") or {}).get("containers") or []
+
+
+def _container(workload: Json) -> Json:
+    return _containers(workload)[0]
+
+
+def _change_image(workload: Json, image: str) -> None:
+    _container(workload)["image"] = image
+
+
+def _check_image(image: str) -> None:
+    if not image or not image.isprintable():
+        raise usage(
+            "--image: expected an image name",
+            AddFlag("--image", "registry.example/acme/app:1"),
+        )
+    if " " in image:
+        raise usage(f'--image "{image}": an image name cannot contain spaces')
+
+
+def _read_cities(entries: Sequence[str] | None) -> tuple[str, ...] | None:
+    if entries is None:
+        return None
+    cities = [city.strip().upper() for entry in entries for city in entry.split(",")]
+    return tuple(dict.fromkeys(city for city in cities if city))
+
+
+def _check_cities(cities: Sequence[str]) -> None:
+    if not cities:
+        raise usage("--city: expected at least one city", AddFlag("--city", "DFW,LHR"))
+
+
+def _change_cities(workload: Json, cities: Sequence[str]) -> None:
+    placements = workload["spec"]["placements"]
+    if len(placements) > 1:
+        names = ", ".join(p["name"] for p in placements)
+        raise usage(
+            f"--city is ambiguous: the workload has several placements ({names})",
+            AddFlag("-f", "FILE"),
+        )
+    placements[0]["cityCodes"] = list(cities)
+
+
+def _read_minimum(minimum: int | None) -> int | None:
+    if minimum is not None and not 1 <= minimum <= 1000:
+        raise usage(f"--min {minimum}: expected a number from 1 to 1000", AddFlag("--min", "1"))
+    return minimum
+
+
+def _change_minimum(workload: Json, minimum: int) -> None:
+    for placement in workload["spec"]["placements"]:
+        placement["scaleSettings"]["minReplicas"] = minimum
+
+
+def _check_instance_type(name: str) -> None:
+    if not name.strip():
+        raise usage(
+            "--instance-type: expected an instance type",
+            AddFlag("--instance-type", "d1-standard-2"),
+        )
+
+
+def _change_instance_type(workload: Json, name: str) -> None:
+    _template(workload)["runtime"].setdefault("resources", {})["instanceType"] = full_name(name)
+
+
+def _check_network(network: str) -> None:
+    if not is_name(network):
+        raise usage(f'--network "{network}": expected a network name')
+
+
+def _change_network(workload: Json, network: str) -> None:
+    _template(workload)["networkInterfaces"] = [{"network": {"name": network}}]
+
+
+def _change_words(key: str) -> Callable[[Json, Sequence[str]], None]:
+    """Sets a list of words of the container; ``-`` alone removes it."""
+
+    def change_words(workload: Json, words: Sequence[str]) -> None:
+        container = _container(workload)
+        if tuple(words) == ("-",):
+            container.pop(key, None)
+        else:
+            container[key] = list(words)
+
+    return change_words
+
+
+def _change_env(workload: Json, entries: Sequence[str]) -> None:
+    for entry in entries:
+        _change_variable(_container(workload), entry)
+
+
+def _change_variable(container: Json, entry: str) -> None:
+    name, assigned, value = entry.partition("=")
+    if not assigned and not name.endswith("-"):
+        raise usage(
+            f'--env "{entry}": expected NAME=VALUE, or NAME- to remove',
+            AddFlag("--env", "NAME=VALUE"),
+        )
+    name = name if assigned else name[:-1]
+    if not _VARIABLE.fullmatch(name):
+        raise usage(
+            f'--env "{entry}": "{name}" is not a valid variable name',
+            AddFlag("--env", "NAME=VALUE"),
+        )
+    variables = [v for v in container.get("env") or [] if v["name"] != name]
+    if assigned:
+        position = _position(container.get("env") or [], name)
+        variables.insert(position, {"name": name, "value": value})
+    container["env"] = variables
+
+
+def _position(variables: Sequence[Json], name: str) -> int:
+    """The position of a variable, so that a changed one keeps its place."""
+    return next((i for i, v in enumerate(variables) if v["name"] == name), len(variables))
+
+
+def _change_labels(workload: Json, entries: Sequence[str]) -> None:
+    for entry in entries:
+        _change_label(workload["metadata"], entry)
+
+
+def _change_label(metadata: Json, entry: str) -> None:
+    name, assigned, value = entry.partition("=")
+    if not assigned and not name.endswith("-"):
+        raise usage(
+            f'--label "{entry}": expected K=V, or K- to remove', AddFlag("--label", "team=web")
+        )
+    labels = dict(metadata.get("labels") or {})
+    if assigned:
+        labels[name] = value
+    else:
+        labels.pop(name[:-1], None)
+    metadata["labels"] = labels
+
+
+def _change_ports(workload: Json, texts: Sequence[str]) -> None:
+    """``NAME=N`` and ``N`` set a port, ``NAME-`` and ``N-`` remove one; others stay."""
+    container = _container(workload)
+    asked = _ports([text for text in texts if not text.endswith("-")])
+    removed = {text[:-1] for text in texts if text.endswith("-")}
+    there = container.get("ports") or []
+    known = {str(each) for port in there for each in (port["name"], port["port"])}
+    for name in sorted(removed - known):
+        raise usage(f'--port "{name}-": no such port')
+    ports = [p for p in there if not removed & {p["name"], str(p["port"])}]
+    for port in asked:
+        same = next((i for i, p in enumerate(ports) if p["name"] == port["name"]), None)
+        taken = next((p for p in ports if p["port"] == port["port"]), None)
+        if same is not None:
+            ports[same] = {**ports[same], **port}
+        elif taken is None:
+            ports.append(port)
+        elif port["name"] != f"port-{port['port']}":  # a bare number keeps the existing name
+            raise usage(
+                f'--port "{port["name"]}={port["port"]}": the number belongs to port'
+                f' "{taken["name"]}"',
+                AddFlag("--port", f"{taken['name']}-"),
+            )
+    container["ports"] = ports
+
+
+def _ports(texts: Sequence[str]) -> list[Json]:
+    ports = [_port(text) for text in texts]
+    for key in ("name", "port"):
+        values = [port[key] for port in ports]
+        for value in dict.fromkeys(values):
+            if values.count(value) > 1:
+                raise usage(
+                    f'--port: "{value}" is given more than once', AddFlag("--port", "http=8080")
+                )
+    return ports
+
+
+def _port(text: str) -> Json:
+    name, named, number = text.rpartition("=")
+    if not _is_port(number):
+        raise usage(
+            f'--port "{text}": expected a number from 1 to 65535', AddFlag("--port", "http=8080")
+        )
+    valid = len(name) <= PORT_NAME_LIMIT and re.fullmatch(PORT_NAME, name)
+    if named and not valid:
+        raise usage(
+            f'--port "{text}": "{name}" is not a valid port name', AddFlag("--port", "http=8080")
+        )
+    return {"name": name if named else f"port-{int(number)}", "port": int(number)}
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and 1 <= int(text) <= 65535
+
+
+FLAGS = (
+    Flag("--image", "image", _change_image, "container image", check=_check_image),
+    Flag(
+        "--city",
+        "cities",
+        _change_cities,
+        "city code; repeatable or comma-separated",
+        metavar="CITY",
+        repeatable=True,
+        read=_read_cities,
+        check=_check_cities,
+        of_container=False,
+    ),
+    Flag(
+        "--min",
+        "minimum",
+        _change_minimum,
+        "instances per city",
+        metavar="N",
+        type=int,
+        dest="minimum",
+        read=_read_minimum,
+        of_container=False,
+    ),
+    Flag(
+        "--instance-type",
+        "instance_type",
+        _change_instance_type,
+        "size of each instance (default: d1-standard-2)",
+        metavar="TYPE",
+        check=_check_instance_type,
+        of_container=False,
+    ),
+    Flag(
+        "--port",
+        "ports",
+        _change_ports,
+        "port of the container; NAME- removes it; repeatable",
+        metavar="[NAME=]N|NAME-",
+        repeatable=True,
+        order=2,
+    ),
+    Flag(
+        "--env",
+        "env",
+        _change_env,
+        "environment variable; K- removes it; repeatable",
+        metavar="K=V|K-",
+        repeatable=True,
+        order=1,
+    ),
+    Flag(
+        "--command",
+        "command",
+        _change_words("command"),
+        "entrypoint instead of the image's; repeat for each word; - restores the image's",
+        metavar="WORD",
+        repeatable=True,
+        dest="container_command",
+    ),
+    Flag(
+        "--arg",
+        "args",
+        _change_words("args"),
+        "argument of the command; repeatable; - restores the image's",
+        metavar="WORD",
+        repeatable=True,
+        dest="container_args",
+    ),
+    Flag(
+        "--network",
+        "network",
+        _change_network,
+        "network to attach to (default: default)",
+        check=_check_network,
+        of_container=False,
+    ),
+    Flag(
+        "--label",
+        "labels",
+        _change_labels,
+        "label of the workload; K- removes it; repeatable",
+        metavar="K=V|K-",
+        repeatable=True,
+        of_container=False,
+    ),
+)
+"""In the order of the help."""

@@ -42,8 +42,8 @@ class FieldPath:
         return self.text or "<nil>"
 
 
-class Fault(Enum):
-    """The kind of a fault: how it is worded, and the ``reason`` of its cause."""
+class FieldErrorType(Enum):
+    """The type of a field error: how it is worded, and the ``reason`` of its cause."""
 
     REQUIRED = ("Required value", "FieldValueRequired")
     INVALID = ("Invalid value", "FieldValueInvalid")
@@ -66,27 +66,34 @@ class Fault(Enum):
 
 
 # The value is left out: absent, not the caller's to see, or too long to print.
-_WITHOUT_VALUE = frozenset({Fault.REQUIRED, Fault.FORBIDDEN, Fault.TOO_LONG, Fault.INTERNAL})
+_WITHOUT_VALUE = frozenset(
+    {
+        FieldErrorType.REQUIRED,
+        FieldErrorType.FORBIDDEN,
+        FieldErrorType.TOO_LONG,
+        FieldErrorType.INTERNAL,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of one field. Make it with the function named after its kind."""
+    """One error of one field. Make it with the function named after its type."""
 
     path: str
-    kind: Fault
+    type: FieldErrorType
     value: Any  # whatever JSON value the user wrote
     detail: str = ""
 
     @property
     def cause_reason(self) -> str:
-        return self.kind.reason
+        return self.type.reason
 
     @property
     def message(self) -> str:
-        """The fault without its path, as a ``Status`` cause carries it."""
-        text = self.kind.summary
-        if self.kind not in _WITHOUT_VALUE:
+        """The error without its path, as a ``Status`` cause carries it."""
+        text = self.type.summary
+        if self.type not in _WITHOUT_VALUE:
             text = f"{text}: {_quoted(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
@@ -95,48 +102,50 @@ class FieldError:
 
 
 def required(path: FieldPath | str, detail: str = "") -> FieldError:
-    return FieldError(str(path), Fault.REQUIRED, None, detail)
+    return FieldError(str(path), FieldErrorType.REQUIRED, None, detail)
 
 
 def invalid(path: FieldPath | str, value: Any, detail: str) -> FieldError:
-    return FieldError(str(path), Fault.INVALID, value, detail)
+    return FieldError(str(path), FieldErrorType.INVALID, value, detail)
 
 
 def type_invalid(path: FieldPath | str, value: Any, detail: str) -> FieldError:
-    return FieldError(str(path), Fault.TYPE_INVALID, value, detail)
+    return FieldError(str(path), FieldErrorType.TYPE_INVALID, value, detail)
 
 
 def not_supported(path: FieldPath | str, value: Any, supported: Iterable[str]) -> FieldError:
     """``supported`` are listed in the order given, each in quotes."""
     listed = ", ".join(f'"{one}"' for one in supported)
     detail = f"supported values: {listed}" if listed else ""
-    return FieldError(str(path), Fault.NOT_SUPPORTED, value, detail)
+    return FieldError(str(path), FieldErrorType.NOT_SUPPORTED, value, detail)
 
 
 def duplicate(path: FieldPath | str, value: Any) -> FieldError:
-    return FieldError(str(path), Fault.DUPLICATE, value)
+    return FieldError(str(path), FieldErrorType.DUPLICATE, value)
 
 
 def forbidden(path: FieldPath | str, detail: str) -> FieldError:
-    return FieldError(str(path), Fault.FORBIDDEN, None, detail)
+    return FieldError(str(path), FieldErrorType.FORBIDDEN, None, detail)
 
 
 def not_found(path: FieldPath | str, value: Any) -> FieldError:
-    return FieldError(str(path), Fault.NOT_FOUND, value)
+    return FieldError(str(path), FieldErrorType.NOT_FOUND, value)
 
 
 def too_long(path: FieldPath | str, value: Any, maximum: int) -> FieldError:
     unit = "byte" if maximum == 1 else "bytes"  # upstream writes so of characters, too
-    return FieldError(str(path), Fault.TOO_LONG, value, f"may not be more than {maximum} {unit}")
+    detail = f"may not be more than {maximum} {unit}"
+    return FieldError(str(path), FieldErrorType.TOO_LONG, value, detail)
 
 
 def too_many(path: FieldPath | str, count: int, maximum: int) -> FieldError:
     unit = "item" if maximum == 1 else "items"
-    return FieldError(str(path), Fault.TOO_MANY, count, f"must have at most {maximum} {unit}")
+    detail = f"must have at most {maximum} {unit}"
+    return FieldError(str(path), FieldErrorType.TOO_MANY, count, detail)
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """Several faults as one text: a single one as it is, more in brackets, repeats dropped."""
+    """Several errors as one text: a single one as it is, more in brackets, repeats dropped."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datum_compute.api import fields
-from datum_compute.api.fields import Fault, FieldError, FieldPath
+from datum_compute.api.fields import FieldError, FieldErrorType, FieldPath
 
 CITIES = FieldPath.of("spec", "placements").index(1).child("cityCodes")
 
@@ -101,11 +101,11 @@ def test_a_field_error_has_the_text_of_kubernetes(
     assert f"{error.path}: {error.message}" == text
 
 
-def test_every_kind_of_fault_has_its_own_message_and_reason() -> None:
-    reasons = [fault.reason for fault in Fault]
+def test_every_type_of_field_error_has_its_own_message_and_reason() -> None:
+    reasons = [each.reason for each in FieldErrorType]
 
     assert len(set(reasons)) == len(reasons)
-    assert all(fault.summary for fault in Fault)
+    assert all(each.summary for each in FieldErrorType)
 
 
 def test_several_field_errors_become_one_message() -> None:

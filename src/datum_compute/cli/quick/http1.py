@@ -18,11 +18,11 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from datum_compute.client.http.faults import MAX_HEAD, MalformedResponse
+
 if TYPE_CHECKING:
     import ssl
 
-MAX_HEAD = 64 * 1024
-"""Bytes of a status line with its headers, or of all trailers. Servers send a few hundred."""
 MAX_BODY = 1 << 30
 """Bytes of a response. A guess: a page of 500 objects of the largest size an API server keeps
 (1.5 MB) is below it, and it still fits into memory."""
@@ -40,11 +40,7 @@ Headers = dict[str, str]
 """Names in lower case; the values of one that is repeated are joined with a comma."""
 
 
-class MalformedResponse(Exception):
-    """The server sent invalid HTTP."""
-
-
-class HttpConnection:
+class BlockingConnection:
     """A connection to ``host``, or to ``beyond`` through ``host`` as a proxy."""
 
     def __init__(

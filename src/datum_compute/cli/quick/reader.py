@@ -12,11 +12,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from datum_compute import __version__
-from datum_compute.cli.quick.http1 import HttpConnection, MalformedResponse
+from datum_compute.cli.quick.http1 import BlockingConnection
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import credential_of, is_token
 from datum_compute.client.call import AnyCall, ClientCall, RawCall
-from datum_compute.client.http.faults import fault_of
+from datum_compute.client.http.faults import MalformedResponse, fault_of
 from datum_compute.client.http.server_url import parse
 from datum_compute.client.retry import AttemptOutcome
 
@@ -76,7 +76,7 @@ class Reader:
         self._on_unreadable = on_unreadable
         self._retries = retries
         self._pause = pause or _pause
-        self._connection: HttpConnection | None = None
+        self._connection: BlockingConnection | None = None
 
     @property
     def cluster(self) -> str:
@@ -215,7 +215,7 @@ class Reader:
             raise self._failure(errors.Disconnected, error, call) from error
         return status, answered.get("retry-after", ""), body
 
-    def _connect(self, call: AnyCall) -> HttpConnection:
+    def _connect(self, call: AnyCall) -> BlockingConnection:
         if self._connection is not None and self._connection.is_open:
             return self._connection
         connection = self._new_connection()
@@ -232,7 +232,7 @@ class Reader:
         text = str(error) or type(error).__name__
         return kind(text, call=call, server=self._server, fault=fault_of(error))
 
-    def _new_connection(self) -> HttpConnection:
+    def _new_connection(self) -> BlockingConnection:
         server = parse(self._server)
         tls = self._tls
         if tls is None and server.scheme == "https":
@@ -240,7 +240,7 @@ class Reader:
 
             tls = client_context()
         if not self._proxy:
-            return HttpConnection(
+            return BlockingConnection(
                 server.host,
                 server.port,
                 timeout=self._timeout,
@@ -251,9 +251,9 @@ class Reader:
 
         proxy = parse(self._proxy)
         if server.scheme != "https":
-            return HttpConnection(proxy.host, proxy.port, timeout=self._timeout)
+            return BlockingConnection(proxy.host, proxy.port, timeout=self._timeout)
         host = f"[{server.host}]" if ":" in server.host else server.host
-        return HttpConnection(
+        return BlockingConnection(
             proxy.host,
             proxy.port,
             timeout=self._timeout,

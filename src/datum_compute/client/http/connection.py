@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 from datum_compute.client import errors
-from datum_compute.client.http.faults import fault_of
-from datum_compute.client.http.response_parser import MalformedResponse, ResponseParser
+from datum_compute.client.http.faults import MalformedResponse, fault_of
+from datum_compute.client.http.response_parser import ResponseParser
 from datum_compute.client.transport import HttpResponse
 
 MAX_BUFFERED = 128 * 1024

@@ -15,9 +15,9 @@ from functools import partial
 from datum_compute.client import errors
 from datum_compute.client.http import server_url
 from datum_compute.client.http.connection import HttpConnection
-from datum_compute.client.http.faults import fault_of
+from datum_compute.client.http.faults import MAX_HEAD, MalformedResponse, fault_of
 from datum_compute.client.http.proxy import proxy_authorization
-from datum_compute.client.http.response_parser import MAX_HEAD, MalformedResponse, ResponseParser
+from datum_compute.client.http.response_parser import ResponseParser
 from datum_compute.client.http.server_url import ServerUrl
 from datum_compute.client.http.sockets import open_socket
 

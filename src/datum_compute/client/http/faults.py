@@ -1,8 +1,15 @@
-"""Why no response came, by the exceptions of sockets and TLS."""
+"""Why no response came: a malformed one, or an exception of sockets and TLS."""
 
 from __future__ import annotations
 
 from datum_compute.client.errors import Fault
+
+MAX_HEAD = 64 * 1024
+"""Bytes of a status line with its headers, or of all trailers. Servers send a few hundred."""
+
+
+class MalformedResponse(Exception):
+    """The bytes are not HTTP, break one of its limits, or the body does not decompress."""
 
 
 def fault_of(error: BaseException) -> Fault | None:

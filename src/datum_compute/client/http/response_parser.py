@@ -7,12 +7,7 @@ from typing import Any
 
 import httptools
 
-MAX_HEAD = 64 * 1024
-"""Bytes of a status line with its headers. Servers send a few hundred."""
-
-
-class MalformedResponse(Exception):
-    """The bytes are not HTTP, or the body does not decompress."""
+from datum_compute.client.http.faults import MAX_HEAD, MalformedResponse
 
 
 class ResponseParser:

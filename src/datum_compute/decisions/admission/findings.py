@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api import fields
-from datum_compute.api.fields import Fault, FieldError, FieldPath
+from datum_compute.api.fields import FieldError, FieldErrorType, FieldPath
 
 LONGEST_VALUE = 120
 """Characters of a value that an error repeats; the path leads to the rest."""
@@ -65,9 +65,9 @@ class Finding:
 
     def is_same(self, other: Finding) -> bool:
         mine, its = self.error, other.error
-        return (self.identity, mine.kind, mine.detail) == (
+        return (self.identity, mine.type, mine.detail) == (
             other.identity,
-            its.kind,
+            its.type,
             its.detail,
         ) and self.subject == other.subject
 
@@ -104,7 +104,7 @@ class Findings:
     def unknown(self, place: FieldValue, detail: str) -> None:
         """What validation needs could not be read. The value was not validated, so it does not
         distinguish this error from an earlier one."""
-        error = FieldError(str(place.path), Fault.INTERNAL, None, detail)
+        error = FieldError(str(place.path), FieldErrorType.INTERNAL, None, detail)
         self.found.append(Finding(error, place.identity, None))
 
     def is_mapping(self, place: FieldValue, *, needed: bool = False, detail: str = "") -> bool:

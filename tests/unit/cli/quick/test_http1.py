@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datum_compute.cli.quick import http1
-from datum_compute.cli.quick.http1 import HttpConnection, MalformedResponse
+from datum_compute.cli.quick.http1 import BlockingConnection
+from datum_compute.client.http.faults import MAX_HEAD, MalformedResponse
 from datum_compute.client.http.tls import client_context
 from tests.support.client.socket_server import Script, ServedConnection, self_signed, serve_script
 
@@ -35,9 +36,9 @@ def answering(*answers: bytes, connections: list[ServedConnection] | None = None
     return script
 
 
-async def talk(script: Script, call: Callable[[HttpConnection], T], **options: Any) -> T:
+async def talk(script: Script, call: Callable[[BlockingConnection], T], **options: Any) -> T:
     def run(port: int) -> T:
-        connection = HttpConnection("127.0.0.1", port, **{"timeout": 5.0, **options})
+        connection = BlockingConnection("127.0.0.1", port, **{"timeout": 5.0, **options})
         try:
             connection.connect()
             return call(connection)
@@ -48,7 +49,7 @@ async def talk(script: Script, call: Callable[[HttpConnection], T], **options: A
         return await asyncio.to_thread(run, port)
 
 
-def get(connection: HttpConnection) -> Answer:
+def get(connection: BlockingConnection) -> Answer:
     return connection.get("/x", {"Host": "h"})
 
 
@@ -144,7 +145,7 @@ async def test_some_answers_have_no_body(code: int) -> None:
 async def test_a_response_that_is_not_http_is_refused_and_closes_the_connection(
     sent: bytes,
 ) -> None:
-    def refused(connection: HttpConnection) -> bool:
+    def refused(connection: BlockingConnection) -> bool:
         with pytest.raises(MalformedResponse):
             get(connection)
         return connection.is_open
@@ -156,10 +157,10 @@ async def test_a_response_that_is_not_http_is_refused_and_closes_the_connection(
 @pytest.mark.parametrize(
     "flood",
     [
-        OK + b"X: " + b"x" * http1.MAX_HEAD,
-        OK + b"X: y\r\n" * http1.MAX_HEAD,
+        OK + b"X: " + b"x" * MAX_HEAD,
+        OK + b"X: y\r\n" * MAX_HEAD,
         CHUNKED + b"1;" + b"x" * (http1.MAX_CHUNK_LINE + 2),
-        CHUNKED + b"0\r\n" + b"X: y\r\n" * http1.MAX_HEAD,
+        CHUNKED + b"0\r\n" + b"X: y\r\n" * MAX_HEAD,
         CHUNKED + b"%x\r\n" % (http1.MAX_BODY + 1),
         OK + b"Content-Length: %d\r\n\r\n" % (http1.MAX_BODY + 1),
     ],
@@ -222,7 +223,7 @@ async def test_one_connection_serves_several_requests() -> None:
 async def test_a_connection_is_reused_only_when_its_framing_allows_it(
     sent: bytes, stays: bool
 ) -> None:
-    def asked(connection: HttpConnection) -> bool:
+    def asked(connection: BlockingConnection) -> bool:
         get(connection)
         return connection.is_open
 
@@ -235,7 +236,7 @@ async def test_a_silent_server_times_out_and_the_connection_is_closed() -> None:
         await connection.request()
         await connection.client_left()
 
-    def waited(connection: HttpConnection) -> bool:
+    def waited(connection: BlockingConnection) -> bool:
         with pytest.raises(TimeoutError):
             get(connection)
         return connection.is_open
@@ -266,7 +267,7 @@ async def test_line_breaks_cannot_be_injected_into_a_request(
         ended.set()
 
     def send(port: int) -> None:
-        connection = HttpConnection("127.0.0.1", port, timeout=5.0)
+        connection = BlockingConnection("127.0.0.1", port, timeout=5.0)
         connection.connect()
         with pytest.raises(ValueError, match=r"characters|codec"):
             connection.get(target, headers)
@@ -344,7 +345,7 @@ async def test_a_proxy_that_refuses_connect_is_an_error(answer: bytes) -> None:
 def test_an_invalid_host_name_is_a_network_error() -> None:
     for host in ("a" * 64 + "\N{LATIN SMALL LETTER E WITH ACUTE}.example", "\N{SNOWMAN}" * 70):
         with pytest.raises(OSError, match="not a valid host name"):
-            HttpConnection(host, 1, timeout=1.0).connect()
+            BlockingConnection(host, 1, timeout=1.0).connect()
 
 
 @st.composite
@@ -363,7 +364,7 @@ def framed(draw: st.DrawFn) -> tuple[bytes, bytes]:
 def test_a_response_may_arrive_in_pieces_of_any_size(given: tuple[bytes, bytes], step: int) -> None:
     body, sent = given
     source = _Drip(sent, step)
-    connection = HttpConnection("", 0, timeout=1.0)
+    connection = BlockingConnection("", 0, timeout=1.0)
     connection._socket = source  # type: ignore[assignment]
 
     assert get(connection)[::2] == (200, body)

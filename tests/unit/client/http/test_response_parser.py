@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.client.http.response_parser import MalformedResponse, ResponseParser
+from datum_compute.client.http.faults import MalformedResponse
+from datum_compute.client.http.response_parser import ResponseParser
 
 OK = b"HTTP/1.1 200 OK\r\n"
 BODY = b'{"items": []}' * 5

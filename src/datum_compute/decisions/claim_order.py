@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.decisions.quota import available_in, decide_size
@@ -46,6 +46,6 @@ def may_claim_next(
 def _rank(instance: compute.Instance) -> tuple[int, datetime, str, str]:
     meta = instance.metadata
     deployment = meta.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
-    ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
+    ordinal = instance_names.ordinal_of(meta.labels, meta.name, deployment)
     created = meta.creation_timestamp or _LATEST
     return _NO_ORDINAL if ordinal is None else ordinal, created, meta.namespace, meta.name

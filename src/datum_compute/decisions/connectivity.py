@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names, names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.decisions.quota import claim_fits, decide_size, keeps_claim
@@ -90,7 +90,7 @@ def is_claim_kept(
         return False
     meta = instance.metadata
     return keeps_claim(
-        ordinal=names.ordinal_of(meta.labels, meta.name, deployment.metadata.name),
+        ordinal=instance_names.ordinal_of(meta.labels, meta.name, deployment.metadata.name),
         desired=deployment.spec.scale_settings.min_replicas,
         size=decide_size(instance.spec),
         wanted=decide_size(deployment.spec.template.spec),
@@ -105,7 +105,7 @@ def is_claim_awaited(
     if deployment is None or deployment.metadata.deleting:
         return False
     instance = names.instance_of_claim(claim.metadata.name)
-    ordinal = names.ordinal_of({}, instance, deployment.metadata.name)
+    ordinal = instance_names.ordinal_of({}, instance, deployment.metadata.name)
     return (
         ordinal is not None
         and ordinal < deployment.spec.scale_settings.min_replicas

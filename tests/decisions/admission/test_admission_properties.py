@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names, names
 from datum_compute.decisions.admission import (
     Offer,
     decide_admission,
@@ -174,4 +174,4 @@ def test_deployments_of_an_accepted_workload_have_names_that_fit(
         for city in ("DFW", "LHR")
     ]
     assert len(set(made)) == len(made)
-    assert all(len(names.instance_name(one, 999)) <= 63 for one in made)
+    assert all(len(instance_names.instance_name(one, 999)) <= 63 for one in made)

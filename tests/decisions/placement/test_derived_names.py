@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names, names
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 label = st.sampled_from(["a", "b", "0"]) | st.text("ab0-", max_size=61).map("a{}z".format)
@@ -103,14 +103,30 @@ def test_two_deployments_of_one_namespace_never_share_a_name(
 def test_ordinals_are_read_from_the_label_then_from_the_name(
     labels: dict[str, str], name: str, ordinal: int | None
 ) -> None:
-    assert names.ordinal_of(labels, name, "web") == ordinal
+    assert instance_names.ordinal_of(labels, name, "web") == ordinal
 
 
 @given(label, st.integers(0, 999))
 def test_an_instance_name_gives_its_ordinal_back(deployment: str, ordinal: int) -> None:
-    name = names.instance_name(deployment, ordinal)
+    name = instance_names.instance_name(deployment, ordinal)
 
-    assert names.ordinal_of({}, name, deployment) == ordinal
+    assert instance_names.ordinal_of({}, name, deployment) == ordinal
+
+
+@pytest.mark.parametrize(
+    ("labels", "name", "deployment"),
+    [
+        ({"compute.datumapis.com/workload-deployment-name": "web"}, "other-3", "web"),
+        ({}, "web-default-dfw-0", "web-default-dfw"),
+        ({}, "web-007", ""),
+        ({}, "web-x", ""),
+        ({}, "web", ""),
+    ],
+)
+def test_a_deployment_is_read_from_the_label_then_from_the_name(
+    labels: dict[str, str], name: str, deployment: str
+) -> None:
+    assert instance_names.deployment_of(labels, name) == deployment
 
 
 def test_claims_are_named_after_their_instance() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client, EventType
@@ -56,7 +56,7 @@ class InstanceObserver:
         if compute.GATE_QUOTA not in instance.gates:
             self.broken.append(f"{plane}: {meta.name} came without its gate")
         for ordinal in range(int(meta.labels[compute.LABEL_INSTANCE_INDEX])):
-            before = self._seen[plane].get(names.instance_name(deployment, ordinal))
+            before = self._seen[plane].get(instance_names.instance_name(deployment, ordinal))
             if before is None or not before.ready:
                 self.broken.append(f"{plane}: {meta.name} came before {ordinal} was Ready")
 

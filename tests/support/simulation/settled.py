@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 
 from datum_compute.api import conditions, karmada
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names, names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
@@ -131,7 +131,7 @@ async def _deployments(platform: RunningPlatform, wanted: DesiredWorkloads) -> s
 
 def _instances_of(deployments: Mapping[str, DesiredWorkload]) -> dict[str, DesiredWorkload]:
     return {
-        names.instance_name(deployment, ordinal): desired
+        instance_names.instance_name(deployment, ordinal): desired
         for deployment, desired in deployments.items()
         for ordinal in range(desired.minimum)
     }

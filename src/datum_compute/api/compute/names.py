@@ -1,4 +1,4 @@
-"""Every derived name, in one place.
+"""Every derived name, in one place; those of Instances are in :mod:`.instance_names`.
 
 UIDs differ from plane to plane, so a name must follow from what it names and from nothing
 else: every plane derives the same name.
@@ -7,18 +7,14 @@ else: every plane derives the same name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache
 from hashlib import sha256
 
 from datum_compute.api import name_patterns
-from datum_compute.api.compute import constants
 
 _LONGEST_DEPLOYMENT = 52
 """A DNS label has 63: a dash, an ordinal and what others append must still fit."""
 
 _DNS_LABEL = re.compile(name_patterns.DNS_LABEL)
-_ORDINAL = re.compile(r"0|[1-9][0-9]{0,8}")
 _CLUSTER_PREFIX = "cluster-"
 _CLAIM_PREFIX = "instance-"
 
@@ -36,24 +32,6 @@ def deployment_name(workload_name: str, workload_uid: str, placement: str, city:
         return readable
     digest = sha256("\0".join((workload_uid, placement, city)).encode()).hexdigest()
     return f"{workload_name[:30].rstrip('-')}-{digest[:10]}"
-
-
-def instance_name(deployment: str, ordinal: int) -> str:
-    return f"{deployment}-{ordinal}"
-
-
-def ordinal_of(labels: Mapping[str, str], name: str, deployment: str) -> int | None:
-    """The ordinal of an Instance: by its label, else by its name."""
-    ordinal = _parsed(labels.get(constants.LABEL_INSTANCE_INDEX, ""))
-    prefix = f"{deployment}-"
-    if ordinal is None and name.startswith(prefix):
-        return _parsed(name.removeprefix(prefix))
-    return ordinal
-
-
-@lru_cache(maxsize=4096)  # parsed for every Instance of a deployment in every reconcile
-def _parsed(text: str) -> int | None:
-    return int(text) if _ORDINAL.fullmatch(text) else None
 
 
 def claim_name(instance: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from datum_compute.api.compute import constants, instance_types
+from datum_compute.api.compute.instance_names import deployment_of, ordinal_of
 from datum_compute.api.compute.reasons import (
     PROVIDER_FAILURES,
     REASON_INSTANCE_CRASHING,
@@ -37,7 +38,11 @@ def is_true(obj: Json, kind: str) -> bool:
 
 
 def label(obj: Json, name: str) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(name, ""))
+    return _labels(obj).get(name, "")
+
+
+def _labels(obj: Json) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}
 
 
 class InstanceState(NamedTuple):
@@ -171,10 +176,9 @@ _IDENTITY_LABELS = (
 def _completed(
     instance: Json, own: InstanceIdentity, deployments: Mapping[str, Json]
 ) -> InstanceIdentity:
-    without_ordinal = str(instance["metadata"]["name"]).rpartition("-")[0]
-    named = label(instance, constants.LABEL_WORKLOAD_DEPLOYMENT_NAME) or without_ordinal
+    named = deployment_of(_labels(instance), instance["metadata"]["name"])
     spec = deployments.get(named, {}).get("spec") or {}
-    workload = (spec.get("workloadRef") or {}).get("name") or without_ordinal
+    workload = (spec.get("workloadRef") or {}).get("name") or named
     return InstanceIdentity(
         own.workload or str(workload),
         own.placement or str(spec.get("placementName", "")),
@@ -183,9 +187,10 @@ def _completed(
 
 
 def ordinal(instance: Json) -> int:
-    name = str(instance["metadata"]["name"])
-    text = label(instance, constants.LABEL_INSTANCE_INDEX) or name.rpartition("-")[2]
-    return int(text) if text.isdecimal() else -1
+    """-1 where neither label nor name has it."""
+    labels, name = _labels(instance), instance["metadata"]["name"]
+    found = ordinal_of(labels, name, deployment_of(labels, name))
+    return -1 if found is None else found
 
 
 def runtime_type(spec: Json) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions.instances.plan import (
     Create,
@@ -93,8 +93,8 @@ def _slots(
     strays = []
     for instance in instances:
         meta = instance.metadata
-        ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
-        if ordinal is None or meta.name != names.instance_name(deployment, ordinal):
+        ordinal = instance_names.ordinal_of(meta.labels, meta.name, deployment)
+        if ordinal is None or meta.name != instance_names.instance_name(deployment, ordinal):
             strays.append(instance)
         else:
             slots[ordinal] = instance
@@ -141,7 +141,7 @@ def _fill(
 
 @lru_cache(maxsize=8192)  # the same slots are empty in many reconciles
 def _create(deployment: str, ordinal: int) -> Create:
-    return Create(ordinal, names.instance_name(deployment, ordinal))
+    return Create(ordinal, instance_names.instance_name(deployment, ordinal))
 
 
 def _removals(
@@ -154,7 +154,7 @@ def _removals(
 
 def _removal(instance: compute.Instance, deployment: str, reason: DeleteReason) -> Step:
     meta = instance.metadata
-    ordinal = names.ordinal_of(meta.labels, meta.name, deployment)
+    ordinal = instance_names.ordinal_of(meta.labels, meta.name, deployment)
     if meta.deleting:
         return Wait(meta.name, ordinal, WaitReason.BEING_DELETED)
     return _delete(instance, ordinal, reason)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from datum_compute.api import conditions
-from datum_compute.api.compute import names, reasons
+from datum_compute.api.compute import instance_names, reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import ConditionState
 from datum_compute.api.references import LocationReference
@@ -90,7 +90,7 @@ def _is_wanted(
     instance: compute.Instance, deployment: compute.WorkloadDeployment, desired: int
 ) -> bool:
     meta = instance.metadata
-    ordinal = names.ordinal_of(meta.labels, meta.name, deployment.metadata.name)
+    ordinal = instance_names.ordinal_of(meta.labels, meta.name, deployment.metadata.name)
     return ordinal is not None and ordinal < desired
 
 

@@ -7,7 +7,7 @@ soon as its plane is reachable, whether or not the other plane is.
 
 from __future__ import annotations
 
-from datum_compute.api.compute import names
+from datum_compute.api.compute import instance_names, names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
@@ -52,13 +52,12 @@ class Sweep:
         """The orphans of the Instance, found in the caches."""
         copy = self._write_back.copies_on(hub).get(name, namespace) if hub else None
         _, claim = self._cached_claim(cell, name, namespace)
-        deployment_name, _, _ = name.rpartition("-")
         return decide_sweep(
             source_cluster=self._claims.cluster_name,
             namespace=namespace,
             copy=copy.metadata.labels if copy else None,
             claim=claim.view(quota.ResourceClaim) if claim else None,
-            deployment=find_deployment(cell, deployment_name, namespace),
+            deployment=find_deployment(cell, instance_names.deployment_of({}, name), namespace),
         )
 
     def _cached_claim(

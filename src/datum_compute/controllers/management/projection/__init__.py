@@ -6,8 +6,8 @@ It owns every projection in a project plane, with all its fields: name, labels, 
 Steps, in calling order (:mod:`.reconcile`):
 
 1. find the hub copy; when a live read finds none, delete the projection;
-2. find the project's WorkloadDeployment **by name** (:mod:`.origin`): a uid means nothing on
-   another plane. Without it nothing is created: a projection without an owner would never be
+2. find the project's WorkloadDeployment **by name**: a uid means nothing on another plane.
+   Without it nothing is created: a projection without an owner would never be
    garbage-collected;
 3. delete the projection of a predecessor (another instance-uid under the same name), so that
    the projection has the age of its Instance;

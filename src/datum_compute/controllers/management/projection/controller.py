@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.instance_names import deployment_of
 from datum_compute.api.meta import Object
-from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.management.projection.reconcile import Projector
 from datum_compute.controllers.management.projection.signals import ProjectionSignals
 from datum_compute.controllers.planes import HUB, project_request
@@ -51,7 +51,7 @@ def projector(
                 hub,
                 compute.INSTANCES,
                 from_hub,
-                indexes={HUB_INSTANCES_BY_DEPLOYMENT: _deployment_of},
+                indexes={HUB_INSTANCES_BY_DEPLOYMENT: _deployment_key},
             ),
             Watch.each(projects, compute.INSTANCES, own_writes=False),
             Watch(
@@ -65,8 +65,8 @@ def projector(
     )
 
 
-def _deployment_of(hub_instance: Object) -> Iterable[str]:
-    name = deployment_name(hub_instance)
+def _deployment_key(hub_instance: Object) -> Iterable[str]:
+    name = deployment_of(hub_instance.metadata.labels, hub_instance.name)
     return [f"{hub_instance.namespace}/{name}"] if name else []
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.instance_names import deployment_of
 from datum_compute.api.meta import Object
-from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.planes import project_request
 from datum_compute.log import get_logger
 from datum_compute.runtime.fleet import Fleet
@@ -100,9 +100,10 @@ class Quarantine:
 
 def unresolvable(hub_instance: Object) -> str:
     """The reason why its project or deployment is unknown; empty when both are known."""
-    if not project_request(hub_instance.metadata.labels, hub_instance.name):
+    labels, name = hub_instance.metadata.labels, hub_instance.name
+    if not project_request(labels, name):
         return NO_PROJECT
-    return "" if deployment_name(hub_instance) else NO_DEPLOYMENT
+    return "" if deployment_of(labels, name) else NO_DEPLOYMENT
 
 
 def _key(hub_instance: Object) -> Key:

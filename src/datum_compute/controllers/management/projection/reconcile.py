@@ -5,9 +5,9 @@ from __future__ import annotations
 from datum_compute.api import core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.instance_names import deployment_of
 from datum_compute.api.meta import Object
 from datum_compute.controllers.management.projection import copy
-from datum_compute.controllers.management.projection.origin import deployment_name
 from datum_compute.controllers.management.projection.signals import ProjectionSignals
 from datum_compute.controllers.planes import HUB
 from datum_compute.runtime.cluster import Cluster
@@ -57,7 +57,7 @@ class Projector:
         hub_instance: Object,
         projection: Object | None,
     ) -> Result:
-        owner_name = deployment_name(hub_instance)
+        owner_name = deployment_of(hub_instance.metadata.labels, hub_instance.name)
         if not owner_name:
             return DONE  # the quarantine has logged it
         owner = project.cache(compute.WORKLOAD_DEPLOYMENTS).get(owner_name, request.namespace)

@@ -1,4 +1,4 @@
-"""The names of clusters in requests, and the project behind a namespace of hub or cell."""
+"""The names of clusters in requests, and namespaces from project to hub and back."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def project_request(labels: Mapping[str, str], name: str) -> list[Request]:
     """The request for an object of this name in the project that the labels name, if any."""
     found = labelled_project(labels)
     return [Request(found.project, found.namespace, name)] if found else []
+
+
+def hub_namespace_of(project: Cluster, namespace: str) -> str | None:
+    """Where a project's namespace lives on the hub; None where the cache has no such namespace."""
+    found = project.cache(core.NAMESPACES).get(namespace)
+    return names.federation_namespace(found.metadata.uid) if found is not None else None
 
 
 def project_namespace_of(cell: Cluster, namespace: str) -> ProjectNamespace | None:

@@ -10,7 +10,7 @@ from datum_compute.controllers.management.federation import bindings, hub_object
 from datum_compute.controllers.management.federation.interpreter import InterpreterCheck
 from datum_compute.controllers.management.federation.policies import ensure_policy_removed
 from datum_compute.controllers.management.federation.signals import FederationSignals
-from datum_compute.controllers.planes import HUB
+from datum_compute.controllers.planes import HUB, hub_namespace_of
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
@@ -53,7 +53,7 @@ class Federator:
         return await self._federate(project, hub, deployment)
 
     async def _federate(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
-        hub_namespace = await _hub_namespace(project, deployment)
+        hub_namespace = await _require_hub_namespace(project, deployment)
         deployment = await patch.ensure_metadata(
             project.client,
             compute.WORKLOAD_DEPLOYMENTS,
@@ -102,7 +102,7 @@ class Federator:
     async def _finalize(self, project: Cluster, hub: Cluster, deployment: Object) -> Result:
         if compute.FINALIZER_FEDERATOR not in deployment.metadata.finalizers:
             return DONE
-        hub_namespace = await _hub_namespace(project, deployment)
+        hub_namespace = await _require_hub_namespace(project, deployment)
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
         binding = await bindings.find_binding(hub, hub_namespace, deployment.name)
         route = status.route_of(hub, binding)
@@ -136,13 +136,10 @@ class Federator:
     async def _remove_late_copy(self, project: Cluster, request: Request) -> None:
         """Delete a copy that arrived on the hub after its deployment was deleted. One without
         ``source-generation`` was not created by the federator."""
-        namespace = project.cache(core.NAMESPACES).get(request.namespace)
-        if namespace is None:
+        hub_namespace = hub_namespace_of(project, request.namespace)
+        if hub_namespace is None:
             return
-        hub, hub_namespace = (
-            self._hub.require(HUB),
-            names.federation_namespace(namespace.metadata.uid),
-        )
+        hub = self._hub.require(HUB)
         copy = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(request.name, hub_namespace)
         if copy is None or copy.metadata.deleting:
             return
@@ -156,14 +153,14 @@ class Federator:
         self._copies.forget(copy.metadata.uid)
 
 
-async def _hub_namespace(project: Cluster, deployment: Object) -> str:
-    """The hub namespace recorded on the deployment, else derived from its namespace's uid."""
+async def _require_hub_namespace(project: Cluster, deployment: Object) -> str:
+    """The hub namespace recorded on the deployment, else derived from its namespace's uid. The
+    namespace is read live where the cache does not have it."""
     recorded = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
-    if recorded:
-        return recorded
-    namespace = project.cache(core.NAMESPACES).get(deployment.namespace)
-    if namespace is None:
-        namespace = await find_live(project.client, core.NAMESPACES, deployment.namespace)
+    known = recorded or hub_namespace_of(project, deployment.namespace)
+    if known:
+        return known
+    namespace = await find_live(project.client, core.NAMESPACES, deployment.namespace)
     if namespace is None:
         raise NamespaceMissing(
             f"{project.name}/{deployment.namespace}/{deployment.name}: the project has no such"

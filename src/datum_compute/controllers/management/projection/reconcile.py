@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datum_compute.api import core
-from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.instance_names import deployment_of
 from datum_compute.api.meta import Object
 from datum_compute.controllers.management.projection import copy
 from datum_compute.controllers.management.projection.signals import ProjectionSignals
-from datum_compute.controllers.planes import HUB
+from datum_compute.controllers.planes import HUB, hub_namespace_of
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.live_reads import find_live, is_live
@@ -38,7 +36,7 @@ class Projector:
             return DONE
         hub = self._hub.require(HUB)
         projection = project.cache(compute.INSTANCES).get(request.name, request.namespace)
-        hub_namespace = _hub_namespace(project, request.namespace)
+        hub_namespace = hub_namespace_of(project, request.namespace)
         if hub_namespace is None:
             return DONE  # the namespace is deleted, and everything in it
         hub_instance = hub.cache(compute.INSTANCES).get(request.name, hub_namespace)
@@ -100,8 +98,3 @@ class Projector:
         await patch.delete_if_present(project.client, compute.INSTANCES, projection)
         self._copies.forget(projection.metadata.uid)
         return DONE
-
-
-def _hub_namespace(project: Cluster, namespace: str) -> str | None:
-    found = project.cache(core.NAMESPACES).get(namespace)
-    return names.federation_namespace(found.metadata.uid) if found else None

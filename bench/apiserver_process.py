@@ -16,7 +16,7 @@ from pathlib import Path
 
 import uvloop
 
-from datum_compute.assembly.local.process import GC_THRESHOLDS
+from datum_compute.assembly.event_loop import GC_THRESHOLDS
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
 

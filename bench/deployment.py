@@ -22,8 +22,8 @@ import apsw
 import uvloop
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.assembly.event_loop import GC_THRESHOLDS
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
-from datum_compute.assembly.local.process import GC_THRESHOLDS
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.commands.deploy import manifest
 from datum_compute.cli.commands.deploy.flags import Flags

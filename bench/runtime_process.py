@@ -25,7 +25,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.planes import CELL
 from datum_compute.api.scheme import Resource
-from datum_compute.assembly.local.process import GC_THRESHOLDS
+from datum_compute.assembly.event_loop import GC_THRESHOLDS
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.protocol import Client, merge

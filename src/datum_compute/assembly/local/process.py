@@ -17,13 +17,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-
-import uvloop
 
 import datum_compute
 from datum_compute.apiserver.http.listener import serve
+from datum_compute.assembly import event_loop
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import (
@@ -42,15 +42,40 @@ START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 POLL_SECONDS = 0.05
 """Between two checks of a platform that another process starts."""
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Objects live long here; the collector's defaults made filling a cache 4 to 5 times slower."""
+
+
+class StartOutcome(StrEnum):
+    READY = "Ready"
+    HELD = "Held"
+    """Another process holds the state directory."""
+    PORT_TAKEN = "PortTaken"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StartReport:
+    """What a detached platform reports to the process that started it."""
+
+    outcome: StartOutcome
+    message: str = ""
+    """Why it failed, for people."""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> StartReport:
+        """Raises ValueError where the writer ended before it reported."""
+        found = json.loads(data)
+        return StartReport(StartOutcome(found["outcome"]), found["message"])
 
 
 class StartFailed(Exception):
     """The platform did not become ready; the message is the cause."""
 
-
-class PortTaken(StartFailed): ...
+    def __init__(self, report: StartReport) -> None:
+        super().__init__(report.message)
+        self.report = report
 
 
 def run_in_foreground(
@@ -63,30 +88,24 @@ def run_in_foreground(
 ) -> None:
     """Run a platform until SIGTERM or Ctrl-C. Raises AlreadyRunning when another process does."""
     log_to_stderr()
-    gc.set_threshold(*GC_THRESHOLDS)
-
     ready_pipe = _ReadyPipe(ready_fd)
 
     def ready(running: RunningPlatform) -> None:
         state.announce(running)
         if ready_fd is None:
             on_ready(running)
-        ready_pipe.report(READY)
+        ready_pipe.write(StartReport(StartOutcome.READY))
 
     try:
-        with state.hold(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(env, state, settings, on_ready=ready))
+        with state.hold():
+            event_loop.run(_run(env, state, settings, on_ready=ready))
     except AlreadyRunning:
-        ready_pipe.report(HELD)
+        ready_pipe.write(StartReport(StartOutcome.HELD))
         raise
     except Exception as error:
-        failed = _start_failure(error, settings)
-        report = {"reason": type(failed).__name__, "message": str(failed)}
-        ready_pipe.report(json.dumps(report).encode())
-        raise failed from error
-
-
-READY, HELD = b"ready\n", b"held\n"
+        report = _failure_report(error, settings)
+        ready_pipe.write(report)
+        raise StartFailed(report) from error
 
 
 class _ReadyPipe:
@@ -95,24 +114,25 @@ class _ReadyPipe:
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
-    def report(self, message: bytes) -> None:
+    def write(self, report: StartReport) -> None:
         # Cleared first: the number may be reused for another file.
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
         try:
-            os.write(descriptor, message)
+            os.write(descriptor, report.encode())
             os.close(descriptor)
         except OSError:
             pass  # the reader has ended
 
 
-def _start_failure(error: Exception, settings: LocalSettings) -> StartFailed:
+def _failure_report(error: Exception, settings: LocalSettings) -> StartReport:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return PortTaken(f"port {settings.port} is taken by another process")
+        message = f"port {settings.port} is taken by another process"
+        return StartReport(StartOutcome.PORT_TAKEN, message)
     if isinstance(error, OSError) and error.filename:
-        return StartFailed(f"{error.filename}: {error.strerror}")
-    return StartFailed(f"{type(error).__name__}: {error}")
+        return StartReport(StartOutcome.FAILED, f"{error.filename}: {error.strerror}")
+    return StartReport(StartOutcome.FAILED, f"{type(error).__name__}: {error}")
 
 
 async def _run(
@@ -122,21 +142,18 @@ async def _run(
     *,
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
+    """A second signal may end the process at once: what was acknowledged is on disk."""
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    main = loop.create_task(_serve(env, state, settings, on_ready=on_ready), name="platform")
+    serving = _serve(env, state, settings, on_ready=on_ready)
+    main = asyncio.get_running_loop().create_task(serving, name="platform")
 
-    def stop(number: int) -> None:
-        if stopping.is_set():
-            # A second signal: what was acknowledged is on disk.
-            os._exit(128 + number)
+    def stop(_: signal.Signals) -> None:
         stopping.set()
         # Every watch and cluster would log its end now.
         logging.getLogger().setLevel(logging.ERROR)
         main.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    event_loop.on_stop_signal(stop)
     try:
         await main
     except asyncio.CancelledError:
@@ -196,35 +213,29 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
             )
     finally:
         os.close(writing)
-    report = b""
+    report = None
     try:
-        report = _read_report(reading)
+        report = _read_report(reading, state)
     finally:
         os.close(reading)
-        if report != READY:
+        if report is None or report.outcome is not StartOutcome.READY:
             child.terminate()
             child.wait(STOP_SECONDS)
-    if report == HELD:
+    if report.outcome is StartOutcome.HELD:
         raise AlreadyRunning(str(state.path))
-    if report != READY:
-        raise _reported_failure(report, state)
+    if report.outcome is not StartOutcome.READY:
+        raise StartFailed(report)
 
 
-def _reported_failure(report: bytes, state: StateDirectory) -> StartFailed:
-    """The failure a child reported; the last line of its log where it was killed."""
-    try:
-        found = json.loads(report)
-    except ValueError:
-        return StartFailed(_last_line(state))
-    kind = PortTaken if found["reason"] == PortTaken.__name__ else StartFailed
-    return kind(found["message"])
-
-
-def _read_report(reading: int) -> bytes:
-    """The child's report, before it closes the pipe or the deadline passes."""
+def _read_report(reading: int, state: StateDirectory) -> StartReport:
+    """The child's report; the last line of its log where it was killed before it reported."""
     readable, _, _ = select.select([reading], [], [], START_SECONDS)
-    late = {"reason": "StartFailed", "message": f"not ready after {START_SECONDS:g}s"}
-    return os.read(reading, 4096) if readable else json.dumps(late).encode()
+    if not readable:
+        return StartReport(StartOutcome.FAILED, f"not ready after {START_SECONDS:g}s")
+    try:
+        return StartReport.decode(os.read(reading, 4096))
+    except ValueError:
+        return StartReport(StartOutcome.FAILED, _last_line(state))
 
 
 def wait_until_running(state: StateDirectory) -> RunningPlatform | None:

@@ -9,14 +9,12 @@ released and connections are closed; a second signal ends the process at once.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
-import uvloop
-
+from datum_compute.assembly import event_loop
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.assembly.manager.admission import Webhooks, build_webhooks
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
@@ -35,8 +33,6 @@ from datum_compute.runtime.tasks import TaskGroup
 
 logger = get_logger(__name__)
 
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Caches live long: the collector's defaults made filling one 4 to 5 times slower."""
 DRAIN_SECONDS = 5.0
 """How long running reconciles may take to end."""
 STOP_SECONDS = 10.0
@@ -48,9 +44,7 @@ def main(argv: Sequence[str], env: Environment) -> int:
         settings = parse(argv)
         check_kubeconfigs(env, settings)
         log_to_stderr(form=settings.log_format)
-        gc.set_threshold(*GC_THRESHOLDS)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(env, settings))
+        event_loop.run(_run(env, settings))
     except (SettingsError, KubeconfigError, ServingError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
@@ -84,17 +78,13 @@ async def _run(env: Environment, settings: ManagerSettings) -> None:
 def _stop_signal() -> asyncio.Event:
     """Set by the first signal; a second one, or :data:`STOP_SECONDS`, ends the process."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def stopping(number: signal.Signals) -> None:
-        if stop.is_set():
-            os._exit(128 + number)
         logger.info("stopping", signal=number.name)
         stop.set()
-        loop.call_later(STOP_SECONDS, _give_up)
+        asyncio.get_running_loop().call_later(STOP_SECONDS, _give_up)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping, number)
+    event_loop.on_stop_signal(stopping)
     return stop
 
 

@@ -74,7 +74,7 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             )
             context.say("Stopped.")
     except process.StartFailed as error:
-        taken = isinstance(error, process.PortTaken)
+        taken = error.report.outcome is process.StartOutcome.PORT_TAKEN
         raise CommandError(
             f"the platform did not start: {error}",
             command("local", "up", "--port", "N") if taken else Remark(f"see {state.log}"),

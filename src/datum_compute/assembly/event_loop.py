@@ -1,0 +1,37 @@
+"""The event loop of a long-running program, and the signals that stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import uvloop
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""Objects live long here; the collector's defaults made filling a cache 4 to 5 times slower."""
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+def on_stop_signal(stop: Callable[[signal.Signals], None]) -> None:
+    """Call ``stop`` on the first SIGTERM or Ctrl-C. A second one ends the process at once."""
+    received = False
+
+    def handle(number: signal.Signals) -> None:
+        nonlocal received
+        if received:
+            os._exit(128 + number)
+        received = True
+        stop(number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, handle, number)

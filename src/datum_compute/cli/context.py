@@ -151,8 +151,9 @@ class Context:
         """Whether the output is a table for people, with header and footer."""
         return self.args.output in ("table", "wide")
 
-    def colours(self, stream: TextIO) -> bool:
-        """Whether what goes to ``stream`` may be coloured."""
+    def colours(self, stream: TextIO | None = None) -> bool:
+        """Whether what goes to ``stream``, by default the output, may be coloured."""
+        stream = stream or self.streams.stdout
         if self.env.variable("NO_COLOR") or self.env.variable("TERM") == "dumb":
             return False
         return stream.isatty()

@@ -8,6 +8,7 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.render.output import count
 from datum_compute.cli.session import to_dict
@@ -67,20 +68,9 @@ def print_fields(context: Context, pairs: Sequence[tuple[str, str]]) -> None:
     context.say()
 
 
-def instance_count(workload: Json) -> int:
-    """How many instances it asks for, in all cities."""
-    placements = workload["spec"].get("placements") or []
-    return sum(len(p.get("cityCodes") or []) * _minimum(p) for p in placements)
-
-
-def _minimum(placement: Json) -> int:
-    found = (placement.get("scaleSettings") or {}).get("minReplicas", 0)
-    return found if isinstance(found, int) else 0
-
-
 def interruption_lines(planned: Json, live: Json) -> list[str]:
     """What a new template does to running instances."""
-    total = instance_count(live)
+    total = states.instance_count(live)
     if not total:
         return []
     which = "The only instance" if total == 1 else f"All {count(total, 'instance')}"
@@ -90,7 +80,7 @@ def interruption_lines(planned: Json, live: Json) -> list[str]:
         {
             city
             for placement in live["spec"]["placements"]
-            if _minimum(placement) == 1
+            if states.min_replicas(placement) == 1
             for city in placement["cityCodes"]
             if city in _cities(planned)
         }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.explain import states
+from datum_compute.cli.render.output import table
 from tests.support.cli.instances import GRANTED, instance
 
 
@@ -44,11 +45,23 @@ def test_the_state_of_an_instance_is_that_of_the_first_matching_rule(
 
 
 def test_the_footer_counts_what_is_not_available_once() -> None:
-    footer = states.instance_footer(
-        [states.InstanceState(each) for each in ("Available", "Starting", "Failed", "Pending")]
-    )
+    footer = states.instance_footer([states.InstanceState(each) for each in states.InstancePhase])
 
     assert footer == "4 instances — 1 Available, 2 Pending, 1 Failed"
+
+
+def test_a_cell_is_coloured_by_the_state_behind_it_and_not_by_its_text() -> None:
+    failed = states.InstanceState(states.InstancePhase.FAILED, "crashing").cell
+    rows = [("Available", states.WorkloadHealth.AVAILABLE.cell), ("Failed", failed)]
+
+    plain = table(("NAME", "STATUS"), rows)
+    coloured = table(("NAME", "STATUS"), rows, colours=True)
+
+    assert "\x1b" not in plain
+    assert coloured.splitlines()[1:] == [
+        "Available   \x1b[32mAvailable\x1b[0m",
+        "Failed      \x1b[31mFailed (crashing)\x1b[0m",
+    ]
 
 
 @pytest.mark.parametrize(

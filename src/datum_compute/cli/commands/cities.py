@@ -9,7 +9,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
-from datum_compute.cli.render.output import NONE, add_output_flags, count, painter, table
+from datum_compute.cli.render.output import NONE, Cell, Colour, add_output_flags, count, table
 from datum_compute.cli.render.watch import Screen, present, table_lines
 
 COLUMNS = {"CITY": "city", "NAME": "displayName", "STATUS": "status"}
@@ -33,9 +33,10 @@ def _read_screen(context: Context) -> Screen:
         project = context.target.project
         return Screen(views, names, footer=queries.nothing_found("cities", project, False))
     columns = WIDE if context.args.output == "wide" else COLUMNS
-    rows = [[each[key] for key in columns.values()] for each in views]
-    text = table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))
-    usable = sum(each["status"] == "Available" for each in views)
+    rows = [[_cell(each, key) for key in columns.values()] for each in views]
+    headers = not context.args.no_headers
+    text = table(tuple(columns), rows, headers=headers, colours=context.colours())
+    usable = sum(_is_available(each["object"]) for each in views)
     footer = f"\n{count(len(views), 'city', 'cities')} — {usable} Available"
     return Screen(views, names, table_lines(text, (), ()), footer)
 
@@ -45,8 +46,18 @@ def _view(binding: dict[str, Any]) -> dict[str, Any]:
     return {
         "city": queries.city_of(binding) or NONE,
         "displayName": spec.get("displayName") or NONE,
-        "status": "Available" if states.is_true(binding, "Available") else "Unavailable",
+        "status": "Available" if _is_available(binding) else "Unavailable",
         "location": (spec.get("locationRef") or {}).get("name") or binding["metadata"]["name"],
         "class": spec.get("locationClassName") or NONE,
         "object": binding,
     }
+
+
+def _cell(view: dict[str, Any], key: str) -> str | Cell:
+    if key != "status":
+        return str(view[key])
+    return Cell(view[key], Colour.GREEN if _is_available(view["object"]) else Colour.RED)
+
+
+def _is_available(binding: dict[str, Any]) -> bool:
+    return states.is_true(binding, "Available")

@@ -10,7 +10,7 @@ from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, age, painter, table
+from datum_compute.cli.render.output import add_output_flags, age, table
 from datum_compute.cli.render.watch import Screen, add_watch_flag, present, table_lines
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
@@ -77,13 +77,11 @@ def _read_screen(context: Context) -> Screen:
         filtered = bool(args.workload or args.city or args.selector)
         footer = queries.nothing_found("instances", context.target.project, filtered)
         return Screen(views, names, footer=footer)
-    text = _table(context, views)
+    found = [states.instance_state(each["object"]) for each in views]
+    text = _table(context, views, found)
     comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
     lines = table_lines(text, names, comparable)
-    footer = "\n" + states.instance_footer(
-        [states.instance_state(each["object"]) for each in views]
-    )
-    return Screen(views, names, lines, footer)
+    return Screen(views, names, lines, "\n" + states.instance_footer(found))
 
 
 def view(context: Context, item: dict[str, Any], who: states.InstanceIdentity) -> dict[str, Any]:
@@ -104,7 +102,11 @@ def view(context: Context, item: dict[str, Any], who: states.InstanceIdentity) -
     }
 
 
-def _table(context: Context, views: list[dict[str, Any]]) -> str:
+def _table(context: Context, views: list[dict[str, Any]], found: list[states.InstanceState]) -> str:
     columns = WIDE if context.args.output == "wide" else COLUMNS
-    rows = [[each[key] for key in columns.values()] for each in views]
-    return table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))
+    rows = [
+        [state.cell if key == "status" else view[key] for key in columns.values()]
+        for view, state in zip(views, found, strict=True)
+    ]
+    headers = not context.args.no_headers
+    return table(tuple(columns), rows, headers=headers, colours=context.colours())

@@ -21,7 +21,7 @@ from datum_compute.cli.explain.health import (
 from datum_compute.cli.explain.health import workload_health as health_of
 from datum_compute.cli.explain.suggestions import Suggestion
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, age, painter
+from datum_compute.cli.render.output import add_output_flags, age
 from datum_compute.cli.render.watch import Screen, ScreenLine, add_watch_flag, present
 
 
@@ -58,7 +58,7 @@ def build_screen(
         "project": context.target.project,
         "image": states.image(workload),
         "revision": revision.value if revision else None,
-        "health": health,
+        "health": health.value,
         "healthDetail": in_full,
         "placements": [each.view() for each in found],
         "object": workload,
@@ -75,7 +75,7 @@ def _lines(
 ) -> list[ScreenLine]:
     headers = not context.args.no_headers
     kind = states.instance_type(workload["spec"]["template"]["spec"])
-    rows = placements_table(found, kind, headers=headers, paint=painter(context)).split("\n")
+    rows = placements_table(found, kind, headers=headers).split("\n")
     lines: list[ScreenLine] = []
     if headers:
         now = context.env.now()

@@ -11,7 +11,7 @@ from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, age, count, painter, table
+from datum_compute.cli.render.output import Cell, add_output_flags, age, count, table
 from datum_compute.cli.render.watch import Screen, add_watch_flag, present, table_lines
 from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 
@@ -25,7 +25,7 @@ COLUMNS = {
     "AGE": "age",
 }
 WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
-HEALTHS = ("Available", "Degraded", "Unavailable", "Unknown")
+HEALTHS = tuple(each.value for each in states.WorkloadHealth)
 
 
 def _health(text: str) -> str:
@@ -102,7 +102,7 @@ def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
     placements = item["spec"].get("placements") or []
     return {
         "name": item["metadata"]["name"],
-        "health": states.health(item),
+        "health": states.health(item).value,
         "ready": states.replicas(item, "readyReplicas"),
         "upToDate": states.replicas(item, "updatedReplicas"),
         "placements": len(placements),
@@ -116,5 +116,12 @@ def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
 
 def _table(context: Context, views: list[dict[str, Any]]) -> str:
     columns = WIDE if context.args.output == "wide" else COLUMNS
-    rows = [[str(each[key]) for key in columns.values()] for each in views]
-    return table(tuple(columns), rows, headers=not context.args.no_headers, paint=painter(context))
+    rows = [[_cell(each, key) for key in columns.values()] for each in views]
+    headers = not context.args.no_headers
+    return table(tuple(columns), rows, headers=headers, colours=context.colours())
+
+
+def _cell(view: dict[str, Any], key: str) -> Cell:
+    if key == "health":
+        return states.health(view["object"]).cell
+    return Cell(str(view[key]))

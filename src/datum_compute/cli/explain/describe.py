@@ -25,7 +25,6 @@ from datum_compute.cli.render.output import (
     NONE,
     age,
     count,
-    painter,
     precise_duration,
     seconds_since,
     show,
@@ -140,7 +139,7 @@ def describe_workload(context: Context) -> int:
         "image": states.image(found),
         "instanceType": states.instance_type(found["spec"]["template"]["spec"]),
         "revision": revision.value if revision else None,
-        "health": health,
+        "health": health.value,
         "healthDetail": in_full,
         "placements": [each.view() for each in rows],
         "instances": [
@@ -162,7 +161,7 @@ def describe_workload(context: Context) -> int:
         *_containers(found["spec"]["template"]["spec"]),
         *[("Network", network) for network in _network_names(found["spec"]["template"]["spec"])],
     ]
-    rows_text = placements_table(rows, view["instanceType"], paint=painter(context))
+    rows_text = placements_table(rows, view["instanceType"])
 
     def screen(_: bool) -> str:
         parts = [
@@ -188,11 +187,12 @@ def _instances_table(context: Context, instances: Sequence[Json]) -> str:
             each["metadata"]["name"],
             states.instance_addresses(each)[1],
             age(each["metadata"]["creationTimestamp"], now),
-            states.instance_status(each),
+            states.instance_state(each).cell,
         )
         for each in instances
     ]
-    return table(("INSTANCE", "INTERNAL IP", "AGE", "STATUS"), rows, paint=painter(context))
+    header = ("INSTANCE", "INTERNAL IP", "AGE", "STATUS")
+    return table(header, rows, colours=context.colours())
 
 
 def _fields(fields: Fields) -> str:

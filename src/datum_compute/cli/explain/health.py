@@ -15,7 +15,7 @@ from datum_compute.api.compute.reasons import REASON_CELL_UNREACHABLE, Actor
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.explain.suggestions import Suggestion, command
-from datum_compute.cli.render.output import Paint, duration, precise_duration, seconds_since, table
+from datum_compute.cli.render.output import duration, precise_duration, seconds_since, table
 from datum_compute.cli.rollout.state import BlockingReason, Row, decide_rollout
 
 Json = Mapping[str, Any]
@@ -122,13 +122,15 @@ def assess_placements(
     ]
 
 
-def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> tuple[str, str]:
-    """A workload's health as one word and in full, from its own status; Available if all rows are
+def workload_health(
+    workload: Json, found: Sequence[PlacementHealth]
+) -> tuple[states.WorkloadHealth, str]:
+    """A workload's health, alone and in full, from its own status; Available if all rows are
     done and the status lags behind them."""
     status = workload.get("status") or {}
     lagging = status.get("readyReplicas", 0) < sum(each.row.ready for each in found)
     if lagging and found and all(each.row.done for each in found):
-        return "Available", states.ALL_AVAILABLE
+        return states.WorkloadHealth.AVAILABLE, states.ALL_AVAILABLE
     return states.health(workload), states.health_detail(workload, worst_cause(found))
 
 
@@ -147,7 +149,6 @@ def placements_table(
     instance_type: str,
     *,
     headers: bool = True,
-    paint: Paint | None,
 ) -> str:
     noted = any(each.note for each in found)
     rows = [
@@ -163,7 +164,7 @@ def placements_table(
         for each in found
     ]
     header = (*HEADER, "") if noted else HEADER
-    return table(header, rows, headers=headers, paint=paint)
+    return table(header, rows, headers=headers)
 
 
 def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:
@@ -184,7 +185,7 @@ def workload_condition(workload: Json, found: Sequence[PlacementHealth]) -> Json
     """The workload's own condition, if it is not available for a reason that no row has."""
     if (
         any(each.blocking_reason for each in found)
-        or workload_health(workload, found)[0] != "Unavailable"
+        or workload_health(workload, found)[0] is not states.WorkloadHealth.UNAVAILABLE
     ):
         return {}
     return states.condition(workload, "Available")

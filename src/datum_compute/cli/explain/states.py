@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from datum_compute.api.compute import constants, instance_types
 from datum_compute.api.compute.instance_names import deployment_of, ordinal_of
 from datum_compute.api.compute.reasons import (
+    CONDITION_QUOTA_GRANTED,
+    GATE_QUOTA,
     PROVIDER_FAILURES,
     REASON_INSTANCE_CRASHING,
+    REASON_PENDING_PROGRAMMING,
+    REASON_PROGRAMMING_IN_PROGRESS,
     REASON_QUOTA_EXCEEDED,
+    REASON_SCHEDULING_GATES_PRESENT,
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.render.output import Cell, Colour
 
 Json = Mapping[str, Any]
 
@@ -45,15 +52,50 @@ def _labels(obj: Json) -> Mapping[str, str]:
     return obj["metadata"].get("labels") or {}
 
 
+class InstancePhase(StrEnum):
+    AVAILABLE = "Available"
+    STARTING = "Starting"
+    PENDING = "Pending"
+    FAILED = "Failed"
+
+
+class WorkloadHealth(StrEnum):
+    AVAILABLE = "Available"
+    DEGRADED = "Degraded"
+    UNAVAILABLE = "Unavailable"
+    UNKNOWN = "Unknown"
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(self.value, _HEALTH_COLOURS[self])
+
+
+_PHASE_COLOURS = {
+    InstancePhase.AVAILABLE: Colour.GREEN,
+    InstancePhase.STARTING: Colour.YELLOW,
+    InstancePhase.PENDING: Colour.YELLOW,
+    InstancePhase.FAILED: Colour.RED,
+}
+_HEALTH_COLOURS = {
+    WorkloadHealth.AVAILABLE: Colour.GREEN,
+    WorkloadHealth.DEGRADED: Colour.YELLOW,
+    WorkloadHealth.UNAVAILABLE: Colour.RED,
+    WorkloadHealth.UNKNOWN: Colour.YELLOW,
+}
+
+
 class InstanceState(NamedTuple):
-    phase: str
-    """``Available``, ``Starting``, ``Pending`` or ``Failed``."""
+    phase: InstancePhase
     detail: str = ""
     reason: str = ""
     """The API's reason behind the detail, where that is of quota or a failure."""
 
     def __str__(self) -> str:
-        return f"{self.phase} ({self.detail})" if self.detail else self.phase
+        return f"{self.phase} ({self.detail})" if self.detail else self.phase.value
+
+    @property
+    def cell(self) -> Cell:
+        return Cell(str(self), _PHASE_COLOURS[self.phase])
 
 
 def instance_status(instance: Json) -> str:
@@ -61,39 +103,48 @@ def instance_status(instance: Json) -> str:
 
 
 def instance_state(instance: Json) -> InstanceState:
-    if is_true(instance, "Ready"):
-        return InstanceState("Available")
-    granted = condition(instance, "QuotaGranted")
+    if is_true(instance, constants.CONDITION_READY):
+        return InstanceState(InstancePhase.AVAILABLE)
+    granted = condition(instance, CONDITION_QUOTA_GRANTED)
     if granted.get("status") == "False":
         reason = str(granted.get("reason", ""))
         denied = lookup(reason).fails_after_grace
         detail = explain(reason).summary if denied else "quota unavailable"
-        return InstanceState("Pending", detail, reason)
+        return InstanceState(InstancePhase.PENDING, detail, reason)
     if granted.get("status") == "Unknown":
-        return InstanceState("Pending", "quota evaluation")
-    for kind in ("Programmed", "Available"):
+        return InstanceState(InstancePhase.PENDING, "quota evaluation")
+    failure = _provider_failure(instance)
+    if failure:
+        reason = str(failure["reason"])
+        return InstanceState(InstancePhase.FAILED, explain(reason).summary, reason)
+    programmed = condition(instance, constants.CONDITION_PROGRAMMED)
+    if programmed.get("status") != "True" and programmed.get("reason") in _BEING_STARTED:
+        return InstanceState(InstancePhase.STARTING)
+    reason = str(condition(instance, constants.CONDITION_READY).get("reason") or "")
+    return InstanceState(InstancePhase.PENDING, reason)
+
+
+_BEING_STARTED = (REASON_PENDING_PROGRAMMING, REASON_PROGRAMMING_IN_PROGRESS)
+
+
+def _provider_failure(instance: Json) -> Json:
+    """The condition on which the provider reports a failure; empty without one."""
+    for kind in (constants.CONDITION_PROGRAMMED, constants.CONDITION_AVAILABLE):
         found = condition(instance, kind)
         if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
-            reason = str(found["reason"])
-            return InstanceState("Failed", explain(reason).summary, reason)
-    programmed = condition(instance, "Programmed")
-    if programmed.get("status") != "True" and programmed.get("reason") in (
-        "PendingProgramming",
-        "ProgrammingInProgress",
-    ):
-        return InstanceState("Starting")
-    return InstanceState("Pending", str(condition(instance, "Ready").get("reason") or ""))
+            return found
+    return {}
 
 
 def instance_detail(instance: Json) -> tuple[str, str]:
     """The state in full, as a description shows it, and the message that goes with it."""
     state = instance_state(instance)
-    if state.phase in ("Available", "Starting"):
-        return state.phase, ""
+    if state.phase in (InstancePhase.AVAILABLE, InstancePhase.STARTING):
+        return state.phase.value, ""
     message = clean_message(str(blocking_condition(instance).get("message", "")))
     if state.reason == REASON_INSTANCE_CRASHING:
         return "Not available — instance crashing", message
-    if state.phase == "Failed" or state.reason == REASON_QUOTA_EXCEEDED:
+    if state.phase is InstancePhase.FAILED or state.reason == REASON_QUOTA_EXCEEDED:
         return f"Not available — {state.detail}", message
     return (f"Pending — {state.detail}" if state.detail else "Pending"), message
 
@@ -101,16 +152,16 @@ def instance_detail(instance: Json) -> tuple[str, str]:
 def blocking_condition(instance: Json) -> Json:
     """The condition that best explains an Instance's state: quota while it is evaluated, the
     provider's if it failed, else ``Ready``."""
-    granted = condition(instance, "QuotaGranted")
-    if granted.get("status") == "False" and not is_true(instance, "Ready"):
+    granted = condition(instance, CONDITION_QUOTA_GRANTED)
+    if granted.get("status") == "False" and not is_true(instance, constants.CONDITION_READY):
         return granted
-    for kind in ("Programmed", "Available"):
-        found = condition(instance, kind)
-        if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
-            return found
-    ready = condition(instance, "Ready")
-    waits = granted.get("status") == "Unknown" and ready.get("reason") == "SchedulingGatesPresent"
-    return granted if waits and _gates(instance) == ["Quota"] else ready
+    failure = _provider_failure(instance)
+    if failure:
+        return failure
+    ready = condition(instance, constants.CONDITION_READY)
+    gated = ready.get("reason") == REASON_SCHEDULING_GATES_PRESENT
+    waits = gated and granted.get("status") == "Unknown"
+    return granted if waits and _gates(instance) == [GATE_QUOTA] else ready
 
 
 def _gates(instance: Json) -> list[str]:
@@ -125,7 +176,8 @@ def gates(instance: Json) -> str:
 def instance_footer(found: Sequence[InstanceState]) -> str:
     """The counts of instances; starting ones count as pending."""
     phases = [state.phase for state in found]
-    available, failed = phases.count("Available"), phases.count("Failed")
+    available = phases.count(InstancePhase.AVAILABLE)
+    failed = phases.count(InstancePhase.FAILED)
     pending = len(phases) - available - failed
     noun = "instance" if len(phases) == 1 else "instances"
     return f"{len(phases)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
@@ -209,26 +261,39 @@ def image(workload: Json) -> str:
     return str(containers[0].get("image", "—"))
 
 
-def health(workload: Json) -> str:
-    """``Available``, ``Degraded``, ``Unavailable`` or ``Unknown``."""
+def health(workload: Json) -> WorkloadHealth:
     status = workload.get("status") or {}
-    available = condition(workload, "Available").get("status")
+    available = condition(workload, constants.CONDITION_AVAILABLE).get("status")
     if available not in ("True", "False") or status.get("observedGeneration") is None:
-        return "Unknown"
+        return WorkloadHealth.UNKNOWN
     if available == "False":
-        return "Unavailable"
-    return "Degraded" if status.get("readyReplicas", 0) < desired(workload) else "Available"
+        return WorkloadHealth.UNAVAILABLE
+    complete = status.get("readyReplicas", 0) >= desired(workload)
+    return WorkloadHealth.AVAILABLE if complete else WorkloadHealth.DEGRADED
+
+
+def instance_count(workload: Json) -> int:
+    """How many Instances a workload's spec requests, in all cities."""
+    return sum(
+        len(placement.get("cityCodes") or []) * min_replicas(placement)
+        for placement in _placements(workload)
+    )
+
+
+def min_replicas(placement: Json) -> int:
+    found = (placement.get("scaleSettings") or {}).get("minReplicas", 0)
+    return found if isinstance(found, int) else 0  # a file may hold anything
+
+
+def _placements(workload: Json) -> Sequence[Json]:
+    return (workload.get("spec") or {}).get("placements") or []
 
 
 def desired(workload: Json) -> int:
     """How many Instances a workload should have: by its spec, because the reported number leaves
     out cities without a deployment; with autoscaling by the report if that is higher."""
-    placements = (workload.get("spec") or {}).get("placements") or []
-    settings = [placement.get("scaleSettings") or {} for placement in placements]
-    wanted = sum(
-        int(setting.get("minReplicas", 0)) * len(placement.get("cityCodes") or [])
-        for placement, setting in zip(placements, settings, strict=True)
-    )
+    wanted = instance_count(workload)
+    settings = [placement.get("scaleSettings") or {} for placement in _placements(workload)]
     if any(setting.get("maxReplicas") is not None for setting in settings):
         return max(wanted, int((workload.get("status") or {}).get("desiredReplicas", 0)))
     return wanted
@@ -237,16 +302,16 @@ def desired(workload: Json) -> int:
 def health_detail(workload: Json, cause: str = "") -> str:
     """Health with its reason; ``cause`` comes from a caller that has read the deployments."""
     found = health(workload)
-    if found == "Available":
+    if found is WorkloadHealth.AVAILABLE:
         return ALL_AVAILABLE
-    if found == "Unknown":
+    if found is WorkloadHealth.UNKNOWN:
         return "Unknown — no controller has reported yet"
     status = workload.get("status") or {}
-    if found == "Degraded":
+    if found is WorkloadHealth.DEGRADED:
         missing = desired(workload) - status.get("readyReplicas", 0)
         noun = "instance" if missing == 1 else "instances"
         return f"Degraded — {missing} {noun} below desired count"
-    reason = str(condition(workload, "Available").get("reason", ""))
+    reason = str(condition(workload, constants.CONDITION_AVAILABLE).get("reason", ""))
     return f"Unavailable — {cause or (explain(reason).summary if reason else 'no reason given')}"
 
 

@@ -104,11 +104,12 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
     now = context.env.now()
     deployments = queries.deployments_of(context, workload)
     found = assess_placements(workload, deployments, now)
-    links = [Link("workload", name, workload_health(workload, found)[0])]
+    health, _ = workload_health(workload, found)
+    links = [Link("workload", name, health.value)]
     worst = _worst(found)
     if worst is None:
         cause = None
-        if links[0].state not in ("Available", "Degraded"):
+        if health not in (states.WorkloadHealth.AVAILABLE, states.WorkloadHealth.DEGRADED):
             cause = RootCause.of(
                 states.condition(workload, "Available") or {"reason": "Pending"}, now
             )

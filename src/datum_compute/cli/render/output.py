@@ -6,8 +6,9 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from datum_compute.cli.arguments import OneOf
 from datum_compute.cli.context import Context
@@ -17,23 +18,20 @@ GAP = "   "
 NONE = "—"
 """What a table shows where there is nothing."""
 
-Paint = Callable[[str, str], str]
-"""Colours a cell: given its column's title and its padded text."""
 
-_COLOURED = frozenset({"STATUS", "HEALTH", "PHASE"})
-_GREEN, _YELLOW, _RED = "32", "33", "31"
-_COLOURS = {
-    "Available": _GREEN,
-    "Done": _GREEN,
-    "Degraded": _YELLOW,
-    "Pending": _YELLOW,
-    "Starting": _YELLOW,
-    "Updating": _YELLOW,
-    "Unknown": _YELLOW,
-    "Failed": _RED,
-    "Blocked": _RED,
-    "Unavailable": _RED,
-}
+class Colour(Enum):
+    """By its ANSI code."""
+
+    GREEN = 32
+    YELLOW = 33
+    RED = 31
+
+
+class Cell(NamedTuple):
+    """A text in a table, in the colour of the state behind it."""
+
+    text: str
+    colour: Colour | None = None
 
 
 def add_output_flags(parser: argparse.ArgumentParser, *, default: str = "table") -> None:
@@ -50,33 +48,30 @@ def add_output_flags(parser: argparse.ArgumentParser, *, default: str = "table")
 
 def table(
     header: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str | Cell]],
     *,
     headers: bool = True,
-    paint: Paint | None = None,
+    colours: bool = False,
 ) -> str:
     """Left-aligned columns three spaces apart, without trailing spaces."""
-    lines = [list(header), *rows] if headers else [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)] if lines else []
+    lines = [
+        [cell if isinstance(cell, Cell) else Cell(cell) for cell in line]
+        for line in ([header, *rows] if headers else rows)
+    ]
+    columns = zip(*lines, strict=True)
+    widths = [max(len(cell.text) for cell in column) for column in columns]
     drawn = []
-    for number, line in enumerate(lines):
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        cells[-1] = cells[-1].rstrip()
-        if paint is not None and not (headers and number == 0):
-            cells = [paint(title, cell) for title, cell in zip(header, cells, strict=True)]
-        drawn.append(GAP.join(cells).rstrip())
+    for line in lines:
+        texts = [cell.text.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        texts[-1] = texts[-1].rstrip()
+        if colours:
+            texts = [_coloured(text, c.colour) for text, c in zip(texts, line, strict=True)]
+        drawn.append(GAP.join(texts).rstrip())
     return "\n".join(drawn)
 
 
-def painter(context: Context) -> Paint | None:
-    """Colours for the states in a table; none off a terminal."""
-    return colour_cell if context.colours(context.streams.stdout) else None
-
-
-def colour_cell(title: str, cell: str) -> str:
-    words = cell.split()
-    colour = _COLOURS.get(words[0]) if title in _COLOURED and words else None
-    return f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell
+def _coloured(text: str, colour: Colour | None) -> str:
+    return text if colour is None else f"\x1b[{colour.value}m{text}\x1b[0m"
 
 
 def show(

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.display import Display
-from datum_compute.cli.render.output import GAP, colour_cell, duration, table
+from datum_compute.cli.render.output import GAP, duration, table
 from datum_compute.cli.rollout.rows import HEADER, RowProgress
 from datum_compute.runtime.tasks import TaskGroup
 
@@ -79,9 +79,8 @@ class Progress:
     def _redraw(self) -> None:
         if self._display is None:
             return
-        rows = [each.cells() for each in self._current]
-        paint = colour_cell if self._colours else None
-        text = table(HEADER, rows, headers=self._headers, paint=paint)
+        rows = [each.coloured_cells() for each in self._current]
+        text = table(HEADER, rows, headers=self._headers, colours=self._colours)
         lines = [self._indent + line for line in text.split("\n")]
         if self._started is not None:
             passed = asyncio.get_running_loop().time() - self._started

@@ -6,11 +6,17 @@ from typing import NamedTuple
 
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.render.output import GAP
+from datum_compute.cli.render.output import GAP, Cell, Colour
 from datum_compute.cli.rollout.state import BLOCKED_AFTER_SECONDS, Phase, Row
 
 HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
 PHASE_WIDTH = max(len(phase) for phase in Phase)
+PHASE_COLOURS = {
+    Phase.PENDING: Colour.YELLOW,
+    Phase.UPDATING: Colour.YELLOW,
+    Phase.BLOCKED: Colour.RED,
+    Phase.DONE: Colour.GREEN,
+}
 
 
 class RowProgress(NamedTuple):
@@ -45,3 +51,8 @@ class RowProgress(NamedTuple):
             return (row.placement, row.city, "—", str(row.ready), str(row.replicas), text)
         counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
         return (row.placement, row.city, *counts, text)
+
+    def coloured_cells(self) -> tuple[str | Cell, ...]:
+        *cells, text = self.cells()
+        phase = self.row.phase(stalled=self.stalled)
+        return (*cells, Cell(text, None if self.row.removing else PHASE_COLOURS[phase]))

@@ -31,7 +31,6 @@ from datum_compute.cli.workload import (
     CONFLICT_RETRIES,
     being_destroyed_error,
     conflict_error,
-    instance_count,
     interruption_lines,
     live_workload,
     print_fields,
@@ -221,7 +220,7 @@ def _type_in_full(workload: Workload) -> str:
 def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, str]]:
     if "instances" not in left:
         return []
-    wanted = count(instance_count(planned), "instance")
+    wanted = count(states.instance_count(planned), "instance")
     return [("quota", f"{wanted} of {max(0, left['instances'])} left")]
 
 

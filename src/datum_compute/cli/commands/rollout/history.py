@@ -10,7 +10,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions
-from datum_compute.cli.render.output import NONE, age, painter, show, table
+from datum_compute.cli.render.output import NONE, age, show, table
 from datum_compute.cli.render.spec_diff import SpecChange, diff_specs, summarize_changes
 
 HEADER = ("REV", "WHEN", "IMAGE", "CHANGES", "BY", "STATUS")
@@ -84,7 +84,7 @@ def _table(context: Context, views: list[Json]) -> str:
         )
         for view in views
     ]
-    return table(HEADER, rows, headers=not context.args.no_headers, paint=painter(context))
+    return table(HEADER, rows, headers=not context.args.no_headers)
 
 
 def _changes(view: Json) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
-from datum_compute.cli.render.output import painter, show, table
+from datum_compute.cli.render.output import show, table
 from datum_compute.cli.rollout.rows import HEADER, RowProgress
 from datum_compute.cli.rollout.state import Rollout, decide_rollout
 
@@ -45,8 +45,8 @@ def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) ->
     def as_table(_: bool) -> str:
         if not with_table:
             return ""
-        rows = [each.cells() for each in progress]
-        return table(HEADER, rows, headers=not context.args.no_headers, paint=painter(context))
+        rows = [each.coloured_cells() for each in progress]
+        return table(HEADER, rows, headers=not context.args.no_headers, colours=context.colours())
 
     view = {"name": name, "done": rollout.done, "rows": [_view(each) for each in progress]}
     show(context, view, as_table=as_table, names=[f"workload/{name}"])

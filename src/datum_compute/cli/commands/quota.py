@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datum_compute.api.compute.quota_resources import QUOTA_RESOURCES
+from datum_compute.api.compute.reasons import CONDITION_QUOTA_GRANTED, REASON_QUOTA_EXCEEDED
 from datum_compute.api.planes import MILO_SYSTEM_NAMESPACE
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
@@ -45,14 +46,15 @@ def run(context: Context) -> int:
 def _read_screen(context: Context) -> Screen:
     buckets = context.reader.list(ALLOWANCE_BUCKETS, MILO_SYSTEM_NAMESPACE)
     ours = [b for b in buckets if str(_resource(b)).startswith(states.API_PREFIX)]
-    cities = _cities(context)
+    instances = context.reader.list(INSTANCES, NAMESPACE)
+    cities = _cities(context, instances)
     views = sorted((_view(bucket) for bucket in ours), key=_position)
     for view in views:
         if view["resource"] == "instances":
             view["cities"] = cities
     if context.args.constrained:
-        refused = " ".join(text for city in cities for text in city["messages"])
-        views = [v for v in views if v["usage"] >= CONSTRAINED or v["resource"] in refused]
+        short = _short_resources(instances, {v["resource"]: _available(v["object"]) for v in views})
+        views = [v for v in views if v["usage"] >= CONSTRAINED or v["resource"] in short]
     names = [f"quota/{view['resource']}" for view in views]
     return Screen(views, names, _lines(context, views, cities), _footer(context, views, cities))
 
@@ -78,25 +80,50 @@ def _view(bucket: Json) -> Json:
         "unit": unit,
         "limit": _amount(limit, factor),
         "used": _amount(used, factor),
-        "available": _amount(status.get("available", max(0, limit - used)), factor),
+        "available": _amount(_available(bucket), factor),
         "usage": round(used / limit, 4) if limit else 1.0,
         "object": bucket,
     }
+
+
+def _available(bucket: Json) -> int:
+    """In base units."""
+    status = bucket.get("status") or {}
+    left = max(0, status.get("limit", 0) - status.get("allocated", 0))
+    return int(status.get("available", left))
 
 
 def _amount(base: int, factor: int) -> int | float:
     return base // factor if base % factor == 0 else round(base / factor, 2)
 
 
-def _cities(context: Context) -> list[Json]:
+def _short_resources(instances: Sequence[Json], available: Mapping[str, int]) -> set[str]:
+    """What Instances that exceeded the quota need more of than is available."""
+    refused = [each for each in instances if _granted(each).get("reason") == REASON_QUOTA_EXCEEDED]
+    if not refused:
+        return set()
+    from datum_compute.cli.commands.deploy.preflight import instance_size
+
+    return {
+        name
+        for each in refused
+        for name, amount in instance_size(each["spec"]).items()
+        if amount > available.get(name, 0)
+    }
+
+
+def _granted(instance: Json) -> Mapping[str, Any]:
+    return states.condition(instance, CONDITION_QUOTA_GRANTED)
+
+
+def _cities(context: Context, instances: Sequence[Json]) -> list[Json]:
     """Per city, how many Instances hold quota, and why the others were refused."""
-    found = context.reader.list(INSTANCES, NAMESPACE)
-    known = states.instance_identities(found, lambda: queries.deployments(context))
+    known = states.instance_identities(instances, lambda: queries.deployments(context))
     cities: dict[str, Json] = {}
-    for instance in found:
+    for instance in instances:
         city = known[instance["metadata"]["name"]].city
         entry = cities.setdefault(city, {"city": city, "inUse": 0, "refused": 0, "messages": []})
-        granted = states.condition(instance, "QuotaGranted")
+        granted = _granted(instance)
         if granted.get("status") == "True":
             entry["inUse"] += 1
         elif granted.get("status") == "False":

@@ -24,7 +24,6 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
-from datum_compute.cli.workload import instance_count
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.quota import decide_size
@@ -121,13 +120,19 @@ def size(workload: Json | None) -> dict[str, int]:
     """What a workload requests of each resource, in base units."""
     if workload is None:
         return {}
+    number = states.instance_count(workload)
+    each = instance_size(workload["spec"]["template"]["spec"])
+    return {name: number * amount for name, amount in each.items()}
+
+
+def instance_size(spec: Json) -> dict[str, int]:
+    """What one Instance of this spec requests of each resource, in base units."""
     try:
-        spec = msgspec.convert(workload["spec"]["template"]["spec"], compute.InstanceSpec)
+        typed = msgspec.convert(spec, compute.InstanceSpec)
     except msgspec.ValidationError:
-        spec = compute.InstanceSpec()  # from a file that no server has validated
-    each = decide_size(spec).requests()
-    number = instance_count(workload)
-    return {name.removeprefix(states.API_PREFIX): number * each[name] for name in each}
+        typed = compute.InstanceSpec()  # from a file that no server has validated
+    requests = decide_size(typed).requests()
+    return {name.removeprefix(states.API_PREFIX): amount for name, amount in requests.items()}
 
 
 def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> list[str]:

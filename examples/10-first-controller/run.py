@@ -7,7 +7,7 @@ import sys
 
 from controller import greeter
 
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect, kubeconfig
 from datum_compute.env import SystemEnvironment
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.runtime.manager import Manager
@@ -15,7 +15,7 @@ from datum_compute.runtime.manager import Manager
 
 async def main(path: str) -> None:
     env = SystemEnvironment()
-    client = kubeconfig.client_for(kubeconfig.load(path), cluster="example")
+    client = connect.client_for(kubeconfig.load(path), cluster="example")
     manager = Manager("greetings", env)
     manager.add(greeter(SingleFleet("clusters", "example", client, env)))
     try:

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from datum_compute.apiserver.http.certificates import ensure_certificates
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect, kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
@@ -65,7 +65,7 @@ async def judged(cluster: ControlPlane, directory: Path) -> AsyncIterator[None]:
     with applied(cluster, "single"):
         admin = str(cluster.write_kubeconfig(directory / "kubeconfig"))
         connection = kubeconfig.load(admin, env=SystemEnvironment())
-        transport = kubeconfig.transport_for(connection)
+        transport = connect.transport_for(connection)
         client = ApiClient(transport, cluster="single", token=connection.token, user_agent="test")
         own = directory / "manager.kubeconfig"
         cluster.write_kubeconfig(own, user="compute-manager", token=manager_token(cluster))

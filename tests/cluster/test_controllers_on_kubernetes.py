@@ -18,7 +18,7 @@ import yaml
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect, kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
@@ -55,7 +55,7 @@ async def single_cluster(
 ) -> AsyncIterator[ClusterNamespace]:
     path = str(cluster.write_kubeconfig(directory / "kubeconfig"))
     connection = kubeconfig.load(path, env=SystemEnvironment())
-    transport = kubeconfig.transport_for(connection)
+    transport = connect.transport_for(connection)
     client = ApiClient(transport, cluster="single", token=connection.token, user_agent="test")
     gate = f"--feature-gates=NetworkingIntegration={str(networks).lower()}"
     groups = ("--enable-management-controllers", "--enable-cell-controllers")

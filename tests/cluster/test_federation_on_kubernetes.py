@@ -17,7 +17,7 @@ import yaml
 
 from datum_compute.api import planes
 from datum_compute.assembly.local.platform import in_process_transport
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect, kubeconfig
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
 from datum_compute.env import SystemEnvironment
 from scripts.cluster_tools import DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER, ensure_tools
@@ -63,7 +63,7 @@ class Diverted:
 async def partly_real(cluster: ControlPlane, directory: Path) -> AsyncIterator[ManagedPlatform]:
     path = str(cluster.write_kubeconfig(directory / "real.kubeconfig"))
     connection = kubeconfig.load(path, env=SystemEnvironment())
-    real = kubeconfig.transport_for(connection)
+    real = connect.transport_for(connection)
 
     def carrier(handler: Handler, process: str, plane: str) -> Transport:
         if plane == REAL:

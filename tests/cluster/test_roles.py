@@ -20,7 +20,7 @@ from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.assembly import rights
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect, kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
@@ -165,7 +165,7 @@ async def test_a_manager_does_all_its_work_as_its_service_account(
         cluster.write_kubeconfig(path, user="compute-manager", token=manager_token(cluster))
         admin = str(cluster.write_kubeconfig(tmp_path / "kubeconfig"))
         connection = kubeconfig.load(admin, env=SystemEnvironment())
-        transport = kubeconfig.transport_for(connection)
+        transport = connect.transport_for(connection)
         client = ApiClient(transport, cluster="single", token=connection.token, user_agent="test")
         argv = (
             *("--enable-management-controllers", "--enable-cell-controllers"),

@@ -53,8 +53,10 @@ class ProjectTarget(NamedTuple):
         """For commands that write or wait; the caller awaits its ``close``.
 
         Strict: unknown fields are refused, never dropped."""
+        from datum_compute.client.connect import client_for
+
         try:
-            return kubeconfig.client_for(
+            return client_for(
                 self.connection,
                 cluster=self.project,
                 retries=self.retries,

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
-    from datum_compute.client.client import ApiClient
-    from datum_compute.client.http.transport import HttpTransport
-    from datum_compute.client.retry import RetryPolicy
-    from datum_compute.client.transport import Transport
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes mounts a pod's identity."""
@@ -128,46 +124,6 @@ def proxy_for(origin: str, env: Environment) -> str:
         return proxy_from_environment(origin, env.variable)
     except ValueError as error:
         raise KubeconfigError(str(error)) from error
-
-
-def transport_for(connection: Connection) -> HttpTransport:
-    """The transport of a connection. Tokens are the client's, not the transport's."""
-    from datum_compute.client.http.transport import HttpTransport
-
-    tls = tls_for(connection)
-    transport = HttpTransport(
-        connection.origin,
-        tls=tls,
-        server_hostname=connection.server_hostname,
-        proxy=connection.proxy,
-    )
-    bind_credential(connection, tls, transport.reconnect)
-    return transport
-
-
-def client_for(
-    connection: Connection,
-    *,
-    cluster: str = "",
-    retries: RetryPolicy | None = None,
-    **options: Any,
-) -> ApiClient:
-    """A client that owns its transport and closes it. ``retries`` is for the command line:
-    controllers have their own backoff. ``options`` are those of
-    :class:`~datum_compute.client.client.ApiClient`."""
-    from datum_compute.client.client import ApiClient
-    from datum_compute.client.retry_transport import RetryingTransport
-
-    transport: Transport = transport_for(connection)
-    if retries is not None:
-        transport = RetryingTransport(transport, retries)
-    return ApiClient(
-        transport,
-        cluster=cluster or connection.name,
-        prefix=connection.prefix,
-        token=connection.token,
-        **options,
-    )
 
 
 def tls_for(connection: Connection) -> ssl.SSLContext | None:

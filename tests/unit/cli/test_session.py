@@ -15,7 +15,7 @@ import pytest
 from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.cli.context import Context, Destination, PlainReader, Reach, Streams
 from datum_compute.cli.session import Session
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect
 from datum_compute.client.client import ApiClient
 from datum_compute.client.kubeconfig import Connection
 from datum_compute.env import Environment
@@ -47,7 +47,7 @@ class OneServer(Reach, Destination):
         return None
 
     def client(self) -> ApiClient:
-        return kubeconfig.client_for(self.connection)
+        return connect.client_for(self.connection)
 
 
 class Server:

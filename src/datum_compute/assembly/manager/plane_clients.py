@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from datum_compute.api.planes import PROJECT
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError
-from datum_compute.client import kubeconfig
+from datum_compute.client import connect, kubeconfig
 from datum_compute.client.client import ApiClient
 from datum_compute.client.kubeconfig import Connection, KubeconfigError
 from datum_compute.client.protocol import Client
@@ -70,7 +70,7 @@ class PlaneClients:
         return kubeconfig.load(path, env=self._env) if path else self._own_connection()
 
     def _client(self, connection: Connection, cluster: str, *, fenced: bool = True) -> Client:
-        transport: Transport = kubeconfig.transport_for(connection)
+        transport: Transport = connect.transport_for(connection)
         if fenced:
             transport = FencedTransport(transport, lambda: self.held())
         host = urlsplit(connection.origin).netloc

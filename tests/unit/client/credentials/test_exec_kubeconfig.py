@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from datum_compute.cli.quick.connect import reader_for
-from datum_compute.client import errors, kubeconfig
+from datum_compute.client import connect, errors, kubeconfig
 from datum_compute.client.auth.credentials import ClientIdentity
 from datum_compute.client.kubeconfig import Connection, KubeconfigError
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -151,7 +151,7 @@ async def test_a_certificate_from_the_program_is_used_and_renewed(
         url = f"https://127.0.0.1:{port}"
         file = config(tmp_path, spec_of(program), url, **{"certificate-authority": "ca.crt"})
 
-        client = kubeconfig.client_for(allowed(file))
+        client = connect.client_for(allowed(file))
         reader = reader_for(allowed(file))
         try:
             await client.get(REALMS, "one")
@@ -173,7 +173,7 @@ async def test_an_invalid_certificate_of_the_program_is_a_failed_credential(
     tmp_path: Path, program: Program
 ) -> None:
     program.gives(clientCertificateData="no", clientKeyData="pem")
-    client = kubeconfig.client_for(allowed(config(tmp_path, spec_of(program))))
+    client = connect.client_for(allowed(config(tmp_path, spec_of(program))))
     try:
         with pytest.raises(errors.CredentialFailed, match="its certificate cannot be used"):
             await client.get(REALMS, "one")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from datum_compute.cli.quick.connect import reader_for
-from datum_compute.client import errors, kubeconfig
+from datum_compute.client import connect, errors, kubeconfig
 from datum_compute.client.http.proxy import checked_proxy, proxy_from_environment
 from datum_compute.client.kubeconfig import Connection, KubeconfigError
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -200,7 +200,7 @@ async def route(directory: Path, password: str = "") -> AsyncIterator[Route]:
 
 async def through(connection: Connection) -> list[Any]:
     """What the client gets, and what the reader gets."""
-    client, reader = kubeconfig.client_for(connection), reader_for(connection)
+    client, reader = connect.client_for(connection), reader_for(connection)
     try:
         found: list[Any] = [(await client.get(REALMS, "one")).name]
         read = await asyncio.to_thread(reader.get, REALMS, "one")
@@ -232,7 +232,7 @@ async def test_a_proxy_that_refuses_is_a_failed_connect(tmp_path: Path) -> None:
             token="bearer-secret",
             proxy=f"http://me:mistaken@127.0.0.1:{port}",
         )
-        client, reader = kubeconfig.client_for(wrong), reader_for(wrong)
+        client, reader = connect.client_for(wrong), reader_for(wrong)
         failures = []
         for call in (
             lambda: client.get(REALMS, "one"),

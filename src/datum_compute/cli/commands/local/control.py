@@ -48,9 +48,10 @@ def cell(context: Context, state: StateDirectory) -> int:
 
 
 async def _post(connection: kubeconfig.Connection, path: str, token: str) -> None:
+    from datum_compute.client.connect import transport_for
     from datum_compute.client.transport import HttpRequest
 
-    transport = kubeconfig.transport_for(connection)
+    transport = transport_for(connection)
     headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
     try:
         response = await transport.send(HttpRequest("POST", path, headers=headers), timeout=30)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.explain import states
-from datum_compute.cli.render.output import table
+from datum_compute.cli.render.output import duration, precise_duration, table
 from tests.support.cli.instances import GRANTED, instance
 
 
@@ -175,3 +175,18 @@ def test_an_instance_without_labels_is_identified_by_its_deployment_or_its_name(
     assert identity(named, DEPLOYMENT) == states.InstanceIdentity("api", "default", "DFW")
     assert identity(instance(), DEPLOYMENT) == states.InstanceIdentity("api", "default", "DFW")
     assert identity(instance()) == states.InstanceIdentity("api-default-dfw", "", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short", "precise"),
+    [
+        (-1, "0s", "0s"),
+        (59.9, "59s", "59s"),
+        (60, "1m", "1m"),
+        (72, "1m", "1m12s"),
+        (7200, "2h", "2h"),
+        (90061, "1d", "1d1h"),
+    ],
+)
+def test_a_duration_has_one_unit_or_two(seconds: float, short: str, precise: str) -> None:
+    assert (duration(seconds), precise_duration(seconds)) == (short, precise)

@@ -35,7 +35,7 @@ def to_command_error(failure: client.ClientError) -> CommandError:
             code="NotServed",
         )
     if isinstance(failure, client.Invalid) and failure.causes:
-        # Servers name the field in the message once more.
+        # For display only: servers name the field in the message once more.
         causes = [(c.field, c.message.replace(f"{c.field} in body ", "")) for c in failure.causes]
         faults = "".join(f"\n  {field}: {message}" for field, message in causes)
         return CommandError(f"the server refused the request:{faults}", code="Invalid")

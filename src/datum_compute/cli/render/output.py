@@ -129,23 +129,25 @@ def elapsed(seconds: float) -> str:
     return f"{seconds:.1f}s" if seconds < 10 else duration(seconds)
 
 
+def duration(seconds: float) -> str:
+    """``12m``: the largest unit."""
+    return _units_of(seconds)[0]
+
+
 def precise_duration(seconds: float) -> str:
     """``1m12s``: two units, for how long something has lasted."""
+    return "".join(_units_of(seconds))
+
+
+def _units_of(seconds: float) -> list[str]:
+    """The largest unit of a duration, and the next one where that is not 0."""
     whole = max(0, int(seconds))
     units = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
     for (size, unit), (next_size, next_unit) in pairwise(units):
         if whole >= size:
             rest = whole % size // next_size
-            return f"{whole // size}{unit}" + (f"{rest}{next_unit}" if rest else "")
-    return f"{whole}s"
-
-
-def duration(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if whole >= size:
-            return f"{whole // size}{unit}"
-    return f"{whole}s"
+            return [f"{whole // size}{unit}", *([f"{rest}{next_unit}"] if rest else [])]
+    return [f"{whole}s"]
 
 
 def count(number: int, one: str, many: str = "") -> str:

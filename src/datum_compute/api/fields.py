@@ -11,7 +11,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Any
+
+MAX_ERRORS = 100
+"""Faults that one response reports. A guess: more than anybody reads, and kilobytes, not
+the megabytes that a large object can cause."""
+
+MAX_TEXT = 1024
+"""Characters of a value or a path in a message. A guess, like :data:`MAX_ERRORS`."""
+
+_MAX_MESSAGE = 4 * MAX_TEXT
+"""Characters of one fault's message: a value, a path and a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +106,10 @@ class FieldError:
         text = self.type.summary
         if self.type not in _WITHOUT_VALUE:
             text = f"{text}: {_quoted(self.value)}"
-        return f"{text}: {self.detail}" if self.detail else text
+        return f"{text}: {self.detail}"[:_MAX_MESSAGE] if self.detail else text
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return f"{self.path[:MAX_TEXT]}: {self.message}"
 
 
 def required(path: FieldPath | str, detail: str = "") -> FieldError:
@@ -114,8 +125,8 @@ def type_invalid(path: FieldPath | str, value: Any, detail: str) -> FieldError:
 
 
 def not_supported(path: FieldPath | str, value: Any, supported: Iterable[str]) -> FieldError:
-    """``supported`` are listed in the order given, each in quotes."""
-    listed = ", ".join(f'"{one}"' for one in supported)
+    """``supported`` are listed in the order given, each in quotes; of very many, the first."""
+    listed = ", ".join(f'"{one}"' for one in islice(supported, MAX_ERRORS))
     detail = f"supported values: {listed}" if listed else ""
     return FieldError(str(path), FieldErrorType.NOT_SUPPORTED, value, detail)
 
@@ -145,10 +156,25 @@ def too_many(path: FieldPath | str, count: int, maximum: int) -> FieldError:
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """Several errors as one text: a single one as it is, more in brackets, repeats dropped."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
+    """Several errors as one text: a single one as it is, more in brackets, repeats dropped.
+    Of more than :data:`MAX_ERRORS`, the first."""
+    texts = list(dict.fromkeys(str(error) for error in errors[:MAX_ERRORS]))
+    if len(errors) > MAX_ERRORS:
+        texts.append(f"and more: only the first {MAX_ERRORS} are reported")
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """In JSON, cut where it gets long. Encoded piece by piece, so that a large value costs no
+    more than what is shown of it."""
+    if isinstance(value, str):
+        value = value[: MAX_TEXT + 1]
+    text = ""
+    for piece in _ENCODER.iterencode(value):
+        text += piece
+        if len(text) > MAX_TEXT:
+            return f"{text[:MAX_TEXT]}…"
+    return text
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -23,11 +24,25 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-decode_json = msgspec.json.Decoder().decode
+
+def _number(text: str) -> float:
+    """A number with a point or an exponent. A whole one becomes an integer, as in the real server,
+    which writes ``7.0`` as ``7``: whoever reads an integer field finds one."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is more than a number holds")
+    return int(value) if value.is_integer() and abs(value) < _PLAIN_DIGITS else value
+
+
+_PLAIN_DIGITS = 1e21
+"""From here on the real server writes an exponent."""
+
+decode_json = msgspec.json.Decoder(float_hook=_number).decode
 encode_json = msgspec.json.Encoder().encode
 
 
 def json_value(body: bytes) -> Any:
+    """The value of a request's body."""
     try:
         value = decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.api.fields import FieldError, aggregate
+from datum_compute.api.fields import MAX_ERRORS, MAX_TEXT, FieldError, aggregate
 from datum_compute.api.scheme import Resource
 from datum_compute.client.transport import HttpResponse
 
@@ -168,13 +168,14 @@ def unsupported_media(accepted: str) -> ApiError:
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """422 with one cause per error. ``kind`` is the kind, not the plural."""
-    qualified = f"{kind}.{group}" if group else kind
+    """422 with one cause per error, of many for the first. ``kind`` is the kind, not the
+    plural."""
+    qualified, name = f"{kind}.{group}" if group else kind, name[:MAX_TEXT]
     details: dict[str, Any] = {"name": name, "group": group, "kind": kind}
     details = {key: value for key, value in details.items() if value}
     details["causes"] = [
-        {"reason": error.cause_reason, "message": error.message, "field": error.path}
-        for error in errors
+        {"reason": error.cause_reason, "message": error.message, "field": error.path[:MAX_TEXT]}
+        for error in errors[:MAX_ERRORS]
     ]
     message = f'{qualified} "{name}" is invalid: {aggregate(errors)}'
     return ApiError(422, "Invalid", message, details)

@@ -304,7 +304,7 @@ def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.Fie
         if not marked:
             return []
         return [fields.invalid("metadata.deletionTimestamp", marked, "field is immutable")]
-    held = old.get("finalizers") or ()
+    held = set(old.get("finalizers") or ())
     added = [one for one in new.get("finalizers") or () if one not in held]
     if not added:
         return []

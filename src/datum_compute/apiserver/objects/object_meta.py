@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import fields, name_patterns
-from datum_compute.api.fields import FieldError
+from datum_compute.api.fields import MAX_ERRORS, MAX_TEXT, FieldError
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.kinds.builtin_rules import NAMESPACE_CLEANUP
 from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.schema.outcome import MAX_UNKNOWN
 from datum_compute.env import Environment
 
 FOREGROUND = "foregroundDeletion"
@@ -117,7 +118,8 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
     except msgspec.ValidationError as error:
         message = f"the object's metadata cannot be read: {error}"
         raise errors.bad_request(message.replace("`$", "`metadata").replace("`", '"')) from error
-    unknown = [f"metadata.{key}" for key in metadata if key not in _KNOWN]
+    unknown = [f"metadata.{key[:MAX_TEXT]}" for key in metadata if key not in _KNOWN]
+    del unknown[MAX_UNKNOWN:]
     if unknown or not all(metadata.values()):
         metadata = {key: value for key, value in metadata.items() if value and key in _KNOWN}
         obj["metadata"] = metadata
@@ -180,6 +182,8 @@ def validate_metadata(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldE
             if not _is_label_value(value) or len(value) > 63:
                 errors.append(_label_value_fault(value))
             errors += _qualified_faults("metadata.labels", key)
+            if len(errors) > MAX_ERRORS:
+                return errors
     annotations = metadata.get("annotations")
     if annotations:
         errors += _annotation_faults(annotations)
@@ -195,6 +199,8 @@ def validate_metadata(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldE
 def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, one in enumerate(finalizers):
+        if len(errors) > MAX_ERRORS:
+            break
         errors += _qualified_faults("metadata.finalizers", one)
         if kind.builtin and "/" not in one and one not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
@@ -273,6 +279,8 @@ def _annotation_faults(annotations: dict[str, str]) -> list[FieldError]:
     errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
+        if len(errors) > MAX_ERRORS:
+            return errors
         # Unlike labels, annotation keys are compared in lower case.
         errors += _qualified_faults("metadata.annotations", key.lower())
         size += len(key) + len(value)
@@ -287,6 +295,8 @@ _OWNER_KEYS = (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("
 def _owner_faults(owners: list[dict[str, Any]]) -> list[FieldError]:
     errors: list[FieldError] = []
     for owner in owners:
+        if len(errors) > MAX_ERRORS:
+            return errors
         for key, what in _OWNER_KEYS:
             if not owner.get(key):
                 path = f"metadata.ownerReferences.{key}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -51,7 +53,7 @@ def yaml_value(body: bytes) -> Any:
 
     if len(body) > MAX_YAML:
         raise errors.too_large(MAX_YAML)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = _yaml_loader()
     try:
         depth = 0
         for event in yaml.parse(body, loader):
@@ -70,3 +72,57 @@ def yaml_value(body: bytes) -> Any:
         return json_value(encode_json(value))
     except (yaml.YAMLError, msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise errors.bad_request(f"the request body is not valid YAML: {error}") from error
+
+
+@cache
+def _yaml_loader() -> Any:  # a class that depends on how PyYAML was built
+    """Reads plain scalars as the real server's YAML library does: the booleans of YAML 1.1, decimal
+    exponents without a dot, times as text, and no numbers to the base of 60."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            found = super().construct_mapping(node, deep)
+            return {
+                _BOOLEAN_KEYS[key] if isinstance(key, bool) else key: value
+                for key, value in found.items()
+            }
+
+    for tag, pattern, first in _YAML_SCALARS:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
+    Loader.add_constructor("tag:yaml.org,2002:int", _yaml_integer)
+    Loader.add_constructor("tag:yaml.org,2002:bool", _yaml_boolean)
+    Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
+    return Loader
+
+
+def _yaml_boolean(_: Any, node: Any) -> bool:
+    return node.value.lower() in ("y", "yes", "true", "on")
+
+
+def _yaml_integer(_: Any, node: Any) -> int:
+    text: str = node.value.replace("_", "")
+    sign = -1 if text.startswith("-") else 1
+    digits = text.lstrip("+-")
+    octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+    return sign * int(digits, 8 if octal else 0)
+
+
+_BOOLEAN_KEYS = {True: "true", False: "false"}
+"""A key is text in JSON, and ``y`` a boolean in YAML."""
+_SIGNED = [*"-+0123456789"]
+_YAML_SCALARS = (
+    ("null", r"(?:~|null|Null|NULL|)\Z", ["~", "n", "N", ""]),
+    (
+        "bool",
+        r"(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON"
+        r"|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)\Z",
+        [*"yYnNtTfFoO"],
+    ),
+    ("int", r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|0[0-7_]*|[1-9][0-9_]*)\Z", _SIGNED),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z", [*_SIGNED, "."]),
+    ("merge", r"<<\Z", ["<"]),
+)
+"""Tag, pattern and first characters of each scalar that is no text; the first that fits counts."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from datum_compute.apiserver.schema.outcome import SchemaOutcome
+from datum_compute.apiserver.schema.outcome import SchemaOutcome, TooManyErrors
 from datum_compute.apiserver.schema.walk import compile_root
 
 
@@ -46,7 +47,8 @@ class Schema:
         same object in both is not walked again.
         """
         outcome = SchemaOutcome(known)
-        self._walk(obj, (), outcome)
+        with suppress(TooManyErrors):
+            self._walk(obj, (), outcome)
         if len(outcome.unknown) > 1:
             outcome.unknown.sort()
         return outcome

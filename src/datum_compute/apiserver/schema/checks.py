@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 from datum_compute.api import fields
@@ -31,13 +31,11 @@ def combine(checks: list[Walk]) -> Walk | None:
     """All of them in order as one, or None where there is nothing to check."""
     if len(checks) < 2:
         return checks[0] if checks else None
-    first, *others = checks
-    rest = combine(others)
-    assert rest is not None  # there are at least two
+    parts = tuple(checks)
 
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        first(value, loc, out)
-        rest(value, loc, out)
+        for part in parts:
+            part(value, loc, out)
 
     return check
 
@@ -47,7 +45,7 @@ def add_type_error(
 ) -> None:
     path, found = place.at(loc), TYPE_NAMES[type(value)]
     detail = f'{path} in body must be of type {wanted}: "{found}"'
-    out.errors.append(fields.type_invalid(path, found, detail))
+    out.add(fields.type_invalid(path, found, detail))
 
 
 def string_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk]:
@@ -108,7 +106,7 @@ def enum_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk]:
                 return
         elif canonical(value) in keys:
             return
-        out.errors.append(fields.not_supported(place.at(loc), value, listed))
+        out.add(fields.not_supported(place.at(loc), value, listed))
 
     return [check]
 
@@ -142,7 +140,7 @@ def _invalid(place: SchemaPath, fails: Fails, text: str) -> Walk:
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         if fails(value):
             path = place.at(loc)
-            out.errors.append(fields.invalid(path, value, f"{path} in body {text}"))
+            out.add(fields.invalid(path, value, f"{path} in body {text}"))
 
     return check
 
@@ -155,10 +153,10 @@ def _length(place: SchemaPath, shortest: int, longest: int | None) -> Walk:
             return
         path = place.at(loc)
         if len(value) > most:
-            out.errors.append(fields.too_long(path, value, most))
+            out.add(fields.too_long(path, value, most))
         else:
             detail = f"{path} in body should be at least {shortest} chars long"
-            out.errors.append(fields.invalid(path, value, detail))
+            out.add(fields.invalid(path, value, detail))
 
     return check
 
@@ -169,9 +167,7 @@ def _pattern(place: SchemaPath, pattern: str) -> Walk:
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         if search(value) is None:
             path = place.at(loc)
-            out.errors.append(
-                fields.invalid(path, value, f"{path} in body should match '{pattern}'")
-            )
+            out.add(fields.invalid(path, value, f"{path} in body should match '{pattern}'"))
 
     return check
 
@@ -195,9 +191,9 @@ def _range(place: SchemaPath, lower: _Bound, upper: _Bound) -> Walk:
             return
         path = place.at(loc)
         if value < least or (not_least and value == least):
-            out.errors.append(fields.invalid(path, value, f"{path} in body {at_least}"))
+            out.add(fields.invalid(path, value, f"{path} in body {at_least}"))
         if value > most or (not_most and value == most):
-            out.errors.append(fields.invalid(path, value, f"{path} in body {at_most}"))
+            out.add(fields.invalid(path, value, f"{path} in body {at_most}"))
 
     return check
 
@@ -207,7 +203,7 @@ def _format(place: SchemaPath, name: str, accepts: Callable[[str], bool]) -> Wal
         if not accepts(value):
             path = place.at(loc)
             detail = f"{path} in body must be of type {name}: {encode(value)}"
-            out.errors.append(fields.type_invalid(path, value, detail))
+            out.add(fields.type_invalid(path, value, detail))
 
     return check
 
@@ -219,7 +215,7 @@ def _int_format(place: SchemaPath, name: str, limits: tuple[int, int]) -> Walk:
         if not least <= value <= most:
             path = place.at(loc)
             detail = f"Checked value must be of type integer with format {name} in {path}"
-            out.errors.append(fields.invalid(path, value, detail))
+            out.add(fields.invalid(path, value, detail))
 
     return check
 
@@ -227,7 +223,7 @@ def _int_format(place: SchemaPath, name: str, limits: tuple[int, int]) -> Walk:
 def _too_many(place: SchemaPath, most: int) -> Walk:
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         if len(value) > most:
-            out.errors.append(fields.too_many(place.at(loc), len(value), most))
+            out.add(fields.too_many(place.at(loc), len(value), most))
 
     return check
 
@@ -237,7 +233,7 @@ def _too_few(place: SchemaPath, least: int, what: str) -> Walk:
         if len(value) < least:
             path = place.at(loc)
             detail = f"{path} in body should have at least {least} {what}"
-            out.errors.append(fields.invalid(path, len(value), detail))
+            out.add(fields.invalid(path, len(value), detail))
 
     return check
 
@@ -252,7 +248,7 @@ def _unique(place: SchemaPath) -> Walk:
         for index, item in enumerate(value):
             key = canonical(item)
             if key in seen:
-                out.errors.append(fields.duplicate(entry.at((*loc, index)), item))
+                out.add(fields.duplicate(entry.at((*loc, index)), item))
             seen.add(key)
 
     return check
@@ -272,7 +268,7 @@ def _unique_by(place: SchemaPath, names: tuple[str, ...]) -> Walk:
             key = tuple([canonical(item.get(name)) for name in names])
             if key in seen:
                 keys = {name: item[name] for name in names if name in item}
-                out.errors.append(fields.duplicate(entry.at((*loc, index)), keys))
+                out.add(fields.duplicate(entry.at((*loc, index)), keys))
             seen.add(key)
 
     return check
@@ -292,7 +288,12 @@ def _all_differ(items: list[Any]) -> bool:
 
 
 def _is_multiple(value: float, step: float) -> bool:
-    quotient = value / step
+    try:
+        quotient = value / step
+    except OverflowError:  # an integer beyond every float
+        return False
+    if not isfinite(quotient):
+        return False
     return abs(quotient - round(quotient)) < 1e-9
 
 

@@ -5,24 +5,30 @@ When none fits, the errors of the part that has the fewest are reported as well.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from datum_compute.api import fields
-from datum_compute.apiserver.schema.outcome import PathKeys, SchemaOutcome, SchemaPath, Walk
+from datum_compute.apiserver.schema.outcome import (
+    PathKeys,
+    SchemaOutcome,
+    SchemaPath,
+    TooManyErrors,
+    Walk,
+)
 
 
 def any_of(place: SchemaPath, parts: list[Walk]) -> Walk:
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         closest: SchemaOutcome | None = None
         for part in parts:
-            found = SchemaOutcome()
-            part(value, loc, found)
+            found = _try(part, value, loc)
             if not found.errors:
                 return
             if closest is None or len(found.errors) < len(closest.errors):
                 closest = found
         _add_composite(place, "must validate at least one schema (anyOf)", loc, out)
-        out.errors += closest.errors if closest else []
+        _add_all(closest, out)
 
     return check
 
@@ -32,8 +38,7 @@ def one_of(place: SchemaPath, parts: list[Walk]) -> Walk:
         matching = 0
         closest: SchemaOutcome | None = None
         for part in parts:
-            found = SchemaOutcome()
-            part(value, loc, found)
+            found = _try(part, value, loc)
             if not found.errors:
                 matching += 1
             elif closest is None or len(found.errors) < len(closest.errors):
@@ -43,23 +48,34 @@ def one_of(place: SchemaPath, parts: list[Walk]) -> Walk:
         count = f"Found {matching} valid alternatives" if matching else "Found none valid"
         text = f"must validate one and only one schema (oneOf). {count}"
         _add_composite(place, text, loc, out)
-        if not matching and closest is not None:
-            out.errors += closest.errors
+        if not matching:
+            _add_all(closest, out)
 
     return check
 
 
 def none_of(place: SchemaPath, part: Walk) -> Walk:
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        found = SchemaOutcome()
-        part(value, loc, found)
+        found = _try(part, value, loc)
         if not found.errors:
             _add_composite(place, "must not validate the schema (not)", loc, out)
 
     return check
 
 
+def _try(part: Walk, value: Any, loc: PathKeys) -> SchemaOutcome:
+    found = SchemaOutcome()
+    with suppress(TooManyErrors):
+        part(value, loc, found)
+    return found
+
+
+def _add_all(closest: SchemaOutcome | None, out: SchemaOutcome) -> None:
+    for error in closest.errors if closest else ():
+        out.add(error)
+
+
 def _add_composite(place: SchemaPath, text: str, loc: PathKeys, out: SchemaOutcome) -> None:
     # Upstream puts these at "<nil>"; the path is in the text, and useful in the field too.
     path = place.at(loc)
-    out.errors.append(fields.invalid(path or "<nil>", "", f'"{path}" {text}'))
+    out.add(fields.invalid(path or "<nil>", "", f'"{path}" {text}'))

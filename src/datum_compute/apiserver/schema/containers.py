@@ -45,14 +45,14 @@ def fields_walk(
     plain = {name: (node.expected, node.walk, node.admit) for name, node in nodes.items()}
 
     def walk(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        gone: list[str] | None = None
+        gone: list[str] = []
         for key, value in obj.items():
             try:
                 expected, child, admit = plain[key]
             except KeyError:
                 if prune_at is not None:
-                    out.unknown.append(prune_at.child(key).at(loc))
-                    gone = [*gone, key] if gone else [key]
+                    out.add_unknown(prune_at.child(key), loc)
+                    gone.append(key)
                 continue
             if type(value) is expected:
                 if child is not None:
@@ -60,12 +60,11 @@ def fields_walk(
                 continue
             action = admit(value, loc, out)
             if action is DROP:
-                gone = [*gone, key] if gone else [key]
+                gone.append(key)
             elif action is not KEEP:
                 obj[key] = action  # the key exists, so the dict keeps its size
-        if gone is not None:
-            for key in gone:
-                del obj[key]
+        for key in gone:
+            del obj[key]
         for key, make in defaults:
             if key not in obj:
                 obj[key] = make()
@@ -92,7 +91,7 @@ def map_walk(node: Node) -> Walk:
     expected, child, admit = node
 
     def walk(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        gone: list[str] | None = None
+        gone: list[str] = []
         for key, value in obj.items():
             if type(value) is expected:
                 if child is not None:
@@ -100,12 +99,11 @@ def map_walk(node: Node) -> Walk:
                 continue
             action = admit(value, (*loc, key), out)
             if action is DROP:
-                gone = [*gone, key] if gone else [key]
+                gone.append(key)
             elif action is not KEEP:
                 obj[key] = action
-        if gone is not None:
-            for key in gone:
-                del obj[key]
+        for key in gone:
+            del obj[key]
 
     return walk
 
@@ -135,8 +133,8 @@ def required_check(place: SchemaPath, names: tuple[str, ...]) -> Walk:
 
     def check(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         if not needed <= obj.keys():
-            out.errors += [
-                fields.required(place.child(name).at(loc)) for name in names if name not in obj
-            ]
+            for name in names:
+                if name not in obj:
+                    out.add(fields.required(place.child(name).at(loc)))
 
     return check

@@ -12,9 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api.fields import FieldError
+from datum_compute.api.fields import MAX_ERRORS, MAX_TEXT, FieldError
 
 PathKeys = tuple[int | str, ...]
+
+MAX_UNKNOWN = 100
+"""As the real server, whose decoder stops collecting there."""
 
 
 class SchemaOutcome:
@@ -26,8 +29,24 @@ class SchemaOutcome:
         self.known = known or {}
         """Values at the root that have passed this very walk before."""
         self.unknown: list[str] = []
-        """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``."""
+        """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``. Of
+        many, the first :data:`MAX_UNKNOWN`."""
         self.errors: list[FieldError] = []
+
+    def add(self, error: FieldError) -> None:
+        """Raises :class:`TooManyErrors` at one more than a response reports: a body of
+        three megabytes can have a million, and each takes longer than its bytes."""
+        self.errors.append(error)
+        if len(self.errors) > MAX_ERRORS:
+            raise TooManyErrors
+
+    def add_unknown(self, place: SchemaPath, location: PathKeys) -> None:
+        if len(self.unknown) < MAX_UNKNOWN:
+            self.unknown.append(place.at(location)[:MAX_TEXT])
+
+
+class TooManyErrors(Exception):
+    """Ends a walk: what it found is more than a response reports."""
 
 
 Walk = Callable[[Any, PathKeys, SchemaOutcome], None]

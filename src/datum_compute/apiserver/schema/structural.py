@@ -9,11 +9,13 @@ always there, and defaults that the schema itself accepts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from datum_compute.api import fields
-from datum_compute.api.fields import FieldError, FieldPath
-from datum_compute.apiserver.schema.outcome import SchemaOutcome, SchemaPath
+from datum_compute.api.fields import MAX_ERRORS, FieldError, FieldPath
+from datum_compute.apiserver.schema.outcome import SchemaOutcome, SchemaPath, TooManyErrors
 from datum_compute.apiserver.schema.patterns import compile_pattern
 from datum_compute.apiserver.schema.walk import compile_node, fresh_copy
 
@@ -34,9 +36,9 @@ def validate_root(schema: JsonSchema, path: FieldPath) -> list[FieldError]:
     elif kind != "object":
         errors.append(fields.invalid(path.child("type"), kind, "must be object at the root"))
     errors += _metadata_faults(schema, path)
-    errors += _node_faults(schema, path, root=True)
+    errors += islice(_node_faults(schema, path, root=True), MAX_ERRORS + 1)
     # Defaults are validated by the schema itself, which must be sound for that.
-    return errors or list(_default_faults(schema, path, SchemaPath()))
+    return errors or list(islice(_default_faults(schema, path, SchemaPath()), MAX_ERRORS + 1))
 
 
 def _metadata_faults(schema: JsonSchema, path: FieldPath) -> Iterator[FieldError]:
@@ -148,7 +150,7 @@ def _map_key_faults(schema: JsonSchema, path: FieldPath) -> Iterator[FieldError]
     items = schema.get("items")
     if not isinstance(items, dict):
         return
-    properties, required = items.get("properties", {}), items.get("required", ())
+    properties, required = items.get("properties", {}), set(items.get("required", ()))
     for index, key in enumerate(keys):
         if key not in properties:
             here = path.child("x-kubernetes-list-map-keys").index(index)
@@ -216,7 +218,8 @@ def _default_fault(
     schema: JsonSchema, default: Any, path: FieldPath, place: SchemaPath
 ) -> Iterator[FieldError]:
     found = SchemaOutcome()
-    compile_node(schema, place)(fresh_copy(default), (), found)
+    with suppress(TooManyErrors):
+        compile_node(schema, place)(fresh_copy(default), (), found)
     if found.unknown:
         yield fields.invalid(path, default, "must not have unknown fields")
     for error in found.errors:

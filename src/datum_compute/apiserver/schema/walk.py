@@ -310,7 +310,7 @@ def _embedded_check(place: SchemaPath) -> Walk:
         for name in ("apiVersion", "kind"):
             if not obj.get(name):
                 path = place.child(name).at(loc)
-                out.errors.append(fields.required(path, "must not be empty"))
+                out.add(fields.required(path, "must not be empty"))
 
     return check
 

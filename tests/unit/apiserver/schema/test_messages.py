@@ -160,6 +160,16 @@ def test_a_broken_rule_is_reported(field: dict[str, Any], value: Any, fault: str
     assert faults(field, value) == [fault]
 
 
+@pytest.mark.parametrize(
+    ("step", "value", "accepted"),
+    [(1e-300, 1e10, False), (0.1, 10**400, False), (0.1, 0.3, True), (1e-300, 0, True)],
+)
+def test_a_multiple_of_an_extreme_step_is_decided(step: float, value: Any, accepted: bool) -> None:
+    found = faults({"type": "number", "multipleOf": step}, value)
+
+    assert (found == []) is accepted
+
+
 def test_a_missing_required_field_is_named() -> None:
     item = {"type": "object", "required": ["name", "port"], "properties": {"name": STRING}}
 

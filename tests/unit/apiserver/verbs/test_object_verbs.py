@@ -457,3 +457,36 @@ async def test_concurrent_writes_to_one_object_build_on_each_other() -> None:
         assert sorted(found["spec"]["tags"], key=int) == [str(n) for n in range(20)]
         revisions = [answer["metadata"]["resourceVersion"] for _, answer in answers]
         assert len(set(revisions)) == 20
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"content-type": "application/merge-patch+json"}, b'{"x":{"a":[7.0,-0.0,1e3,7.5]}}'),
+        (JSON_PATCH, b'[{"op":"add","path":"/x","value":{"a":[7.0,-0.0,1e3,7.5]}}]'),
+    ],
+    ids=["merge patch", "JSON patch"],
+)
+async def test_a_whole_number_with_a_point_is_stored_as_an_integer(
+    headers: dict[str, str], body: bytes
+) -> None:
+    async with widget_server() as caller:
+        await caller.call("POST", CONFIG_MAPS, {"metadata": {"name": "one"}})
+
+        await caller.call("PATCH", f"{CONFIG_MAPS}/one", body, headers=headers)
+
+        response = await caller.send("GET", f"{CONFIG_MAPS}/one")
+        assert b'"x":{"a":[7,0,1000,7.5]}' in response.body
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+async def test_a_whole_number_with_a_point_fits_an_integer_field(form: str) -> None:
+    async with widget_server() as caller:
+        body = msgspec.json.encode(widget("one", {"size": 7.0}))
+        headers = {"content-type": f"application/{form}"}
+
+        code, _ = await caller.call("POST", WIDGETS_PATH, body, headers=headers)
+
+        response = await caller.send("GET", f"{WIDGETS_PATH}/one")
+        assert code == 201
+        assert b'"size":7}' in response.body

@@ -54,7 +54,8 @@ class Reason(NamedTuple):
     unknown: tuple[KindCondition, ...] = ()
     priority: int = 0
     """How much it explains: rollups report the highest of several. 0 explains nothing that
-    another reason would not explain better."""
+    another reason would not explain better, 1 is progress, 3 waits for quota, 5 is a failure of
+    the Instance, 7 one of its network."""
     placeholder: bool = False
     """It explains nothing: the condition is not True yet."""
     terminal: bool = False
@@ -271,7 +272,7 @@ REASON_PROVISIONING = _declare(
     Reason(
         "Provisioning",
         "What the program needs to run is being prepared.",
-        false=(INSTANCE_AVAILABLE, INSTANCE_READY),
+        false=(INSTANCE_PROGRAMMED, INSTANCE_AVAILABLE, INSTANCE_READY),
         unknown=(INSTANCE_AVAILABLE,),
         priority=1,
         usual_seconds=5 * _MINUTE,

@@ -239,6 +239,8 @@ def _served(plane: Plane, target: ResourcePath, verb: str) -> ServedKind:
     if resource.namespaced:
         if target.name and not target.namespace:
             raise errors.PathNotFound
+        if verb == "deletecollection" and not target.namespace:
+            raise errors.method_not_allowed()  # one request deletes in one namespace
     elif target.namespace:
         raise errors.PathNotFound
     subresource = target.subresource

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import reduce
+from typing import Any, Final
 
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError, FieldPath
@@ -21,6 +22,14 @@ _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
     "or '.', and must start and end with an alphanumeric character"
 )
+APPROVED = "api-approved.kubernetes.io"
+BUILTIN_NAMES: Final = {
+    "apiextensions.k8s.io": ("customresourcedefinitions", "CustomResourceDefinition"),
+    "coordination.k8s.io": ("leases", "Lease"),
+}
+"""Plurals and kinds by group that every plane serves without a definition. The core group has no
+dot, so that no definition can be in it."""
+
 _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
 
 
@@ -37,6 +46,44 @@ def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
     for index, version in enumerate(spec["versions"]):
         errors += _served_faults(version, FieldPath.of("spec", "versions").index(index))
     return errors
+
+
+def validate_group(crd: Mapping[str, Any]) -> list[FieldError]:
+    """Whether a new definition may be in its group: names that the server itself serves are taken,
+    and the groups of Kubernetes need a note of approval, as in the real server."""
+    spec = crd.get("spec") or {}
+    group, names = spec.get("group"), spec.get("names") or {}
+    taken = BUILTIN_NAMES.get(str(group), ())
+    errors = [
+        fields.forbidden(f"spec.names.{key}", f'"{names[key]}" is served by the server itself')
+        for key in ("plural", "kind")
+        if names.get(key) in taken
+    ]
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return errors
+    path = FieldPath.of("metadata", "annotations").key(APPROVED)
+    approval = (crd["metadata"].get("annotations") or {}).get(APPROVED, "")
+    if not approval:
+        detail = f'protected groups must have approval annotation "{APPROVED}"'
+        errors.append(fields.required(path, detail))
+    elif not approval.startswith(("https://", "http://", "unapproved")):
+        detail = 'must be a URL, or start with "unapproved"'
+        errors.append(fields.invalid(path, approval, detail))
+    return errors
+
+
+def validate_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[FieldError]:
+    """What stored objects depend on stays as it is."""
+    errors = []
+    for path in (("spec", "scope"), ("spec", "names", "kind")):
+        before, now = (reduce(_field, path, crd) for crd in (old, new))
+        if before != now:
+            errors.append(fields.invalid(FieldPath.of(*path), now, "field is immutable"))
+    return errors
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _shape_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:

@@ -52,6 +52,9 @@ class KindRegistry:
     def define(self, definition: dict[str, Any]) -> None:
         """Serve a stored definition, instead of its previous version."""
         name = definition["metadata"]["name"]
+        # An older release stored definitions of built-in kinds; those never replace them.
+        if (known := self.any_version(name)) is not None and known.builtin:
+            return
         kinds = compiled_kinds(definition)
         if "deletionTimestamp" in definition["metadata"]:
             self.terminating.add(name)

@@ -14,7 +14,7 @@ import msgspec
 from datum_compute.api import fields
 from datum_compute.apiserver import errors as status
 from datum_compute.apiserver.codec import decode_json, encode_json
-from datum_compute.apiserver.kinds import builtin_rules, registry
+from datum_compute.apiserver.kinds import builtin_rules, definitions, registry
 from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.patches import json_equal
@@ -38,8 +38,9 @@ class DeleteOptions(msgspec.Struct, frozen=True):
     """How to delete."""
 
     propagation: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    uid: str | None = None
+    """If given, even if empty, the object must have it; so with the next."""
+    resource_version: str | None = None
     dry_run: bool = False
 
 
@@ -79,6 +80,7 @@ class Writer:
             raise UnknownFieldsError(unknown)
         errors += outcome.errors
         if resource.group_resource == builtin_rules.CRDS and not errors:
+            errors += definitions.validate_group(obj)
             errors += registry.establish(obj, metadata["creationTimestamp"])
         name = metadata.get("name", "")
         if errors:
@@ -144,6 +146,7 @@ class Writer:
         if kind.schema.rules and not subresource and not errors:
             errors += validate_transitions(kind.schema.rules, old, new)
         if resource.group_resource == builtin_rules.CRDS and not errors:
+            errors += definitions.validate_change(old, new)
             errors += registry.establish(new, object_meta.timestamp(self._env.now()))
         if errors:
             raise status.invalid_object(resource, before.name, errors)
@@ -340,13 +343,13 @@ def _differs(kind: ServedKind, old: dict[str, Any], new: dict[str, Any]) -> bool
 def _check_preconditions(kind: ServedKind, before: StoredObject, how: DeleteOptions) -> None:
     # The kind in place of the plural, as the real server has it.
     about = kind.resource._replace(plural=kind.resource.kind)
-    if how.uid and how.uid != before.uid:
+    if how.uid is not None and how.uid != before.uid:
         why = (
             f"the UID in the precondition ({how.uid}) does not match the UID in record"
             f" ({before.uid}). The object might have been deleted and then recreated"
         )
         raise status.conflict(about, before.name, why)
-    if how.resource_version and how.resource_version != str(before.revision):
+    if how.resource_version is not None and how.resource_version != str(before.revision):
         why = (
             f"the ResourceVersion in the precondition ({how.resource_version}) does not match the"
             f" ResourceVersion in record ({before.revision}). The object might have been modified"

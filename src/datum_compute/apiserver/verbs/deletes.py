@@ -48,7 +48,11 @@ def delete_collection(call: RequestContext, renderer: Renderer, store: Store) ->
 def _delete_options(call: RequestContext) -> DeleteOptions:
     options = _decode_options(call)
     propagation = options.propagation_policy or call.query.get("propagationPolicy", "")
-    if options.orphan_dependents is not None and not propagation:
+    if options.orphan_dependents is not None and propagation:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        error = fields.invalid("propagationPolicy", propagation, detail)
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [error])
+    if options.orphan_dependents is not None:
         propagation = "Orphan" if options.orphan_dependents else "Background"
     if propagation not in ("", "Background", "Foreground", "Orphan"):
         error = fields.not_supported(
@@ -57,8 +61,7 @@ def _delete_options(call: RequestContext) -> DeleteOptions:
         raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [error])
     preconditions = options.preconditions or _Preconditions()
     dry_run = call.dry_run("DeleteOptions") or is_dry_run(options.dry_run or [], "DeleteOptions")
-    uid, version = preconditions.uid or "", preconditions.resource_version or ""
-    return DeleteOptions(propagation, uid, version, dry_run)
+    return DeleteOptions(propagation, preconditions.uid, preconditions.resource_version, dry_run)
 
 
 def _decode_options(call: RequestContext) -> _WireOptions:

@@ -9,6 +9,8 @@ import pytest
 
 from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.kinds.definitions import BUILTIN_NAMES
+from datum_compute.apiserver.kinds.registry import KindRegistry
 from datum_compute.apiserver.kinds.served_kind import CrdInvalid, from_crd
 
 Edit = Callable[[dict[str, Any]], None]
@@ -325,3 +327,28 @@ def test_a_secret_without_a_type_is_opaque() -> None:
     served["Secret"].schema.process(secret)
 
     assert secret["type"] == "Opaque"
+
+
+def test_a_stored_definition_never_replaces_or_removes_a_built_in_kind() -> None:
+    registry = KindRegistry(builtin_kinds())
+    before = registry.kinds()
+    stored = definition(
+        group="coordination.k8s.io", names={"plural": "leases", "kind": "Lease"}, scope="Cluster"
+    )
+    stored["metadata"]["name"] = "leases.coordination.k8s.io"
+
+    registry.define(stored)
+    assert registry.kinds() == before
+
+    registry.undefine("leases.coordination.k8s.io")
+    assert registry.kinds() == before
+    assert not registry.terminating
+
+
+def test_the_names_of_built_in_kinds_are_protected() -> None:
+    names: dict[str, tuple[str, ...]] = {}
+    for kind in builtin_kinds():
+        if group := kind.resource.group:
+            names[group] = (*names.get(group, ()), kind.resource.plural, kind.resource.kind)
+
+    assert names == BUILTIN_NAMES

@@ -6,9 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.support.apiserver.widgets import WIDGETS_PATH, widget, widget_server
+from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, widget, widget_server
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+def definition(plural: str, kind: str, group: str, **annotations: str) -> dict[str, Any]:
+    return {
+        **WIDGET_CRD,
+        "metadata": {"name": f"{plural}.{group}", "annotations": annotations},
+        "spec": {
+            **WIDGET_CRD["spec"],
+            "group": group,
+            "names": {"plural": plural, "kind": kind},
+        },
+    }
 
 
 def causes(answer: dict[str, Any]) -> set[tuple[str, str]]:
@@ -112,3 +126,115 @@ async def test_all_errors_of_a_list_option_are_reported() -> None:
             ("resourceVersionMatch", "FieldValueForbidden"),
             ("resourceVersionMatch", "FieldValueNotSupported"),
         }
+
+
+APPROVED = {"api-approved.kubernetes.io": "https://example.com/approval"}
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind", "group"),
+    [
+        ("leases", "Lease", "coordination.k8s.io"),
+        ("leases", "Other", "coordination.k8s.io"),
+        ("others", "Lease", "coordination.k8s.io"),
+        ("customresourcedefinitions", "CustomResourceDefinition", "apiextensions.k8s.io"),
+    ],
+)
+async def test_a_definition_cannot_take_over_a_built_in_kind(
+    plural: str, kind: str, group: str
+) -> None:
+    async with widget_server() as caller:
+        body = definition(plural, kind, group, **APPROVED)
+
+        code, answer = await caller.call("POST", DEFINITIONS, body)
+
+        assert code == 422
+        assert "is served by the server itself" in answer["message"]
+        assert (await caller.send("GET", LEASES)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("group", "approval", "code"),
+    [
+        ("example.k8s.io", "", 422),
+        ("example.kubernetes.io", "", 422),
+        ("k8s.io", "", 422),
+        ("example.k8s.io", "somehow", 422),
+        ("example.k8s.io", "unapproved, for a test", 201),
+        ("example.k8s.io", "https://example.com/approval", 201),
+        ("notk8s.io", "", 201),
+    ],
+)
+async def test_a_definition_in_a_group_of_kubernetes_needs_approval(
+    group: str, approval: str, code: int
+) -> None:
+    async with widget_server() as caller:
+        notes = {"api-approved.kubernetes.io": approval} if approval else {}
+
+        found, answer = await caller.call(
+            "POST", DEFINITIONS, definition("things", "Thing", group, **notes)
+        )
+
+        assert found == code
+        if code == 422:
+            (cause,) = answer["details"]["causes"]
+            assert cause["field"] == "metadata.annotations[api-approved.kubernetes.io]"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"scope": "Cluster"}, "spec.scope"),
+        ({"names": {"kind": "Gadget"}}, "spec.names.kind"),
+    ],
+)
+async def test_scope_and_kind_of_a_definition_never_change(
+    change: dict[str, Any], field: str
+) -> None:
+    async with widget_server() as caller:
+        await caller.create("one")
+        path = f"{DEFINITIONS}/widgets.example.com"
+        headers = {"content-type": "application/merge-patch+json"}
+
+        code, answer = await caller.call("PATCH", path, {"spec": change}, headers=headers)
+
+        assert code == 422
+        assert causes(answer) == {(field, "FieldValueInvalid")}
+        assert await caller.exists("one")
+
+
+async def test_a_namespaced_collection_is_deleted_in_one_namespace_only() -> None:
+    async with widget_server() as caller:
+        await caller.create("one")
+
+        everywhere, answer = await caller.call("DELETE", "/apis/example.com/v1/widgets")
+        assert (everywhere, answer["reason"]) == (405, "MethodNotAllowed")
+        assert await caller.exists("one")
+
+        await caller.call("DELETE", WIDGETS_PATH)
+        assert not await caller.exists("one")
+
+
+@pytest.mark.parametrize("orphan", [True, False])
+async def test_a_delete_gives_one_propagation_policy(orphan: bool) -> None:
+    async with widget_server() as caller:
+        await caller.create("one")
+
+        code, answer = await caller.delete(
+            "one", propagationPolicy="Background", orphanDependents=orphan
+        )
+
+        assert code == 422
+        assert causes(answer) == {("propagationPolicy", "FieldValueInvalid")}
+        assert await caller.exists("one")
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+async def test_an_empty_precondition_of_a_delete_is_not_met(field: str) -> None:
+    async with widget_server() as caller:
+        await caller.create("one")
+
+        code, answer = await caller.delete("one", preconditions={field: ""})
+
+        assert (code, answer["reason"]) == (409, "Conflict")
+        assert await caller.exists("one")

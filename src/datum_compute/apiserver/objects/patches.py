@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from datum_compute.api.fields import MAX_TEXT
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import MAX_BODY, check_depth, decode_json, encode_json
 
@@ -38,28 +39,97 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return result
 
 
-def strategic_patch(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """A merge patch that understands the one list our built-ins merge by value.
+_MERGED_LISTS = {
+    ("metadata", "finalizers"): "",
+    ("metadata", "ownerReferences"): "uid",
+    ("secrets",): "name",
+    ("status", "conditions"): "type",
+}
+"""Lists of built-in kinds that a strategic patch merges, with the field that tells their items
+apart; none for a list of texts. Any other list is replaced."""
 
-    Directives (keys with a leading ``$``) order or delete list entries. Only those on
-    finalizers mean something here, since no served built-in has another merging list.
-    """
-    result: dict[str, Any] = merge_patch(target, _without_directives(patch))
-    wanted = patch.get("metadata")
-    if isinstance(wanted, dict):
-        removed = set(wanted.get("$deleteFromPrimitiveList/finalizers") or [])
-        added = wanted.get("finalizers") or []
-        if removed or added:
-            held = (target.get("metadata") or {}).get("finalizers") or []
-            merged = [one for one in dict.fromkeys([*held, *added]) if one not in removed]
-            result["metadata"] = {**result["metadata"], "finalizers": merged}
+
+def strategic_patch(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """A merge patch that merges some lists and obeys directives, the keys with a leading ``$``."""
+    return _merge_strategic(target, patch, ())
+
+
+def _merge_strategic(held: Any, patch: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    match patch.get("$patch"):
+        case "replace":
+            return {key: value for key, value in patch.items() if key != "$patch"}
+        case "delete":
+            return {}
+        case None | "merge":
+            pass
+        case other:
+            raise errors.bad_request(f"Unknown patch type found: {other}")
+    result: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
+    for key, value in patch.items():
+        if key.startswith("$"):
+            continue
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merge_strategic(result.get(key), value, (*path, key))
+        elif isinstance(value, list) and (*path, key) in _MERGED_LISTS:
+            result[key] = _merge_list(result.get(key), value, (*path, key))
+        else:
+            result[key] = value
+    for key, value in patch.items():
+        directive, _, name = key.partition("/")
+        if directive == "$deleteFromPrimitiveList":
+            removed = set(_texts(value, key))
+            result[name] = [one for one in _texts(result.get(name), name) if one not in removed]
+        elif directive == "$setElementOrder" and (*path, name) in _MERGED_LISTS:
+            result[name] = _in_order(result.get(name), value, _MERGED_LISTS[*path, name])
+        elif directive == "$retainKeys":
+            retained = set(_texts(value, key))
+            result = {name: value for name, value in result.items() if name in retained}
     return result
 
 
-def _without_directives(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_directives(v) for k, v in value.items() if not k.startswith("$")}
-    return value
+def _merge_list(held: Any, patch: list[Any], path: tuple[str, ...]) -> list[Any]:
+    """Items of the patch replace or join those with the same key; new ones are appended."""
+    field = _MERGED_LISTS[path]
+    held = held if isinstance(held, list) else []
+    if not field:
+        return list(dict.fromkeys([*_texts(held, path[-1]), *_texts(patch, path[-1])]))
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [item for item in patch if not isinstance(item, dict) or "$patch" not in item]
+    merged = {_key_of(item, field): item for item in held}
+    for item in patch:
+        key = _key_of(item, field)
+        if item.get("$patch") == "delete":
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge_strategic(merged.get(key), item, (*path, "*"))
+    return list(merged.values())
+
+
+def _in_order(items: Any, order: Any, field: str) -> list[Any]:
+    """The items that ``order`` names change places among themselves; others stay where they are."""
+    items = items if isinstance(items, list) else []
+    names = order if isinstance(order, list) else []
+    wanted = dict.fromkeys(_key_of(name, field) for name in names)
+    by_key = {_key_of(item, field): item for item in items}
+    ordered = iter([by_key[key] for key in wanted if key in by_key])
+    return [next(ordered) if _key_of(item, field) in wanted else item for item in items]
+
+
+def _key_of(item: Any, field: str) -> str:
+    key = item if not field else item.get(field) if isinstance(item, dict) else None
+    if not isinstance(key, str):
+        found = str(item)[:MAX_TEXT]
+        raise errors.bad_request(f"map: {found} does not contain declared merge key: {field}")
+    return key
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    items = value if isinstance(value, list) else []
+    if not all(isinstance(one, str) for one in items):
+        raise errors.bad_request(f"{name} of a strategic merge patch must be a list of strings")
+    return items
 
 
 _REQUIRED = object()

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.apiserver.errors import ApiError
-from datum_compute.apiserver.objects.patches import json_equal, json_patch, merge_patch
+from datum_compute.apiserver.objects.patches import (
+    json_equal,
+    json_patch,
+    merge_patch,
+    strategic_patch,
+)
 
 scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=2)
 values = st.recursive(
@@ -129,3 +134,82 @@ def test_a_json_patch_test_distinguishes_true_from_one() -> None:
     assert not json_equal(True, 1)
     assert not json_equal({"a": [0]}, {"a": [False]})
     assert json_equal({"a": [1, {"b": None}]}, {"a": [1.0, {"b": None}]})
+
+
+A, B, C = ({"uid": uid, "name": uid} for uid in "abc")
+
+
+@pytest.mark.parametrize(
+    ("held", "patch", "expected"),
+    [
+        ([A], {"ownerReferences": [B]}, [A, B]),
+        ([A, B], {"ownerReferences": [{"uid": "a", "controller": True}]}, None),
+        ([A, B], {"ownerReferences": [{"uid": "a", "$patch": "delete"}]}, [B]),
+        ([A, B], {"ownerReferences": [{"$patch": "replace"}, C]}, [C]),
+        (
+            [A, B],
+            {"$setElementOrder/ownerReferences": [{"uid": "b"}, {"uid": "a"}]},
+            [B, A],
+        ),
+    ],
+    ids=["add", "change", "delete", "replace", "order"],
+)
+def test_a_strategic_patch_merges_owners_by_uid(
+    held: list[Any], patch: dict[str, Any], expected: list[Any] | None
+) -> None:
+    found = strategic_patch({"metadata": {"ownerReferences": held}}, {"metadata": patch})
+
+    merged = expected if expected is not None else [{**A, "controller": True}, B]
+    assert found["metadata"]["ownerReferences"] == merged
+    assert "$" not in str(found)
+
+
+def test_a_strategic_patch_merges_finalizers_and_conditions() -> None:
+    target = {
+        "metadata": {"finalizers": ["a", "b"]},
+        "status": {"conditions": [{"type": "X", "status": "True", "reason": "R"}]},
+        "data": {"kept": "1", "gone": "2"},
+    }
+    patch = {
+        "metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]},
+        "status": {"conditions": [{"type": "Y"}, {"type": "X", "status": "False"}]},
+        "data": {"gone": None},
+    }
+
+    assert strategic_patch(target, patch) == {
+        "metadata": {"finalizers": ["b", "c"]},
+        "status": {"conditions": [{"type": "X", "status": "False", "reason": "R"}, {"type": "Y"}]},
+        "data": {"kept": "1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"$patch": "replace", "c": 3}, {"c": 3}),
+        ({"$patch": "delete"}, {}),
+        ({"$patch": "merge", "c": 3}, {"a": 1, "b": 2, "c": 3}),
+        ({"$retainKeys": ["b", "c"], "c": 3}, {"b": 2, "c": 3}),
+    ],
+)
+def test_directives_of_a_strategic_patch_are_obeyed(
+    patch: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert strategic_patch({"data": {"a": 1, "b": 2}}, {"data": patch}) == {"data": expected}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"data": {"$patch": "no"}},
+        {"metadata": {"ownerReferences": [{"name": "x"}]}},
+        {"metadata": {"ownerReferences": ["x", 5]}},
+        {"metadata": {"finalizers": [{}]}},
+        {"metadata": {"$deleteFromPrimitiveList/finalizers": [[]]}},
+    ],
+)
+def test_a_malformed_strategic_patch_is_refused(patch: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as refused:
+        strategic_patch({}, patch)
+
+    assert refused.value.code == 400

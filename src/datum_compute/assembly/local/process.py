@@ -219,12 +219,22 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
     finally:
         os.close(reading)
         if report is None or report.outcome is not StartOutcome.READY:
-            child.terminate()
-            child.wait(STOP_SECONDS)
+            end_child(child)
     if report.outcome is StartOutcome.HELD:
         raise AlreadyRunning(str(state.path))
     if report.outcome is not StartOutcome.READY:
         raise StartFailed(report)
+
+
+def end_child(child: subprocess.Popen[bytes], grace_seconds: float = STOP_SECONDS) -> None:
+    """End a platform that did not become ready. On a busy machine it may not get to its own end
+    in time; killing it loses nothing that it has acknowledged."""
+    child.terminate()
+    try:
+        child.wait(grace_seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def _read_report(reading: int, state: StateDirectory) -> StartReport:

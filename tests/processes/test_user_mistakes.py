@@ -222,7 +222,7 @@ def test_a_starting_platform_can_be_stopped(shell: Shell) -> None:
     assert starting.stderr is not None
     next(line for line in starting.stderr if "cluster engaged" in line)
 
-    assert "is stopped" in shell.types("local", "down").stderr
+    assert "was stopped" in shell.types("local", "down").stderr
     assert "Stopped." in starting.stderr.read()
     assert starting.wait(10) == 0
     starting.stderr.close()

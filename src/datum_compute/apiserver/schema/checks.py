@@ -12,7 +12,7 @@ from typing import Any
 from datum_compute.api import fields
 from datum_compute.apiserver.schema.formats import INT_RANGES, STRING_FORMATS
 from datum_compute.apiserver.schema.outcome import PathKeys, SchemaOutcome, SchemaPath, Walk
-from datum_compute.apiserver.schema.patterns import compile_pattern
+from datum_compute.apiserver.schema.patterns import Pattern
 
 TYPE_NAMES: dict[type, str] = {
     str: "string",
@@ -66,14 +66,19 @@ def _at_once(schema: Mapping[str, Any], closely: Walk | None) -> Walk:
     """One call for the usual string, which passes; ``closely`` finds out what is wrong."""
     assert closely is not None
     shortest, longest = schema.get("minLength", 0), schema.get("maxLength", sys.maxsize)
-    search = compile_pattern(schema.get("pattern", "")).search
+    pattern = schema.get("pattern")
+    matches = Pattern(pattern).matches if pattern else _anything
     accepts = STRING_FORMATS.get(schema.get("format", ""), bool)
 
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        if not (shortest <= len(value) <= longest and search(value) is not None and accepts(value)):
+        if not (shortest <= len(value) <= longest and matches(value) and accepts(value)):
             closely(value, loc, out)
 
     return check
+
+
+def _anything(value: str) -> bool:
+    return True
 
 
 def number_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk]:
@@ -162,10 +167,10 @@ def _length(place: SchemaPath, shortest: int, longest: int | None) -> Walk:
 
 
 def _pattern(place: SchemaPath, pattern: str) -> Walk:
-    search = compile_pattern(pattern).search
+    matches = Pattern(pattern).matches
 
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        if search(value) is None:
+        if not matches(value):
             path = place.at(loc)
             out.add(fields.invalid(path, value, f"{path} in body should match '{pattern}'"))
 

@@ -16,7 +16,7 @@ from typing import Any
 from datum_compute.api import fields
 from datum_compute.api.fields import MAX_ERRORS, FieldError, FieldPath
 from datum_compute.apiserver.schema.outcome import SchemaOutcome, SchemaPath, TooManyErrors
-from datum_compute.apiserver.schema.patterns import compile_pattern
+from datum_compute.apiserver.schema.patterns import Pattern
 from datum_compute.apiserver.schema.walk import compile_node, fresh_copy
 
 JsonSchema = Mapping[str, Any]
@@ -122,7 +122,7 @@ def _pattern_faults(schema: JsonSchema, path: FieldPath) -> Iterator[FieldError]
     if not isinstance(pattern := schema.get("pattern"), str):
         return
     try:
-        compile_pattern(pattern)
+        Pattern(pattern)
     except ValueError as error:
         detail = f"must be a valid regular expression, but isn't: {error}"
         yield fields.invalid(path.child("pattern"), pattern, detail)

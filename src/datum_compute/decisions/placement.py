@@ -53,8 +53,8 @@ def decide_placement(
     bindings: Sequence[networking.LocationBinding],
     deployments: Sequence[compute.WorkloadDeployment],
 ) -> PlacementPlan:
-    """The plan for a workload. ``deployments`` are all of its namespace: one of another
-    workload may hold a name that is wanted."""
+    """The plan for a workload. ``deployments`` are its own and those of others that hold one of
+    its :func:`derived_names`."""
     served = _served_cities(bindings)
     named = _named_cities(workload)
     own, orphans = _own(workload, deployments, named)
@@ -75,6 +75,11 @@ def decide_placement(
         leaving = holder is not None and (holder is not existing or holder.metadata.deleting)
         (blocked if leaving else wanted).append(one)
     return PlacementPlan(tuple(wanted), tuple(blocked), tuple(orphans), tuple(unserved))
+
+
+def derived_names(workload: compute.Workload) -> list[str]:
+    """The names under which its deployments are created."""
+    return [_name(workload, identity) for identity in _named_cities(workload)]
 
 
 def _own(

@@ -10,6 +10,7 @@ from datum_compute.decisions.placement import (
     PlacementPlan,
     WantedDeployment,
     build_deployment_spec,
+    derived_names,
 )
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
@@ -22,13 +23,24 @@ DEPLOYMENTS_BY_WORKLOAD = "workload-uid"
 def workload_uid_of(deployment: Object) -> list[str]:
     """The Workload of a deployment, as an index key."""
     uid = deployment.view(compute.WorkloadDeployment).spec.workload_ref.uid
-    return [uid] if uid else []
+    return [f"{deployment.namespace}/{uid}"] if uid else []
 
 
 def deployments_of(project: Cluster, workload: Object) -> list[Object]:
+    key = f"{workload.namespace}/{workload.metadata.uid}"
+    return project.cache(compute.WORKLOAD_DEPLOYMENTS).by_index(DEPLOYMENTS_BY_WORKLOAD, key)
+
+
+def candidates_of(project: Cluster, workload: Object) -> list[Object]:
+    """The deployments of a Workload, and those of others that hold a name it wants."""
     cache = project.cache(compute.WORKLOAD_DEPLOYMENTS)
-    found = cache.by_index(DEPLOYMENTS_BY_WORKLOAD, workload.metadata.uid)
-    return [each for each in found if each.namespace == workload.namespace]
+    found = deployments_of(project, workload)
+    known = {each.name for each in found}
+    for name in derived_names(workload.view(compute.Workload)):
+        holder = None if name in known else cache.get(name, workload.namespace)
+        if holder is not None:
+            found.append(holder)
+    return found
 
 
 async def ensure_deployments(

@@ -85,11 +85,11 @@ def _missing_networks(project: Cluster, workload: Object) -> list[str]:
 
 def _plan(project: Cluster, workload: Object) -> PlacementPlan:
     bindings = project.cache(networking.LOCATION_BINDINGS).list()
-    neighbours = project.cache(compute.WORKLOAD_DEPLOYMENTS).list(workload.namespace)
+    candidates = deployments.candidates_of(project, workload)
     return decide_placement(
         workload=workload.view(compute.Workload),
         bindings=[each.view(networking.LocationBinding) for each in bindings],
-        deployments=[each.view(compute.WorkloadDeployment) for each in neighbours],
+        deployments=[each.view(compute.WorkloadDeployment) for each in candidates],
     )
 
 

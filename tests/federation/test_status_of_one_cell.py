@@ -70,3 +70,10 @@ async def test_lesson_24_the_shipped_interpreter_equals_that_of_the_local_hub() 
     assert "status-interpreter.yaml" in overlay["resources"]
     assert shipped["metadata"]["name"] == found.name
     assert shipped["spec"] == patch.values(found.spec)
+
+
+async def test_the_shipped_interpreter_leaves_the_reading_of_a_cells_status_to_karmada() -> None:
+    """A script for it returns nil before the first status, which Karmada logs and retries."""
+    [shipped] = yaml.safe_load_all((FEDERATION / "status-interpreter.yaml").read_text())
+
+    assert list(shipped["spec"]["customizations"]) == ["statusAggregation"]

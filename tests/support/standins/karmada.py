@@ -33,6 +33,7 @@ BINDING = "app-web-dfw-workloaddeployment"
 WDS = compute.WORKLOAD_DEPLOYMENTS
 BINDINGS, WORKS, CLUSTERS = karmada.RESOURCE_BINDINGS, karmada.WORKS, karmada.CLUSTERS
 POLICIES = karmada.PROPAGATION_POLICIES
+INTERPRETERS = karmada.INTERPRETER_CUSTOMIZATIONS
 CRDS = Resource(
     "apiextensions.k8s.io",
     "v1",

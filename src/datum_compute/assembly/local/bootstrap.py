@@ -182,10 +182,7 @@ async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
         "workloaddeployment-status",
         {
             "target": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"},
-            "customizations": {
-                "statusReflection": {"luaScript": REFLECT_STATUS},
-                "statusAggregation": {"luaScript": AGGREGATE_STATUS},
-            },
+            "customizations": {"statusAggregation": {"luaScript": AGGREGATE_STATUS}},
         },
     )
     await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
@@ -194,12 +191,6 @@ async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
         body = _object(karmada.CLUSTERS, cell, spec, labels={LABEL_TOPOLOGY_CITY_CODE: city})
         await ensure(hub_client, karmada.CLUSTERS, body)
 
-
-REFLECT_STATUS = """\
-function ReflectStatus(observedObj)
-  return observedObj.status
-end
-"""
 
 AGGREGATE_STATUS = """\
 function AggregateStatus(desiredObj, statusItems)

@@ -196,7 +196,7 @@ class _Bindings:
     ) -> None:
         """The rule of our interpreter customization, in Python: the first member's status,
         unchanged."""
-        if not items or "status" not in items[0] or not _is_interpreted(hub, resource):
+        if not items or "status" not in items[0] or not _is_aggregated(hub, resource):
             return
         await patch.write_status(hub.client, resource, template, items[0]["status"])
 
@@ -224,11 +224,6 @@ def _fully_applied(view: karmada.ResourceBinding, items: list[dict[str, Any]]) -
     return ConditionChange(karmada.CONDITION_FULLY_APPLIED, status, reason, message)
 
 
-def _is_interpreted(hub: Cluster, resource: Resource) -> bool:
+def _is_aggregated(hub: Cluster, resource: Resource) -> bool:
     """Whether a customization aggregates the status; without one none is returned."""
-    for customization in hub.cache(karmada.INTERPRETER_CUSTOMIZATIONS).list():
-        spec = customization.view(karmada.InterpreterCustomization).spec
-        target = (spec.target.api_version, spec.target.kind)
-        if target == (resource.api_version, resource.kind):
-            return spec.customizations.status_aggregation is not None
-    return False
+    return works.customizations_of(hub, resource).status_aggregation is not None

@@ -31,7 +31,7 @@ from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
@@ -44,7 +44,7 @@ from datum_compute.runtime.writes.create import create_or_wait
 from datum_compute.runtime.writes.patch import Values
 from datum_compute.runtime.writes.spec_copies import UnkeptChanges
 from datum_compute.standins.karmada import manifest as manifests
-from datum_compute.standins.karmada import names, schedule
+from datum_compute.standins.karmada import names, schedule, works
 from datum_compute.standins.karmada.orphans import OBJECTS_BY_WORK, remove_orphan_objects, work_of
 
 WORKS_BY_TARGET = "propagation/target-namespace"
@@ -99,6 +99,7 @@ def execution_controller(
             Watch(members, NAMESPACES, reconciler.works_in_namespace, required=False),
             *objects,
         ],
+        reads=[Read(hub, karmada.INTERPRETER_CUSTOMIZATIONS)],
     )
 
 
@@ -113,6 +114,10 @@ def _target_namespace_of(work: Object) -> Iterable[str]:
     for manifest in _manifests_of(work):
         if namespace := manifest["metadata"].get("namespace"):
             yield f"{names.cluster_of(work.namespace)}/{namespace}"
+
+
+class ReflectionFailed(Exception):
+    """The script that reads the status of a member's object returned nil."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,18 @@ class _Execution:
         outcome = await self._apply(self._member(cluster.name), manifest)
         if wait := await self._report(hub, work, request, manifest, outcome):
             return after(wait)
+        self._check_reflection(hub, outcome)
         return DONE if outcome.applied else after(RETRY_SECONDS)
+
+    def _check_reflection(self, hub: Cluster, outcome: _Outcome) -> None:
+        """A script is taken to return the status as it is. Nil is an error, which is retried;
+        without a script a status that does not exist yet is none."""
+        member = outcome.member
+        if member is None or patch.values(member.status):
+            return
+        resource = self._kinds[(member.api_version, member.kind)]
+        if works.customizations_of(hub, resource).status_reflection is not None:
+            raise ReflectionFailed(f"ReflectStatus of {member!r}: expected a table, got nil")
 
     async def _remove_orphans(self, hub: Cluster, request: Request) -> None:
         member = self._members.get(names.cluster_of(request.namespace))

@@ -10,8 +10,10 @@ from typing import Any
 
 from datum_compute.api import conditions, karmada
 from datum_compute.api.meta import Object, owner_reference
+from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
+from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_or_wait
 from datum_compute.standins.karmada import names
@@ -79,6 +81,15 @@ def build_item(work: Object) -> dict[str, Any] | None:
         if reported := patch.values(manifest.status):
             item["status"] = reported
     return item
+
+
+def customizations_of(hub: Cluster, resource: Resource) -> karmada.Customizations:
+    """The scripts that interpret this kind; without any, all of them are None."""
+    for customization in hub.cache(karmada.INTERPRETER_CUSTOMIZATIONS).list():
+        spec = customization.view(karmada.InterpreterCustomization).spec
+        if (spec.target.api_version, spec.target.kind) == (resource.api_version, resource.kind):
+            return spec.customizations
+    return karmada.Customizations()
 
 
 async def _create(

@@ -7,6 +7,9 @@ Facts about Karmada that the stand-in reproduces, one per test. The table in
 from __future__ import annotations
 
 import asyncio
+import logging
+
+import pytest
 
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpResponse
@@ -19,6 +22,7 @@ from tests.support.standins.karmada import (
     BINDINGS,
     CLUSTERS,
     HUB_KINDS,
+    INTERPRETERS,
     NAME,
     NS,
     POLICIES,
@@ -73,6 +77,24 @@ async def test_the_work_holds_the_members_status_with_its_identity() -> None:
             "namespace": NS,
             "name": NAME,
         }
+
+
+async def test_a_reflection_script_that_returns_nil_is_an_error_that_is_retried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with propagated() as found:
+        script = {"luaScript": "function ReflectStatus(o) return o.status end"}
+        customizations = {"customizations": {"statusReflection": script}}
+        await change(found, INTERPRETERS, "workloaddeployment-status", spec=customizations)
+        with caplog.at_level(logging.ERROR):
+            await change(found, WDS, NAME, metadata={"annotations": {"a": "1"}})
+            await settle()
+        failed = [str(each.exc_info) for each in caplog.records if each.exc_info]
+        assert len(failed) > 1
+        assert all("ReflectStatus" in each and "got nil" in each for each in failed)
+
+        await report(found, replicas=3)
+        await until(found.hub, WDS, NAME, NS, lambda one: values(one.status).get("replicas") == 3)
 
 
 async def test_of_several_members_the_status_of_the_first_by_name_is_used() -> None:

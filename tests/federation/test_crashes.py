@@ -134,7 +134,7 @@ EVERY_PROCESS = {
 @pytest.mark.long
 def test_every_process_writes_in_some_scenario(tmp_path: Path) -> None:
     writers: set[str] = set()
-    for name in ("deploy", "add_a_city", "open_a_project", "deploy_alone"):
+    for name in ("deploy", "add_a_city", "create_project", "deploy_alone"):
         directory = tmp_path / name
         directory.mkdir()
         killer, _ = ScenarioRunner(of(name), directory).run()

@@ -29,10 +29,16 @@ KEEP_ALIVE_SECONDS = 300
 """Longer than clients keep idle connections: if the server closed one while a client writes, the
 client could not tell whether its request was processed."""
 MAX_HEAD = 2**20
-"""Bytes of a request before its body: the real server's limit."""
+"""Bytes of a request that are not its body: the real server's limit for the head. Here trailers
+and the sizes of chunks count too."""
+MAX_HEADERS = 2000
+"""Headers of a request. A guess: clients send a dozen, and each one costs time."""
 
 _NEVER = float("inf")
 _BODILESS = ("GET", "HEAD")
+_GIVEN_ONCE = ("authorization", "content-type")
+"""Headers that decide who asks for what. Given twice, a proxy might read the one and the server
+the other, so such a request is refused."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _HEAD_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -62,13 +68,10 @@ class _Exchange(msgspec.Struct):
 
 
 class HttpServerConnection(asyncio.Protocol):
-    """One connection; it adds itself to ``connections`` while it is open."""
+    """One connection. Until it is made, the client may still owe the TLS handshake."""
 
-    def __init__(
-        self, handler: Handler, connections: set[HttpServerConnection], client_timeout: float
-    ) -> None:
+    def __init__(self, handler: Handler, client_timeout: float) -> None:
         self._handler = handler
-        self._connections = connections
         self._client_timeout = client_timeout
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
@@ -80,6 +83,8 @@ class HttpServerConnection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_size = 0
         self._head_size = 0
+        self._header_count = 0
+        self._repeated = ""
         self._in_head = True
         self._is_arriving = False
         self._is_refused = False
@@ -99,13 +104,20 @@ class HttpServerConnection(asyncio.Protocol):
         self._is_lost = False
         self.closed: asyncio.Future[None] = self._loop.create_future()
         """Done once the connection is lost."""
+        self.silent_since: float | None = self._loop.time()
+        """Since when the client owes a request, whole or in part; None while one is handled."""
+        self.has_served = False
+        """Whether a request has arrived."""
+
+    @property
+    def is_made(self) -> bool:
+        return self._timer is not None
 
     # Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not isinstance: uvloop's transports are not subclasses.
         self._transport = cast("asyncio.Transport", transport)
-        self._connections.add(self)
         self._deadline = self._loop.time() + self._client_timeout
         self._timer = self._loop.call_later(self._client_timeout, self._check_deadline)
 
@@ -113,7 +125,6 @@ class HttpServerConnection(asyncio.Protocol):
         self._is_lost = True
         self._is_parsing = False
         del self._parser  # it refers to the connection, which is then freed at once
-        self._connections.discard(self)
         self.closed.set_result(None)
         self._waiting.clear()
         if self._timer is not None:
@@ -137,13 +148,12 @@ class HttpServerConnection(asyncio.Protocol):
             else:
                 self._enqueue(_Exchange(None, keep_alive=False))
             return
-        if self._in_head:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEAD:
-                self._is_parsing = False
-                if self._task is None:
-                    self._transport.write(_HEAD_TOO_LARGE)
-                self._transport.close()
+        self._head_size += len(data)  # on_body takes off what was body
+        if self._head_size > MAX_HEAD:
+            self._is_parsing = False
+            if self._task is None:
+                self._transport.write(_HEAD_TOO_LARGE)
+            self._transport.close()
 
     def pause_writing(self) -> None:
         self._drained = self._loop.create_future()
@@ -176,7 +186,8 @@ class HttpServerConnection(asyncio.Protocol):
         self._url = b""
         self._headers = {}
         self._body = []
-        self._body_size = self._head_size = 0
+        self._body_size = self._head_size = self._header_count = 0
+        self._repeated = ""
         self._in_head = self._is_arriving = True
         self._is_refused = False
         self._deadline = self._loop.time() + self._client_timeout
@@ -185,8 +196,15 @@ class HttpServerConnection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # a trailer is not part of the head
-            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._header_count += 1
+        if self._header_count > MAX_HEADERS:
+            raise ValueError("too many headers")  # ends the parser: this is not HTTP
+        if not self._in_head:
+            return  # a trailer: it came after the request was judged by its head
+        key = name.decode("latin-1").lower()
+        if key in _GIVEN_ONCE and key in self._headers:
+            self._repeated = key
+        self._headers[key] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -201,19 +219,25 @@ class HttpServerConnection(asyncio.Protocol):
         self._url.decode("ascii")
         if self._url[:1] != b"/":
             self._url = _origin_form(self._url)
-        if self._headers.get("expect", "").lower() == "100-continue" and self._task is None:
+        if self._repeated:
+            self._refuse(errors.bad_request(f"the header {self._repeated} is given twice"))
+        elif self._headers.get("expect", "").lower() == "100-continue" and self._task is None:
             self._transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
+        self._head_size -= len(body)
         if self._is_refused or self._method in _BODILESS:
             return
         self._body.append(body)
         self._body_size += len(body)
         if self._body_size > codec.MAX_BODY:
-            self._body.clear()
-            self._is_refused = True
-            refusal = errors.too_large(codec.MAX_BODY).response()
-            self._enqueue(_Exchange(None, self._keep_alive, refusal))
+            self._refuse(errors.too_large(codec.MAX_BODY))
+
+    def _refuse(self, error: errors.ApiError) -> None:
+        """Respond now; the rest of the request is read and ignored."""
+        self._body.clear()
+        self._is_refused = True
+        self._enqueue(_Exchange(None, self._keep_alive, error.response()))
 
     def on_message_complete(self) -> None:
         self._is_arriving = False
@@ -235,6 +259,7 @@ class HttpServerConnection(asyncio.Protocol):
     # Responses
 
     def _enqueue(self, exchange: _Exchange) -> None:
+        self.silent_since, self.has_served = None, True
         if self._task is None:
             self._task = self._loop.create_task(self._respond(exchange))
             return
@@ -253,6 +278,7 @@ class HttpServerConnection(asyncio.Protocol):
             self._transport.abort()
         finally:
             self._task = None
+            self.silent_since = self._loop.time()
         if self._is_lost or self._transport.is_closing():
             return
         if not self._is_reading:

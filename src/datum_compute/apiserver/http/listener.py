@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -12,10 +13,15 @@ from pathlib import Path
 
 from datum_compute.apiserver.http.certificates import Certificates, ensure_certificates
 from datum_compute.apiserver.http.connection import HttpServerConnection
+from datum_compute.apiserver.http.open_connections import OpenConnections, connection_limit
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.env import Environment
 
 BACKLOG = 2048
+ACCEPTED_AT_ONCE = 64
+"""Connections accepted before other work goes on. A guess."""
+NO_FILES_SECONDS = 0.1
+"""How long to wait where the process, or the machine, has no file left for a connection."""
 GRACE_SECONDS = 2
 """How long requests may take to end when the server shuts down."""
 CLIENT_TIMEOUT_SECONDS = 60.0
@@ -32,27 +38,64 @@ async def serve(
     host: str = "127.0.0.1",
     ports: Sequence[int] = (0,),
     client_timeout: float = CLIENT_TIMEOUT_SECONDS,
+    max_connections: int | None = None,
 ) -> AsyncIterator[int]:
     """Serve HTTPS on the first of ``ports`` that is free (0: any) and yield the port.
 
     Certificates live in ``directory``. The caller runs the server's background work,
-    :meth:`ApiServer.run`.
+    :meth:`ApiServer.run`. Without ``max_connections`` the limit on files decides.
     """
-    context = _tls(ensure_certificates(directory, env))
-    listener = _listen(host, ports)
-    connections: set[HttpServerConnection] = set()
-    acceptor = await asyncio.get_running_loop().create_server(
-        lambda: HttpServerConnection(server.handle, connections, client_timeout),
-        sock=listener,
-        ssl=context,
-        backlog=BACKLOG,
+    if max_connections is None:
+        max_connections = connection_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    connections = OpenConnections(
+        lambda: HttpServerConnection(server.handle, client_timeout),
+        _tls(ensure_certificates(directory, env)),
+        max_connections,
     )
+    listener = _listen(host, ports)
+    listener.listen(BACKLOG)
+    acceptor = _Acceptor(listener, connections)
     try:
+        acceptor.resume()
         yield listener.getsockname()[1]
     finally:
         acceptor.close()
         server.end_watches()
-        await _shut_down(connections)
+        await connections.close(GRACE_SECONDS)
+
+
+class _Acceptor:
+    """Accepts connections while it is not paused."""
+
+    def __init__(self, listener: socket.socket, connections: OpenConnections) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._connections = connections
+        self._timer: asyncio.TimerHandle | None = None
+
+    def resume(self) -> None:
+        self._loop.add_reader(self._listener, self._accept)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                client, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                self._connections.close_one()
+                self._loop.remove_reader(self._listener)
+                self._timer = self._loop.call_later(NO_FILES_SECONDS, self.resume)
+                return
+            self._connections.take(client, address[0])
 
 
 def _tls(certificates: Certificates) -> ssl.SSLContext:
@@ -61,26 +104,10 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
     return context
 
 
-async def _shut_down(connections: set[HttpServerConnection]) -> None:
-    for connection in list(connections):
-        connection.shut_down()
-    await _wait_closed(connections, GRACE_SECONDS)
-    for connection in list(connections):
-        connection.abort()
-    await _wait_closed(connections, GRACE_SECONDS)
-
-
-async def _wait_closed(connections: set[HttpServerConnection], timeout: float) -> None:
-    if connections:
-        await asyncio.wait([each.closed for each in connections], timeout=timeout)
-
-
 def _listen(host: str, ports: Sequence[int]) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in ports:
-        # With the protocol named, asyncio turns Nagle's algorithm off on every connection; left
-        # on, it delays each response until the client's delayed acknowledgement, 40 ms later.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))

@@ -6,14 +6,16 @@ resource means all of them. A grant is indexed when it is given, so that a reque
 lookups.
 
 Without a grant, members of ``system:masters`` may do everything, and every authenticated user
-may read discovery and review its own rights, as on a real server.
+may read discovery and review its own rights, as on a real server. Unauthenticated users may read
+health and version of the root plane alone: on other planes the answer would tell them whether a
+project of that name exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from datum_compute.api.planes import type_name
+from datum_compute.api.planes import ROOT, type_name
 from datum_compute.apiserver.request.access import (
     AUTHENTICATED,
     MASTERS,
@@ -23,7 +25,7 @@ from datum_compute.apiserver.request.access import (
 )
 
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
-"""Health and version: open to unauthenticated users."""
+"""Health and version: on the root plane open to unauthenticated users."""
 DISCOVERY_PATHS = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
 """Open to every authenticated user."""
 SELF_REVIEWS = (
@@ -59,7 +61,7 @@ class Roles:
         if MASTERS in user.groups:
             return True
         if attributes.path:
-            return attributes.verb == "get" and _may_read(user, attributes.path)
+            return attributes.verb == "get" and _may_read(user, attributes)
         right = (
             attributes.verb,
             attributes.group,
@@ -105,7 +107,8 @@ _NO_RIGHTS: frozenset[_Right] = frozenset()
 _NO_PLANES: dict[str, frozenset[_Right]] = {}
 
 
-def _may_read(user: RequestUser, path: str) -> bool:
-    if path in _PUBLIC:
-        return True
-    return AUTHENTICATED in user.groups and (path in _DISCOVERY or path.startswith(_BELOW))
+def _may_read(user: RequestUser, attributes: Attributes) -> bool:
+    path = attributes.path
+    if AUTHENTICATED not in user.groups:
+        return path in _PUBLIC and attributes.plane == ROOT.name
+    return path in _PUBLIC or path in _DISCOVERY or path.startswith(_BELOW)

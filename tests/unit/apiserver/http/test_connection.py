@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from datum_compute.apiserver.http.connection import KEEP_ALIVE_SECONDS, HttpServerConnection
+from datum_compute.apiserver.http.connection import (
+    KEEP_ALIVE_SECONDS,
+    MAX_HEAD,
+    MAX_HEADERS,
+    HttpServerConnection,
+)
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 
 
@@ -48,7 +53,7 @@ TIMEOUT = 60.0
 
 def connect(handler: Handler) -> tuple[Wire, HttpServerConnection]:
     wire = Wire()
-    connection = HttpServerConnection(handler, set(), TIMEOUT)
+    connection = HttpServerConnection(handler, TIMEOUT)
     connection.connection_made(wire)
     return wire, connection
 
@@ -102,6 +107,71 @@ async def test_a_trailer_is_not_added_to_the_headers() -> None:
     ]
     assert seen[0].query == (("a", " b"), ("c", ""))
     assert seen[0].body == b"hi"
+
+
+async def test_a_trailer_is_not_added_to_the_headers_of_the_next_request() -> None:
+    seen: list[HttpRequest] = []
+
+    async def handler(request: HttpRequest) -> HttpResponse:
+        seen.append(request)
+        return await _hello(request)
+
+    _, connection = connect(handler)
+    connection.data_received(
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"0\r\nAuthorization: Bearer late\r\n\r\n" + GET
+    )
+    await asyncio.sleep(1)
+    connection.connection_lost(None)
+
+    assert [request.headers for request in seen] == [
+        {"transfer-encoding": "chunked"},
+        {"host": "here"},
+    ]
+
+
+@pytest.mark.parametrize("name", ["Authorization", "content-type"])
+async def test_a_header_that_may_be_given_once_is_refused_when_it_is_repeated(name: str) -> None:
+    seen: list[HttpRequest] = []
+
+    async def handler(request: HttpRequest) -> HttpResponse:
+        seen.append(request)
+        return await _hello(request)
+
+    wire, connection = connect(handler)
+    head = f"POST / HTTP/1.1\r\n{name}: a\r\n{name.upper()}: b\r\ncontent-length: 2\r\n\r\n"
+    connection.data_received(head.encode() + b"{}" + GET)
+    await asyncio.sleep(1)
+    connection.connection_lost(None)
+
+    assert wire.sent[0].startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert f"the header {name.lower()} is given twice".encode() in wire.sent[0]
+    assert [request.method for request in seen] == ["GET"]  # only the next one
+
+
+async def test_a_request_with_very_many_headers_is_refused() -> None:
+    wire, connection = connect(_hello)
+    headers = b"".join(b"a%d: b\r\n" % number for number in range(MAX_HEADERS + 1))
+    connection.data_received(b"GET / HTTP/1.1\r\n" + headers + b"\r\n")
+    await asyncio.sleep(1)
+    connection.connection_lost(None)
+
+    assert wire.sent[0].startswith(b"HTTP/1.1 400 ")
+    assert wire.ended == "closed"
+
+
+async def test_endless_trailers_are_refused() -> None:
+    wire, connection = connect(_hello)
+    connection.data_received(
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Filler: "
+    )
+    for _ in range(MAX_HEAD // 2**16):
+        connection.data_received(b"x" * 2**16)
+    await asyncio.sleep(0)
+    connection.connection_lost(None)
+
+    assert wire.sent[0].startswith(b"HTTP/1.1 431 ")
+    assert wire.ended == "closed"
 
 
 async def test_expect_100_continue_is_answered() -> None:

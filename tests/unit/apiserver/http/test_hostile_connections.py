@@ -19,6 +19,7 @@ import pytest
 
 from datum_compute.apiserver.http.connection import MAX_HEAD
 from datum_compute.apiserver.http.listener import serve
+from datum_compute.apiserver.http.open_connections import connection_limit
 from datum_compute.apiserver.verbs import watch
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import ServerAddress
@@ -92,12 +93,18 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 
 
 @asynccontextmanager
-async def front(directory: Path, client_timeout: float = 60.0) -> AsyncIterator[Front]:
+async def front(
+    directory: Path, client_timeout: float = 60.0, max_connections: int | None = None
+) -> AsyncIterator[Front]:
     env = SystemEnvironment()
     async with (
         widget_server(env) as caller,
         serve(
-            caller.embedded.server, env, directory=directory, client_timeout=client_timeout
+            caller.embedded.server,
+            env,
+            directory=directory,
+            client_timeout=client_timeout,
+            max_connections=max_connections,
         ) as port,
     ):
         ca_pem = (directory / "ca.crt").read_bytes()
@@ -393,3 +400,92 @@ async def test_many_reset_watches_leave_nothing_behind(tmp_path: Path) -> None:
         assert opened == 200
         await server.caller.create("two")
         await server.assert_serves()
+
+
+async def test_silent_connections_do_not_lock_other_clients_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with front(tmp_path, max_connections=40) as server, AsyncExitStack() as stack:
+        silent = []
+        for number in range(60):
+            tls = server.context if number % 2 else None
+            _, writer = await asyncio.open_connection(server.host, server.port, ssl=tls)
+            stack.callback(writer.transport.abort)
+            silent.append(writer)
+            if number % 20 == 0:
+                await server.assert_serves()
+
+        await server.assert_serves()
+        lines = [each for each in caplog.records if "too many connections" in each.message]
+        assert len(lines) == 1
+
+
+async def test_a_connection_in_use_is_kept_when_silent_ones_are_closed(tmp_path: Path) -> None:
+    async with front(tmp_path, max_connections=8) as server, AsyncExitStack() as stack:
+        watcher, writer = await stack.enter_async_context(server.wire())
+        writer.write(server.head("GET", f"{WIDGETS_PATH}?watch=true"))
+        await watcher.readuntil(b"\r\n\r\n")
+        idle, asking = await stack.enter_async_context(server.wire())
+        asking.write(server.head("GET", WIDGETS_PATH))
+        await response(idle)
+        first, _ = await stack.enter_async_context(server.wire())
+        for _ in range(20):
+            await stack.enter_async_context(server.wire())
+
+        asking.write(server.head("GET", WIDGETS_PATH))
+        await server.caller.create("one")
+
+        assert await ended(first)
+        assert (await response(idle))[0] == 200
+        async with asyncio.timeout(10):
+            assert b'"ADDED"' in await watcher.readuntil(b"}\n")
+
+
+async def test_where_every_connection_is_in_use_a_new_one_is_closed(tmp_path: Path) -> None:
+    async with front(tmp_path, max_connections=4) as server, AsyncExitStack() as stack:
+        for _ in range(3):
+            reader, writer = await stack.enter_async_context(server.wire())
+            writer.write(server.head("GET", f"{WIDGETS_PATH}?watch=true"))
+            await reader.readuntil(b"\r\n\r\n")
+        assert server.watches == 3
+
+        with pytest.raises(OSError):
+            await asyncio.wait_for(server.exchange(server.head("GET", WIDGETS_PATH)), 10)
+
+        await stack.aclose()
+        await until_no_watch(server)
+        await server.assert_serves()
+
+
+@pytest.mark.parametrize(
+    ("files", "connections"), [(20, 1), (256, 128), (1024, 768), (10**6, 10_000)]
+)
+def test_fewer_connections_are_open_than_the_process_may_have_files(
+    files: int, connections: int
+) -> None:
+    assert connection_limit(files) == connections
+
+
+async def test_a_token_in_a_trailer_does_not_count(tmp_path: Path) -> None:
+    async with front(tmp_path) as server:
+        body = json.dumps(widget("one")).encode()
+        code, _ = await server.exchange(
+            f"POST {PREFIX}{WIDGETS_PATH} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+            + b"%x\r\n%b\r\n0\r\nAuthorization: Bearer %b\r\n\r\n"
+            % (len(body), body, server.address.token.encode())
+        )
+
+        assert code == 403
+        assert not await server.caller.exists("one")
+
+
+async def test_a_repeated_token_is_refused(tmp_path: Path) -> None:
+    async with front(tmp_path) as server:
+        head = server.head("GET", WIDGETS_PATH, "Authorization: Bearer other")
+
+        code, body = await server.exchange(head)
+
+        assert (code, json.loads(body)["message"]) == (
+            400,
+            "the header authorization is given twice",
+        )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from datum_compute.api import planes
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import embedded_server
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget_server
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -87,6 +89,19 @@ async def test_anonymous_callers_may_only_read_health_and_version() -> None:
         assert (alive.status, alive.body) == (200, b"ok")
         assert version.status == 200
         assert objects.status == 403
+
+
+@pytest.mark.parametrize("path", ["healthz", "livez", "readyz", "version", "api", "healthz/", "x"])
+async def test_anonymous_callers_cannot_tell_whether_a_project_exists(path: str) -> None:
+    async with embedded_server() as embedded:
+        responses = []
+        for name in ("demo", "nothing"):
+            plane = planes.plane_prefix(f"project/{name}")
+            response = await embedded.server.handle(HttpRequest("GET", f"{plane}/{path}"))
+            responses.append((response.status, response.body.replace(name.encode(), b"NAME")))
+
+        assert responses[0] == responses[1]
+        assert responses[0][0] == 403
 
 
 @pytest.mark.parametrize(

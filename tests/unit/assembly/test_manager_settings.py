@@ -86,7 +86,15 @@ def test_invalid_settings_are_refused_at_the_start(argv: list[str], expected: st
         ("metricsServer: {bindAddress: ':8443'}", "metricsServer.tls.certDir: required"),
         (
             "metricsServer: {bindAddress: ':8443', tls: {secretRef: {name: x}}}",
-            "mount the Secret",
+            "metricsServer.tls.secretRef: not supported: mount the Secret and name its directory",
+        ),
+        (
+            "metricsServer: {tls: {certDir: x, secretRef: {name: x}}}",
+            "metricsServer.tls.secretRef: not supported",
+        ),
+        (
+            "webhookServer: {tls: {certDir: x, secretRef: {name: x}}}",
+            "webhookServer.tls.secretRef: not supported: mount the Secret and name its directory",
         ),
         ("webhookServer: {}", "webhookServer.tls.certDir: required"),
         (
@@ -95,6 +103,10 @@ def test_invalid_settings_are_refused_at_the_start(argv: list[str], expected: st
         ),
         ("discovery: {mode: milo}", "need discovery.mode single"),
         ("discovery: {projectKubeconfigPath: core}", "clusterName is required where a cell claims"),
+        (
+            "discovery: {projectKubeconfigPath: core}",
+            "add the name of this cell's Cluster object on the hub (kubectl get clusters)",
+        ),
         ("discovery: {clusterName: Here & there}", "discovery.clusterName: Invalid value"),
         (f"discovery: {{clusterName: {'a' * 64}}}", "must be at most 63 letters, digits, "),
         ("discovery: [", "not valid YAML: line 3, column 13: while parsing"),
@@ -128,6 +140,21 @@ def test_flags_and_file_make_the_settings(tmp_path: Path) -> None:
     assert (settings.cell, settings.management, settings.networking) == (True, False, True)
     assert settings.discovery.cluster_name == "dfw"
     assert settings.quota_kubeconfig == "core"
+
+
+def test_the_hub_may_be_named_by_a_variable_and_the_flag_wins(tmp_path: Path) -> None:
+    env = SimulatedEnvironment(variables={"FEDERATION_KUBECONFIG": "/etc/hub"})
+    file = config(tmp_path, "discovery: {clusterName: dfw}")
+
+    by_variable = parse([CELL, file], env)
+    by_flag = parse([CELL, file, HUB], env)
+
+    assert by_variable.federation_kubeconfig == "/etc/hub"
+    assert by_variable.kubeconfigs() == [("FEDERATION_KUBECONFIG", "/etc/hub", "")]
+    assert by_flag.kubeconfigs() == [("--federation-kubeconfig", "hub", "")]
+    assert parse([MANAGEMENT], env).federation_kubeconfig == "/etc/hub"
+    with pytest.raises(SettingsError, match="leave out FEDERATION_KUBECONFIG"):
+        parse([MANAGEMENT, CELL], env)
 
 
 def test_a_kubeconfig_that_is_missing_is_fatal_not_silently_off(

@@ -49,7 +49,7 @@ class TlsSettings(_Section, frozen=True):
     cert_name: str = "tls.crt"
     key_name: str = "tls.key"
     secret_ref: TlsSecretReference | None = None
-    """Accepted and not read: mount the Secret and name its directory in ``certDir``."""
+    """Refused: mount the Secret and name its directory in ``certDir``."""
 
     @property
     def directory(self) -> Path:
@@ -75,8 +75,8 @@ class Discovery(_Section, frozen=True):
     mode: Literal["single", "milo"] = "single"
     """Whether this manager works on one cluster, or on every ready project."""
     internal_service_discovery: bool = False
-    """Connect to projects by their in-cluster service names instead of
-    ``projectKubeconfigPath``."""
+    """Connect to projects by their in-cluster service names; true is refused, since projects
+    are found at ``projectKubeconfigPath``."""
     discovery_kubeconfig_path: str = ""
     """The cluster of the Project objects; empty means the manager's own."""
     project_kubeconfig_path: str = ""
@@ -131,12 +131,24 @@ def load_config(path: str) -> WorkloadOperator:
     if (config.api_version, config.kind) != (API_VERSION, KIND):
         found = f"{config.api_version} {config.kind}"
         raise SettingsError(f"--server-config {path}: expected {API_VERSION} {KIND}, not {found}")
+    _refuse_unsupported(config, f"--server-config {path}: ")
+    return config
+
+
+def _refuse_unsupported(config: WorkloadOperator, where: str) -> None:
+    """Fields of the file's format that this manager does not act on."""
     if config.discovery.internal_service_discovery:
         raise SettingsError(
-            f"--server-config {path}: discovery.internalServiceDiscovery: only false is"
-            " supported; name the server with discovery.projectKubeconfigPath"
+            f"{where}discovery.internalServiceDiscovery: only false is supported; name the server"
+            " with discovery.projectKubeconfigPath"
         )
-    return config
+    servers = {"metricsServer": config.metrics_server, "webhookServer": config.webhook_server}
+    for name, server in servers.items():
+        if server is not None and server.tls.secret_ref is not None:
+            raise SettingsError(
+                f"{where}{name}.tls.secretRef: not supported: mount the Secret and name its"
+                f" directory in {name}.tls.certDir"
+            )
 
 
 class _Fault(Exception):

@@ -41,7 +41,7 @@ STOP_SECONDS = 10.0
 
 def main(argv: Sequence[str], env: Environment) -> int:
     try:
-        settings = parse(argv)
+        settings = parse(argv, env)
         check_kubeconfigs(env, settings)
         log_to_stderr(form=settings.log_format)
         event_loop.run(_run(env, settings))

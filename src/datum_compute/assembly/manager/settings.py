@@ -1,7 +1,8 @@
 """The settings of a manager: flags, and a configuration file.
 
 The file is a ``WorkloadOperator`` of ``apiserver.config.datumapis.com/v1alpha1``; its fields
-are declared in :mod:`.config`. Unknown flags and fields are errors.
+are declared in :mod:`.config`. Unknown flags and fields are errors. The kubeconfig of the hub may
+come from the variable ``FEDERATION_KUBECONFIG`` instead of its flag.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from datum_compute.assembly.manager.config import (
 )
 from datum_compute.assembly.manager.http_server import TlsFiles
 from datum_compute.decisions.admission import name_rules
+from datum_compute.env import Environment
 from datum_compute.providers.registry import providers_of
 
 __all__ = ["Discovery", "ManagerSettings", "SettingsError", "load_config", "parse"]
@@ -36,6 +38,10 @@ NETWORKING_GATE = "NetworkingIntegration"
 
 LEASE = "e98b06c6.datumapis.com"
 """The name of every manager's Lease, before its group."""
+
+HUB_FLAG = "--federation-kubeconfig"
+HUB_VARIABLE = "FEDERATION_KUBECONFIG"
+"""Names the hub where the flag does not."""
 
 NO_PROVIDER = "none"
 LogFormat = Literal["text", "json"]
@@ -60,6 +66,8 @@ class ManagerSettings:
     kubeconfig: str = ""
     """The manager's own cluster; empty inside a pod."""
     federation_kubeconfig: str = ""
+    federation_source: str = HUB_FLAG
+    """What named it, for messages: the flag or the variable."""
     federation_context: str = ""
     networking: bool = False
     """Cells without the networking kinds must not watch them."""
@@ -96,7 +104,7 @@ class ManagerSettings:
         discovery, file = self.discovery, self.source
         every = [
             ("--kubeconfig", self.kubeconfig, ""),
-            ("--federation-kubeconfig", self.federation_kubeconfig, self.federation_context),
+            (self.federation_source, self.federation_kubeconfig, self.federation_context),
             (f"{file}discovery.discoveryKubeconfigPath", discovery.discovery_kubeconfig_path, ""),
             (f"{file}discovery.projectKubeconfigPath", discovery.project_kubeconfig_path, ""),
             (f"{file}discovery.quotaKubeconfigPath", discovery.quota_kubeconfig_path, ""),
@@ -121,18 +129,23 @@ class ManagerSettings:
         }
 
 
-def parse(argv: Sequence[str]) -> ManagerSettings:
-    """Raises :class:`SettingsError` for invalid settings, before anything is started."""
+def parse(argv: Sequence[str], env: Environment | None = None) -> ManagerSettings:
+    """Raises :class:`SettingsError` for invalid settings, before anything is started. Without
+    ``env`` no variable is read."""
     args = _parser().parse_args(argv)
     config = load_config(args.server_config) if args.server_config else WorkloadOperator.default()
     where = f"--server-config {args.server_config}: " if args.server_config else ""
     metrics, webhooks = config.metrics_server, config.webhook_server
+    hub, hub_source = args.federation_kubeconfig, HUB_FLAG
+    if not hub and env is not None:
+        hub, hub_source = env.variable(HUB_VARIABLE) or "", HUB_VARIABLE
     settings = ManagerSettings(
         management=args.enable_management_controllers,
         cell=args.enable_cell_controllers,
         provider=args.provider,
         kubeconfig=args.kubeconfig,
-        federation_kubeconfig=args.federation_kubeconfig,
+        federation_kubeconfig=hub,
+        federation_source=hub_source,
         federation_context=args.federation_context,
         networking=_gates(args.feature_gates)[NETWORKING_GATE],
         leader_elect=args.leader_elect,
@@ -172,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--server-config", default="", metavar="FILE", help="a WorkloadOperator in YAML")
     add("--kubeconfig", default="", metavar="FILE", help="own cluster (default: in-cluster)")
-    add("--federation-kubeconfig", default="", metavar="FILE", help="the hub")
+    add(HUB_FLAG, default="", metavar="FILE", help=f"the hub (default: ${HUB_VARIABLE})")
     add("--federation-context", default="", metavar="NAME", help="context in it")
     add("--feature-gates", default="", metavar="A=true,…", help=f"known: {', '.join(GATES)}")
     add("--leader-elect", **_FLAG, help="act only while holding the group's Lease")
@@ -254,12 +267,9 @@ def _webhook_tls(webhooks: WebhookServer | None, where: str) -> TlsFiles | None:
 
 def _tls_files(tls: TlsSettings, field_name: str, fix: str) -> TlsFiles:
     if not tls.cert_dir:
-        hint = ""
-        if tls.secret_ref is not None:
-            hint = " (secretRef is not read: mount the Secret and name the directory)"
         raise SettingsError(
             f"{field_name}.tls.certDir: required: the directory of"
-            f" {tls.cert_name} and {tls.key_name}{hint}{fix}"
+            f" {tls.cert_name} and {tls.key_name}{fix}"
         )
     return TlsFiles(tls.directory / tls.cert_name, tls.directory / tls.key_name)
 
@@ -271,9 +281,11 @@ def _check(settings: ManagerSettings, where: str) -> None:
             " --enable-management-controllers, --enable-cell-controllers or both"
         )
     if settings.management and not settings.cell and not settings.federation_kubeconfig:
-        raise SettingsError("management without cell controllers needs --federation-kubeconfig")
+        raise SettingsError(
+            f"management without cell controllers needs {HUB_FLAG}, or the variable {HUB_VARIABLE}"
+        )
     if settings.federation_context and not settings.federation_kubeconfig:
-        raise SettingsError("--federation-context names a context of --federation-kubeconfig")
+        raise SettingsError(f"--federation-context names a context of {HUB_FLAG}")
     if settings.provider not in _provider_names():
         raise SettingsError(
             f"--provider {settings.provider}: not available in this version; available:"
@@ -299,7 +311,7 @@ def _check_discovery(settings: ManagerSettings, where: str) -> None:
     if settings.management and settings.federation_kubeconfig and settings.cell:
         raise SettingsError(
             "both controller groups in one process make a single cluster, which has no hub:"
-            " leave out --federation-kubeconfig, or run the groups apart"
+            f" leave out {settings.federation_source}, or run the groups apart"
         )
     if name := settings.discovery.cluster_name:
         if not name_rules.is_label_value(name):
@@ -312,8 +324,16 @@ def _check_discovery(settings: ManagerSettings, where: str) -> None:
     if not settings.cell:
         return
     if settings.quota_kubeconfig:
-        raise SettingsError(f"{where}discovery.clusterName is required where a cell claims quota")
+        raise _cluster_name_missing(where or "--server-config: ", "claims quota")
     if settings.federation_kubeconfig:
-        raise SettingsError(
-            f"{where}discovery.clusterName is required where a cell reports to a hub"
-        )
+        raise _cluster_name_missing(where or "--server-config: ", "reports to a hub")
+
+
+def _cluster_name_missing(where: str, purpose: str) -> SettingsError:
+    """No default: two cells of one name would delete each other's copies and claims, and nothing
+    in a cell tells its name before the first deployment arrives."""
+    return SettingsError(
+        f"{where}discovery.clusterName is required where a cell {purpose}: add the name of this"
+        " cell's Cluster object on the hub (kubectl get clusters), as in"
+        " discovery: {clusterName: dfw}"
+    )

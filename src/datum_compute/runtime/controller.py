@@ -170,6 +170,10 @@ class Controller:
         """What it waits for before it is ready."""
         return self._intake.missing()
 
+    def unserved(self) -> list[str]:
+        """Clusters that lack a kind it needs there, and that readiness does not wait for."""
+        return self._intake.unserved()
+
     def enqueue(self, request: Request) -> None:
         """Request a run from outside the watches: a timer, a test."""
         self._intake.offer(request)

@@ -17,6 +17,8 @@ MAX_LISTED = 20
 class HealthCheck:
     name: str
     missing: Callable[[], Sequence[str]]
+    notes: Callable[[], Sequence[str]] = tuple
+    """What is listed with the check and does not fail it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,19 @@ def report(path: str, checks: Sequence[HealthCheck], *, verbose: bool) -> Health
     failed = False
     for check in checks:
         missing = list(check.missing())
-        if not missing:
+        if missing:
+            failed = True
+            lines.append(f"[-]{check.name} failed: {missing[0]}")
+            lines += _listed(missing[1:], MAX_LISTED - 1)
+        else:
             lines.append(f"[+]{check.name} ok")
-            continue
-        failed = True
-        lines.append(f"[-]{check.name} failed: {missing[0]}")
-        lines += [f"    {text}" for text in missing[1:MAX_LISTED]]
-        if len(missing) > MAX_LISTED:
-            lines.append(f"    and {len(missing) - MAX_LISTED} more")
+        lines += _listed(list(check.notes()), MAX_LISTED)
     if not failed and not verbose:
         return HealthReport(True, "ok")
     lines.append(f"{path} check {'failed' if failed else 'passed'}")
     return HealthReport(not failed, "".join(f"{line}\n" for line in lines))
+
+
+def _listed(texts: Sequence[str], limit: int) -> list[str]:
+    more = [f"    and {len(texts) - limit} more"] if len(texts) > limit else []
+    return [f"    {text}" for text in texts[:limit]] + more

@@ -130,6 +130,14 @@ class Manager:
         found = [text for controller in self._controllers for text in controller.missing()]
         return list(dict.fromkeys(found))
 
+    def unserved(self) -> list[str]:
+        """Clusters on which a controller does nothing because they lack a kind it needs."""
+        return [
+            f"{controller.name}: {text}"
+            for controller in self._controllers
+            for text in controller.unserved()
+        ]
+
     def fleets(self) -> list[Fleet]:
         """Every fleet the controllers need, those that others read before their readers."""
         ordered: dict[Fleet, None] = {}

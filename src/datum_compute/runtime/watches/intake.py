@@ -43,11 +43,12 @@ MAX_REPORTED = 1_000
 class _Engagement:
     """A cluster as this controller uses it."""
 
-    __slots__ = ("cluster", "missing", "unsubscribe")
+    __slots__ = ("awaited", "cluster", "missing", "unsubscribe")
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.missing = 0  # required caches that are not synced
+        self.awaited = 0  # of these, the ones that the process's readiness waits for
         self.unsubscribe: list[Callable[[], object]] = []
 
     def end(self) -> None:
@@ -141,11 +142,12 @@ class Intake:
 
     @property
     def ready(self) -> bool:
-        """Every fleet that is needed has discovered, and every gate is open."""
+        """Every fleet that is needed has discovered, and every gate is open, except where a
+        plane lacks a kind that readiness does not wait for."""
         return (
             self._others_ready
             and self._fleet.discovered
-            and len(self._open) == len(self._engagements[self._fleet])
+            and not any(each.awaited for each in self._engagements[self._fleet].values())
         )
 
     async def wait_ready(self) -> None:
@@ -158,9 +160,18 @@ class Intake:
         """What reconciles wait for, to report: fleets, then caches with their state."""
         needed = [self._fleet, *self._required]
         found = [f"fleet {fleet.name}: not discovered" for fleet in needed if not fleet.discovered]
+        return found + self._unsynced(awaited=True)
+
+    def unserved(self) -> list[str]:
+        """Clusters without reconciles of this controller, since they lack a kind that readiness
+        does not wait for."""
+        return self._unsynced(awaited=False)
+
+    def _unsynced(self, *, awaited: bool) -> list[str]:
+        found = []
         for cluster, source in self._required_caches():
             cache = cluster.cache(source.resource, label_selector=source.label_selector)
-            if not cache.synced:
+            if source.awaited is awaited and not cache.synced:
                 found.append(f"{cluster.name} {source.resource}: {cache.state} {cache.message}")
         return found
 
@@ -182,7 +193,8 @@ class Intake:
         for source, cache in zip(sources, caches, strict=True):
             if source.required and not cache.synced:
                 engagement.missing += 1
-                cache.when_synced(partial(self._synced, fleet, engagement))
+                engagement.awaited += source.awaited
+                cache.when_synced(partial(self._synced, fleet, engagement, source))
         if fleet is not self._fleet:
             self._reconsider()
         for source, cache in zip(sources, caches, strict=True):
@@ -221,9 +233,11 @@ class Intake:
                             if request.cluster == name:
                                 self.offer(request)
 
-    def _synced(self, fleet: Fleet, engagement: _Engagement) -> None:
+    def _synced(self, fleet: Fleet, engagement: _Engagement, source: Source) -> None:
         engagement.missing -= 1
+        engagement.awaited -= source.awaited
         if engagement.missing:
+            self._notify_ready()
             return
         if fleet is self._fleet:
             self._open_gate(engagement)

@@ -33,6 +33,7 @@ class WatchOptions(TypedDict, total=False):
     predicate: Predicate | None
     indexes: Mapping[str, IndexKeys]
     required: bool
+    awaited: bool
     own_writes: bool
 
 
@@ -50,6 +51,10 @@ class Watch:
     indexes: Mapping[str, IndexKeys] = field(default_factory=dict)
     required: bool = True
     """Reconciles wait until this cache is synced. False where the plane may be unreachable."""
+    awaited: bool = True
+    """The process is not ready before a required cache is synced. False where one of many planes
+    may not serve the kind: reconciles for that plane wait, and it is named where readiness is
+    reported, but the process is ready for all others."""
     own_writes: bool = True
     """Whether the controller's own changes request a run. False where a reconcile writes only
     what maps to its own request, at the revision it has read, and continues with the server's
@@ -78,6 +83,7 @@ class Read:
     label_selector: str = ""
     indexes: Mapping[str, IndexKeys] = field(default_factory=dict)
     required: bool = True
+    awaited: bool = True
 
 
 Source = Watch | Read

@@ -60,8 +60,14 @@ def workload_controller(
                 networking.NETWORKS,
                 by_index(projects, compute.WORKLOADS, WORKLOADS_BY_NETWORK),
                 predicate=created_or_deleted,
+                awaited=False,
             ),
-            Watch(projects, networking.LOCATION_BINDINGS, all_of(projects, compute.WORKLOADS)),
+            Watch(
+                projects,
+                networking.LOCATION_BINDINGS,
+                all_of(projects, compute.WORKLOADS),
+                awaited=False,
+            ),
         ],
     )
 

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.http.listener import serve
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
+from tests.support.controllers.planes import deployment
 from tests.support.processes.managers import (
     SETTINGS,
     TOKEN,
@@ -160,3 +162,27 @@ async def test_a_manager_that_loses_its_lease_exits_and_logs_why(tmp_path: Path)
 
         record = await one.wait_for_log("leadership lost, exiting")
         assert "held by usurper" in record["reason"]
+
+
+async def test_cell_controllers_pointed_at_a_project_end_with_an_error_and_write_nothing(
+    tmp_path: Path,
+) -> None:
+    async with managed_platform(tmp_path) as (place, files):
+        await place.project.create(compute.WORKLOAD_DEPLOYMENTS, deployment("web"), "default")
+        project = files.kubeconfig("project/demo")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "datum_compute.assembly.manager.main"),
+            *("--enable-cell-controllers", "--health-probe-bind-address=0"),
+            f"--kubeconfig={project}",
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            _, stderr = await asyncio.wait_for(process.communicate(), 20)
+        finally:
+            if process.returncode is None:
+                process.kill()
+        found = await place.project.get(compute.WORKLOAD_DEPLOYMENTS, "web", "default")
+
+    assert found.metadata.finalizers == ()
+    assert process.returncode == 1
+    assert f"Error: --kubeconfig {project}: not a cell" in stderr.decode()

@@ -36,6 +36,11 @@ async def preferred_versions(client: Client) -> list[str]:
     return ["v1", *(group.preferred_version.group_version for group in groups)]
 
 
+async def served_groups(client: Client) -> list[str]:
+    """The API groups of a server, except the core group."""
+    return [version.rpartition("/")[0] for version in (await preferred_versions(client))[1:]]
+
+
 class _Resources(msgspec.Struct):
     resources: list[DiscoveredKind]
 

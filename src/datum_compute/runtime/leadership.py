@@ -269,7 +269,7 @@ class FencedTransport:
         self._held = held
 
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
-        if _is_effect(request):
+        if is_effect(request):
             before_send = partial(self._check_leads, request)
             before_send()
             request = msgspec.structs.replace(request, before_send=before_send)
@@ -285,7 +285,8 @@ class FencedTransport:
         await self._transport.close()
 
 
-def _is_effect(request: HttpRequest) -> bool:
+def is_effect(request: HttpRequest) -> bool:
+    """Whether the request changes something."""
     if request.method in _READS:
         return False
     return not any(path in request.path for path in _REVIEWS)

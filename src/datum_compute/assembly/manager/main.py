@@ -1,9 +1,10 @@
 """The program ``compute-manager``.
 
 It starts in this order: probes and metrics, so that a manager that waits can report what it
-waits for; clusters and caches; with leader election, the candidate; reconcilers, once it
-leads. On SIGTERM or Ctrl-C the queues stop, running reconciles get a few seconds, the Lease is
-released and connections are closed; a second signal ends the process at once.
+waits for; the check of the planes, before which nothing is written; clusters and caches; with
+leader election, the candidate; reconcilers, once it leads. On SIGTERM or Ctrl-C the queues stop,
+running reconciles get a few seconds, the Lease is released and connections are closed; a second
+signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ async def _run(env: Environment, settings: ManagerSettings) -> None:
         webhooks = build_webhooks(env, settings, planes) if settings.webhooks else None
         logger.info("controllers enabled", **settings.log_fields())
         async with TaskGroup("compute-manager") as tasks:
-            started = _start_servers(tasks, settings, manager, metrics, webhooks)
+            started = _start_servers(tasks, settings, manager, metrics, webhooks, planes)
+            started.append(tasks.start(planes.verify(), name="plane checks"))
             started.append(tasks.start(manager.run(), name=manager.name))
             started.append(tasks.start(_log_ready(manager), name="readiness"))
             await stop.wait()
@@ -99,11 +101,16 @@ def _start_servers(
     manager: Manager,
     metrics: MetricsRegistry,
     webhooks: Webhooks | None,
+    planes: PlaneClients,
 ) -> list[asyncio.Task[None]]:
     ping = HealthCheck("ping", tuple)
     started = []
     if settings.health_probes is not None:
-        ready = [ping, HealthCheck("caches", manager.missing)]
+        ready = [
+            ping,
+            HealthCheck("planes", planes.refused),
+            HealthCheck("caches", manager.missing, manager.unserved),
+        ]
         if webhooks is not None:
             ready.append(HealthCheck("webhooks", webhooks.missing))
         app = health_app(alive=[ping], ready=ready)

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -247,3 +248,190 @@ def test_status_shows_a_change_made_outside_the_cli() -> None:
 
         assert "external change since revision #1" in here.run("status api").out
         assert here.run("status api -o json").json["revision"] is None
+
+
+def test_after_a_restart_the_same_file_changes_nothing(tmp_path: Path) -> None:
+    file, saved = tmp_path / "api.json", tmp_path / "saved.yaml"
+    file.write_text(json.dumps(manifest("api")))
+    with cli_session("DFW", "LHR") as here:
+        here.run(f"deploy -f {file} --no-wait")
+        here.run("restart api --no-wait")
+        restarted = spec_of(here)
+
+        assert here.run(f"deploy -f {file} --dry-run --exit-code").code == 0
+        result = here.run(f"deploy -f {file} --no-wait --save {saved}")
+
+        assert "nothing to change" in result.err
+        assert spec_of(here) == restarted
+        assert "restartedAt" not in saved.read_text()
+
+
+def test_a_restart_time_in_a_file_is_deployed() -> None:
+    with cli_session("DFW", "LHR") as here:
+        here.run("deploy -f - --no-wait", stdin=json.dumps(manifest("api")))
+        here.run("restart api --no-wait")
+        body = manifest("api")
+        annotations = {"compute.datumapis.com/restartedAt": "2030-01-01T00:00:00Z"}
+        body["spec"]["template"]["metadata"] = {"annotations": annotations}
+
+        assert here.run("deploy -f - --no-wait", stdin=json.dumps(body)).code == 0
+
+        live = workload(here)
+        assert live is not None
+        assert live["spec"]["template"]["metadata"]["annotations"] == annotations
+
+
+def spec_of(here: CliSession) -> Any:
+    live = workload(here)
+    return live and live["spec"]
+
+
+def removals(here: CliSession, line: str) -> None:
+    """Whatever the way, nothing is removed unasked."""
+    before = spec_of(here)
+    refused = here.run(f"{line} --no-wait")
+    assert refused.code == 2, refused.transcript
+    assert "2 instances in LHR will be removed." in refused.err
+    assert "Try:  --yes" in refused.err
+    code, shown = at_a_terminal(here, f"{line} --no-wait", "n\n")
+    assert code == 9
+    assert "2 instances in LHR will be removed. Deploy it? [y/N]" in shown.replace("\n", "")
+    assert spec_of(here) == before
+    assert here.run(f"{line} --dry-run").code == 0, "a plan needs no answer"
+
+
+@pytest.mark.parametrize("flags", ["--city=DFW", "--city=IAD", "--remove-city=lhr"])
+def test_removing_a_city_is_counted_and_asked_for(flags: str) -> None:
+    with cli_session("DFW", "IAD", "LHR") as here:
+        here.run("deploy api --image=a/api:1 --city=DFW,LHR --min=2 --no-wait")
+        removals(here, f"deploy api {flags}")
+
+        code, _ = at_a_terminal(here, f"deploy api {flags} --no-wait", "y\n")
+
+        live = workload(here)
+        assert live is not None
+        assert code == 0
+        assert live["spec"]["placements"][0]["cityCodes"] == [flags[-3:].replace("lhr", "DFW")]
+
+
+def test_removing_a_placement_by_file_is_counted_and_asked_for() -> None:
+    body = manifest("api")
+    first = body["spec"]["placements"][0]
+    first["scaleSettings"]["minReplicas"] = 2
+    body["spec"]["placements"] = [{**first, "cityCodes": ["DFW"]}]
+    both = json.loads(json.dumps(body))
+    both["spec"]["placements"].append({**first, "name": "edge", "cityCodes": ["LHR"]})
+    with cli_session("DFW", "LHR") as here:
+        assert here.run("deploy -f - --no-wait", stdin=json.dumps(both)).code == 0
+
+        refused = here.run("deploy -f - --no-wait", stdin=json.dumps(body))
+        assert refused.code == 2
+        assert "2 instances in LHR (placement edge) will be removed." in refused.err
+        assert here.run("deploy -f - --no-wait --yes", stdin=json.dumps(body)).code == 0
+
+
+def test_cities_are_added_and_removed_beside_those_that_stay() -> None:
+    with cli_session("DFW", "IAD", "LHR") as here:
+        here.run(f"{DEPLOY} --no-wait")
+        assert here.run("deploy api --add-city=lhr,DFW --add-city=IAD --no-wait").code == 0
+        live = workload(here)
+        assert live is not None
+        assert live["spec"]["placements"][0]["cityCodes"] == ["DFW", "LHR", "IAD"]
+        assert here.run("deploy api --remove-city=DFW --no-wait --yes").code == 0
+        live = workload(here)
+        assert live is not None
+        assert live["spec"]["placements"][0]["cityCodes"] == ["LHR", "IAD"]
+
+        for flags, wrong in (
+            ("--remove-city=DFW", '--remove-city "DFW": workload "api" runs in LHR, IAD'),
+            ("--remove-city=LHR,IAD", '--remove-city: these are all cities of "api"'),
+            ("--add-city=", "--add-city: expected at least one city"),
+        ):
+            refused = here.run(f"deploy api {flags} --no-wait")
+            assert (refused.code, wrong in refused.err) == (2, True), refused.err
+
+
+def test_warnings_of_the_server_are_shown_once_without_control_characters() -> None:
+    body = manifest("api")
+    cpu = {"resource": {"name": "cpu", "target": {"averageUtilization": 60}}}
+    body["spec"]["placements"][0]["scaleSettings"] |= {"maxReplicas": 5, "metrics": [cpu]}
+    with cli_session("DFW", "LHR") as here:
+        created = here.run("deploy -f - --no-wait", stdin=json.dumps(body))
+        assert created.code == 0
+        assert created.err.count("Warning: ") == 1, created.err
+        assert "autoscaling" in created.err
+
+        async def warn(request: HttpRequest, number: int) -> HttpResponse | None:
+            if request.method not in ("PATCH", "DELETE"):
+                return None
+            response = await here.platform.server.handle(request)
+            header = {"warning": '299 - "red \x1b[31m alert"'}
+            return msgspec.structs.replace(response, headers={**response.headers, **header})
+
+        for line in (
+            "scale api --min 1",
+            "rollout undo api --yes",
+            "restart api",
+            "destroy api -y",
+        ):
+            shown = InterceptedSession(here, warn).run(f"{line} --no-wait").err
+            assert shown.count("Warning: red  [31m alert\n") == 1, (line, shown)
+
+
+SECRETS = ("--env=DB_PASSWORD=hunter2", "--env=URL=postgres://me:hunter2@db/x", "--env=LOG=debug")
+
+
+def test_values_that_look_like_secrets_are_masked_in_plans_and_history() -> None:
+    with cli_session("DFW", "LHR") as here:
+        shown = [here.run(f"{DEPLOY} {' '.join(SECRETS)} --no-wait").err]
+        changed = " ".join(SECRETS).replace("hunter2", "hunter3")
+        shown.append(here.run(f"deploy api {changed} --no-wait").err)
+        shown.append(here.run("rollout history api").out)
+        shown.append(here.run("rollout history api --revision 2").out)
+        whole = here.run("rollout history api --revision 2 -o json").json
+        shown.append(json.dumps({**whole, "object": None}))
+        shown.append(here.run("rollout undo api --yes --no-wait").err)
+
+        assert not [text for text in shown if "hunter" in text]
+        assert "env DB_PASSWORD   ••••" in shown[0]
+        assert "env LOG           debug" in shown[0]
+        assert "env DB_PASSWORD   •••• → ••••" in shown[1]
+        assert "env URL           •••• → ••••" in shown[1]
+        assert "hunter3" in json.dumps(whole["object"]), "the raw object is whole"
+        live = workload(here)
+        assert "hunter2" in json.dumps(live), "an undo restores what the mask hides"
+
+
+def test_a_withdrawn_city_is_a_warning_for_a_workload_that_has_it() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run("deploy api --image=a/api:1 --city=DFW,LHR --no-wait").code == 0
+        here.act(here.client().delete(networking.LOCATION_BINDINGS, "lhr"))
+
+        result = here.run("deploy api --image=a/api:2 --no-wait")
+
+        assert result.code == 0, result.transcript
+        assert "Warning: LHR is no longer served in project demo." in result.err
+        assert here.run("deploy web --image=a/web:1 --city=LHR --no-wait").code == 7
+
+
+def test_city_codes_compare_without_regard_to_case() -> None:
+    body = manifest("api")
+    body["spec"]["placements"][0]["cityCodes"] = ["dfw"]
+    with cli_session("DFW", "LHR") as here:
+        assert here.run("deploy -f - --no-wait", stdin=json.dumps(body)).code == 0
+        assert "nothing to change" in here.run("deploy api --city=DFW --no-wait").err
+        assert "nothing to change" in here.run("deploy api --add-city=DFW --no-wait").err
+        body["spec"]["placements"][0]["cityCodes"] = ["Dfw"]
+        assert here.run("deploy -f - --no-wait", stdin=json.dumps(body)).code == 0, "none removed"
+
+
+def test_scale_warns_of_short_quota_as_deploy_does() -> None:
+    with cli_session("DFW", grant={"instances": 4}) as here:
+        here.run(f"{DEPLOY} --no-wait")
+        here.wait(5)
+
+        short = (
+            "Warning: this needs 9 more instances, but the quota has 3 left; the rest will wait."
+        )
+        assert short in here.run("deploy api --min=10 --dry-run").err
+        assert short in here.run("scale api --min 10 --no-wait").err

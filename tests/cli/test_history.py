@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.cli.commands.deploy.flags import Flags
@@ -43,6 +45,11 @@ def spec_of(here: CliSession) -> dict[str, Any]:
     return found
 
 
+def labels_of(here: CliSession) -> dict[str, str]:
+    metadata: dict[str, Any] = here.run("status api -o json").json["object"]["metadata"]
+    return metadata.get("labels") or {}
+
+
 def edited(here: CliSession, **spec: Any) -> None:
     """Change a workload without recording it."""
     patch = merge({"spec": spec})
@@ -77,7 +84,7 @@ def ten_changes(here: CliSession) -> list[dict[str, Any]]:
         "deploy api --env=LOG-",
         "rollout restart api --city LHR",
         "scale api --min 1",
-        "deploy api --city=DFW",
+        "deploy api --city=DFW --yes",
     ):
         here.wait(10)
         if command is None:
@@ -167,6 +174,64 @@ def test_two_undos_restore_the_spec_and_both_are_recorded() -> None:
         assert recorded[2:] == ["rollback to #1", "rollback to #2"]
 
 
+def test_undo_after_a_restart_skips_no_release() -> None:
+    with cli_session("DFW") as here:
+        for image in (1, 2):
+            here.run(f"deploy api --image=u:{image} --city=DFW --no-wait")
+        here.run("restart api --no-wait")
+        before = spec_of(here)
+
+        result = here.run("rollout undo api --yes --no-wait")
+
+        assert result.code == 0
+        same = "revision #3 has the same template, placements and labels."
+        assert f'"api" is already as in revision #2: {same}' in result.err
+        assert "Try:  datumctl-compute rollout undo api --to-revision 1" in result.err
+        assert spec_of(here) == before, "to take the restart back would restart everything again"
+        assert len(history_of(here)) == 3
+
+
+@pytest.mark.parametrize(
+    ("since", "restored"),
+    [
+        ("deploy api --image=u:3", "image   u:3 → u:2"),
+        ("scale api --min 2", "min replicas (default)   2 → 1"),
+        ("deploy api --label=team=b", "label team   b → (none)"),
+    ],
+)
+def test_undo_reverts_the_last_change_and_no_release_before_it(since: str, restored: str) -> None:
+    with cli_session("DFW") as here:
+        for image in (1, 2):
+            here.run(f"deploy api --image=u:{image} --city=DFW --no-wait")
+        before = spec_of(here), labels_of(here)
+        here.run(f"{since} --no-wait")
+        after = spec_of(here), labels_of(here)
+
+        result = here.run("rollout undo api --yes --no-wait")
+
+        assert result.code == 0
+        assert 'Rolling "api" back to revision #2 (revision #3 → #4)' in result.err
+        assert restored in result.err
+        assert (spec_of(here), labels_of(here)) == before
+        assert here.run("rollout undo api --yes --no-wait").code == 0
+        assert (spec_of(here), labels_of(here)) == after, "the undo is undone"
+
+
+def test_undo_restores_the_labels_of_the_revision_and_shows_them() -> None:
+    with cli_session("DFW") as here:
+        here.run("deploy api --image=a/api:1 --city=DFW --label=team=a --label=tier=1 --no-wait")
+        here.run("deploy api --image=a/api:2 --label=team=b --label=tier- --no-wait")
+
+        result = here.run("rollout undo api --yes --no-wait")
+
+        assert "label team   b → a" in result.err
+        assert labels_of(here) == {"team": "a", "tier": "1"}
+        here.run("rollout undo api --to-revision 2 --yes --no-wait")
+        assert labels_of(here) == {"team": "b"}
+        shown = here.run("rollout history api --revision 2").out
+        assert "label team   a → b" in shown
+
+
 def test_the_history_is_owned_by_its_workload_and_deleted_with_it() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")
@@ -177,7 +242,7 @@ def test_the_history_is_owned_by_its_workload_and_deleted_with_it() -> None:
         assert (owner["kind"], owner["uid"]) == ("Workload", workload["metadata"]["uid"])
         assert found["metadata"]["annotations"]["compute.datumapis.com/current-revision"] == "1"
         entry = json.loads(found["data"]["1"])
-        keys = {"rev", "timestamp", "image", "changes", "actor", "templateHash", "spec"}
+        keys = {"rev", "timestamp", "image", "changes", "actor", "templateHash", "spec", "labels"}
         assert set(entry) == keys
 
         here.run("destroy api --yes")

@@ -11,6 +11,7 @@ code   meaning
 5      not found
 6      conflict
 7      blocked by quota or placement
+8      superseded by another change while waiting
 9      declined at a prompt
 10     access was not requested
 11     access was denied or revoked
@@ -41,6 +42,7 @@ class Exit(IntEnum):
     NOT_FOUND = 5
     CONFLICT = 6
     BLOCKED = 7
+    SUPERSEDED = 8
     DECLINED = 9
     ACCESS_NOT_REQUESTED = 10
     ACCESS_DENIED = 11

@@ -182,7 +182,7 @@ def _dispatch(
         if context.session is None or not context.session.written:
             raise
         context.session.say_detached()
-        return int(Exit.DONE)
+        return int(Exit.INTERRUPTED)
     finally:
         context.close()
 

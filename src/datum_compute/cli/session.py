@@ -37,8 +37,11 @@ class Session:
         self._runner: Runner | None = None
         self._client: ApiClient | None = None
         self.reader = BlockingReader(self)
+        self._warnings: set[str] = set()
         self.written: list[str] = []
         """The workloads that were changed: after that Ctrl-C only detaches."""
+        self.work = "rollout"
+        """What goes on without the command once that is written."""
 
     def run(self, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         """Run ``work`` on the loop, once the project's access is checked."""
@@ -51,6 +54,7 @@ class Session:
         async def with_client() -> T:
             if self._client is None:
                 self._client = self._context.target.client()
+                self._client.on_warning = self._warn
             else:
                 for _ in range(LOOP_STEPS):
                     await asyncio.sleep(0)
@@ -60,10 +64,17 @@ class Session:
             self._runner = self._context.reach.runner()
         return self._runner.run(with_client())
 
+    def _warn(self, text: str) -> None:
+        """Print a warning of the server: once, although a dry run and the write both have it."""
+        shown = "".join(each if each.isprintable() else " " for each in text)
+        if shown not in self._warnings:
+            self._warnings.add(shown)
+            self._context.say(f"Warning: {shown}")
+
     def say_detached(self) -> None:
         names = ", ".join(f'"{name}"' for name in self.written)
         self._context.say(
-            f"\nDetached. The platform continues with {names}; see  "
+            f"\nDetached; the {self.work} of {names} goes on. See  "
             f"{self._context.command('status', self.written[0])}"
         )
 

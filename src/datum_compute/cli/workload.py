@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.explain import states
@@ -68,30 +70,78 @@ def print_fields(context: Context, pairs: Sequence[tuple[str, str]]) -> None:
     context.say()
 
 
+def restarted_at(workload: Json) -> str | None:
+    """When its template was restarted last."""
+    found = _template_annotations(workload["spec"]).get(ANNOTATION_RESTARTED_AT)
+    return found if isinstance(found, str) else None
+
+
+def _template_annotations(spec: Json) -> Workload:
+    """None of a file in which they are no map, which the server will refuse."""
+    found: Any = spec["template"]
+    for step in ("metadata", "annotations"):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def with_restart(spec: Json, moment: str | None) -> Workload:
+    """A copy of a spec, last restarted at ``moment``, or never."""
+    changed: Workload = copy.deepcopy(dict(spec))
+    metadata = changed["template"].get("metadata") or {}
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations") or {}, dict):
+        return changed  # of a file that the server will refuse
+    annotations = _template_annotations(changed)
+    annotations.pop(ANNOTATION_RESTARTED_AT, None)
+    if moment is not None:
+        annotations[ANNOTATION_RESTARTED_AT] = moment
+    metadata["annotations"] = annotations
+    if not annotations:
+        del metadata["annotations"]
+    changed["template"]["metadata"] = metadata
+    if not metadata:
+        del changed["template"]["metadata"]
+    return changed
+
+
+def removal_lines(planned: Json, live: Json) -> list[str]:
+    """What running instances a change removes with their city or placement."""
+    kept = {key for key, _, _ in _deployments(planned)}
+    several = len(live["spec"]["placements"]) > 1
+    return [
+        f"{count(number, 'instance')} in {city}{f' (placement {key[0]})' if several else ''}"
+        " will be removed."
+        for key, city, number in _deployments(live)
+        if key not in kept
+    ]
+
+
+def _deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
+    """Placement and city as they are compared, the city as written, and its instances."""
+    return [
+        (
+            (str(placement.get("name", "")), str(city).upper()),
+            str(city),
+            states.min_replicas(placement),
+        )
+        for placement in workload["spec"].get("placements") or []
+        for city in placement.get("cityCodes") or []
+    ]
+
+
 def interruption_lines(planned: Json, live: Json) -> list[str]:
-    """What a new template does to running instances."""
-    total = states.instance_count(live)
+    """What a new template does to running instances that stay."""
+    kept = {key for key, _, _ in _deployments(planned)}
+    staying = [(city, number) for key, city, number in _deployments(live) if key in kept]
+    total = sum(number for _, number in staying)
     if not total:
         return []
     which = "The only instance" if total == 1 else f"All {count(total, 'instance')}"
     manner = "" if total == 1 else " one by one in each city"
     lines = [f"{which} will be replaced{manner}."]
-    alone = sorted(
-        {
-            city
-            for placement in live["spec"]["placements"]
-            if states.min_replicas(placement) == 1
-            for city in placement["cityCodes"]
-            if city in _cities(planned)
-        }
-    )
+    alone = sorted({city for city, number in staying if number == 1})
     if alone:
         lines.append(
             f"With only one instance in {', '.join(alone)},"
             " it will be unavailable there while it is replaced."
         )
     return lines
-
-
-def _cities(workload: Json) -> set[str]:
-    return {city for p in workload["spec"]["placements"] for city in p["cityCodes"]}

@@ -70,7 +70,7 @@ class ApiClient:
         self._write_options = _query(fieldManager=field_manager, fieldValidation=field_validation)
         self._timeout = request_timeout
         self._list_timeout = request_timeout * 2
-        self._on_warning = on_warning
+        self.on_warning = on_warning
         self._decoder = Decoder(cluster, on_unreadable)
 
     @property
@@ -281,9 +281,9 @@ class ApiClient:
             raise failure.with_call(call) from failure
 
     async def _accepted(self, response: HttpResponse, call: AnyCall) -> HttpResponse:
-        if self._on_warning and "warning" in response.headers:
+        if self.on_warning and "warning" in response.headers:
             for text in _warnings(response.headers["warning"]):
-                self._on_warning(text)
+                self.on_warning(text)
         if 200 <= response.status < 300:
             return response
         async with _chunks_of(response) as chunks:

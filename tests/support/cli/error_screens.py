@@ -369,6 +369,9 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         f"--image=a:2 --no-wait --save={ledger.directory}/no/such/place",
         "--instance-type=huge",
         "--city=LAX",
+        "--remove-city=LAX",
+        "--remove-city=DFW,LHR",
+        "--city=DFW",
     ):
         ledger.at(here, f"deploy api {flags}")
     ledger.at(here, f"deploy {'x' * 64} --image=a:1 --city=DFW")
@@ -484,9 +487,16 @@ def _waits(ledger: ErrorTranscript, here: CliSession) -> None:
             await here.client().delete(compute.WORKLOADS, "two", "default")
         return None
 
+    async def supersede(request: HttpRequest, number: int) -> HttpResponse | None:
+        if number == 4:
+            patch = merge({"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+            await here.client().patch(compute.WORKLOADS, "two", patch, "default")
+        return None
+
     ledger.at(here, "scale api --min 4 --timeout 0s")
     ledger.between(InterceptedSession(here, lose), "rollout status api")
     assert here.run("scale two --min 3 --no-wait").code == 0
+    ledger.between(InterceptedSession(here, supersede), "rollout status two")
     ledger.between(InterceptedSession(here, vanish), "rollout status two")
     here.platform.partitions.disconnect("lhr")
     ledger.at(here, "logs api --city LHR")

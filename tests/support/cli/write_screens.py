@@ -91,6 +91,8 @@ def undo(here: CliSession) -> Iterator[str]:
     for wanted in ("json", "yaml", "name"):
         yield from run_commands(here, f"rollout undo api --yes -o {wanted}")
     yield from run_commands(here, "rollout undo api --yes --no-wait")
+    here.wait_until(120)
+    yield from run_commands(here, "restart api", "rollout undo api --yes")
 
 
 def access(here: CliSession) -> Iterator[str]:
@@ -140,6 +142,9 @@ def deploying(here: CliSession) -> Iterator[str]:
         "deploy api --port=web=9090",
         "deploy api --label=tier",
         "deploy api --min=4 --dry-run",
+        "deploy api --add-city=LHR --env=DB_PASSWORD=hunter2",
+        "deploy api --remove-city=DFW",
+        "deploy api --remove-city=LHR --yes",
     )
     yield from run_commands(
         here,

@@ -8,7 +8,7 @@ import pytest
 
 from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.cli.commands.deploy.manifest import new_workload
-from datum_compute.cli.commands.deploy.preflight import quota_lines, size
+from datum_compute.cli.headroom import quota_lines, size
 
 LIMITS = {"limits": {"cpu": "500m", "memory": "1Gi"}}
 

@@ -41,6 +41,7 @@ def run(context: Context) -> int:
         except errors.NotFound:
             pass  # deleted concurrently
         session.written.append(name)
+        session.work = "deletion"
         if context.args.wait:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
             context.say(f'Workload "{name}" was destroyed.')

@@ -102,7 +102,7 @@ def _short_resources(instances: Sequence[Json], available: Mapping[str, int]) ->
     refused = [each for each in instances if _granted(each).get("reason") == REASON_QUOTA_EXCEEDED]
     if not refused:
         return set()
-    from datum_compute.cli.commands.deploy.preflight import instance_size
+    from datum_compute.cli.headroom import instance_size
 
     return {
         name

@@ -65,7 +65,7 @@ def run(context: Context) -> int:
         instances = None
         if args.wait:
             if changed or not await is_rolled_out(client, args.name):
-                await wait_rolled_out(context, client, args.name, timeout=args.timeout)
+                await wait_rolled_out(context, client, args.name, timeout=args.timeout, of=workload)
                 per_city = f"{count(args.minimum, 'instance')} per city"
                 context.say(f'"{args.name}" now runs {per_city}{_revision_note(revision)}.')
             workload, instances = await read_result(client, args.name)
@@ -90,6 +90,7 @@ class _Change(NamedTuple):
 
 
 async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Change:
+    from datum_compute.cli.headroom import headroom, quota_lines
     from datum_compute.cli.history.recorder import revision_numbers
     from datum_compute.cli.session import to_dict
     from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error
@@ -108,12 +109,15 @@ async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Ch
         revisions = await recorder.revisions(workload)
         changes = summarize_changes(diff_specs(workload["spec"], spec))
         entry = await recorder.entry(spec, changes)
+        short = quota_lines({**workload, "spec": spec}, workload, await headroom(client))
         try:
             scaled = await recorder.change(workload, spec, entry)
         except errors.Conflict:
             continue
         moved = f"min replicas {', '.join(map(str, old))} → {minimum}"
         context.say(f'Scaling "{name}": {moved} ({revision_numbers(revisions, workload)})\n')
+        for line in short:
+            context.say(f"{line}\n")
         return _Change(scaled, workload, entry)
     raise conflict_error("scaling", name)
 

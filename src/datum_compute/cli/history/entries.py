@@ -43,6 +43,8 @@ class Entry(NamedTuple):
     message: str = ""
     rollback_to: int = 0
     """The revision whose spec it restores; 0 for any other change."""
+    labels: dict[str, str] | None = None
+    """Of the workload; None in entries that older versions wrote."""
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -58,6 +60,8 @@ class Entry(NamedTuple):
             value["message"] = self.message
         if self.rollback_to:
             value["rollbackTo"] = self.rollback_to
+        if self.labels is not None:
+            value["labels"] = self.labels
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
     @property
@@ -121,7 +125,8 @@ def parse_entry(text: str) -> Entry | None:
     try:
         value = json.loads(text)
         spec = value["spec"]
-        if not isinstance(spec, dict | None):
+        labels = value.get("labels")
+        if not isinstance(spec, dict | None) or not isinstance(labels, dict | None):
             return None
         return Entry(
             rev=int(value["rev"]),
@@ -133,6 +138,7 @@ def parse_entry(text: str) -> Entry | None:
             spec=spec,
             message=str(value.get("message", "")),
             rollback_to=int(value.get("rollbackTo", 0)),
+            labels=labels,
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -147,6 +153,7 @@ def new_entry(
     message: str = "",
     timestamp: str = "",
     rollback_to: int = 0,
+    labels: dict[str, str] | None = None,
 ) -> Entry:
     return Entry(
         rev=0,
@@ -158,7 +165,12 @@ def new_entry(
         spec=dict(spec),
         message=message,
         rollback_to=rollback_to,
+        labels=labels,
     )
+
+
+def labels_of(workload: Json) -> dict[str, str]:
+    return dict(workload["metadata"].get("labels") or {})
 
 
 def spec_hash(spec: Json) -> str:
@@ -198,6 +210,7 @@ def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
             actor=str(value["actor"]),
             message=str(value.get("message", "")),
             rollback_to=int(value.get("rollbackTo", 0)),
+            labels=labels_of(workload),
         )
     except (KeyError, ValueError, TypeError):
         return None
@@ -221,7 +234,12 @@ def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry 
     elif active.spec is not None:
         changes = f"{EXTERNAL}: {summarize_changes(diff_specs(active.spec, workload['spec']))}"
     return new_entry(
-        workload["spec"], now=now, timestamp=timestamp, changes=changes, actor=UNKNOWN_ACTOR
+        workload["spec"],
+        now=now,
+        timestamp=timestamp,
+        changes=changes,
+        actor=UNKNOWN_ACTOR,
+        labels=labels_of(workload),
     )
 
 

@@ -22,6 +22,7 @@ from datum_compute.cli.history.entries import (
     Revisions,
     change_annotation,
     entry_from_annotation,
+    labels_of,
     missing_entry,
     new_entry,
 )
@@ -104,7 +105,7 @@ class Recorder:
 
     async def record(self, before: Json | None, written: Workload, entry: Entry) -> int | None:
         """The revision of the change, if it could be recorded."""
-        stored = entry._replace(spec=written["spec"])
+        stored = entry._replace(spec=written["spec"], labels=labels_of(written))
         return await self._recorded(written, stored, before)
 
     async def finish(self, live: Workload) -> int | None:

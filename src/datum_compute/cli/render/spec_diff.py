@@ -11,6 +11,7 @@ Uses plain JSON values and the standard library, so that it is quick to import.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,14 @@ NO_VALUE = "(none)"
 LONGEST_VALUE = 200
 """Characters of a value that a change repeats."""
 MOST_IN_SUMMARY = 3
+MASK = "••••"
+"""Instead of the value of a variable that looks like a secret."""
+
+_SECRET_NAME = re.compile(
+    r"passw|passphrase|pwd|token|secret|key|dsn|credential|auth", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(r"://[^/\s]*:[^/\s]*@|-----BEGIN [A-Z ]*PRIVATE KEY")
+"""A URL with a password, or a private key."""
 
 _ABSENT: Any = object()
 
@@ -62,9 +71,40 @@ def diff_specs(old_spec: Mapping[str, Any], new_spec: Mapping[str, Any]) -> tupl
     return tuple(_compare(normalize_spec(old_spec), normalize_spec(new_spec), ()))
 
 
+def diff_metadata(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[SpecChange]:
+    """What differs between the labels and annotations of two workloads."""
+    found = []
+    for kind, word in (("labels", "label"), ("annotations", "annotation")):
+        before = live["metadata"].get(kind) or {}
+        after = wanted["metadata"].get(kind) or {}
+        for key in dict.fromkeys([*before, *after]):
+            old, new = before.get(key, NO_VALUE), after.get(key, NO_VALUE)
+            if old != new:
+                found.append(SpecChange(f"{word} {key}", old, new, f"metadata.{kind}.{key}"))
+    return found
+
+
 def normalize_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A spec without nulls, empty values and explicit defaults."""
     return without_defaults(spec, _DEFAULTS)
+
+
+def mask_variable(name: str, value: str) -> str:
+    """The value of an environment variable, unless name or value look like a secret."""
+    return MASK if value and (_SECRET_NAME.search(name) or _SECRET_VALUE.search(value)) else value
+
+
+def mask_spec(value: Any) -> Any:
+    """A copy of a spec, or of a part of one, in which no variable shows a secret."""
+    if isinstance(value, list):
+        return [mask_spec(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    copied = {key: mask_spec(each) for key, each in value.items()}
+    name, text = value.get("name"), value.get("value")
+    if isinstance(name, str) and isinstance(text, str):
+        copied["value"] = mask_variable(name, text)
+    return copied
 
 
 def summarize_changes(changes: Sequence[SpecChange]) -> str:
@@ -125,7 +165,15 @@ def _leaf(old: Any, new: Any, path: _Path) -> SpecChange:
     before, after = _text(old), _text(new)
     if before == after:
         before, after = _exact(old), _exact(new)
+    before, after = (_masked(path, side) for side in (before, after))
     return SpecChange(_word(path), _cut(before), _cut(after), _dotted(path), field=_field(path))
+
+
+def _masked(path: _Path, text: str) -> str:
+    """The text of a value, or the mask if it belongs to a variable that looks like a secret."""
+    if "env" not in path[:-1] or "valueFrom" in path or text == NO_VALUE:
+        return text
+    return mask_variable(path[path.index("env") + 1], text)
 
 
 # One line for a value of several fields, where one line can show it.
@@ -138,6 +186,10 @@ def _described(old: Any, new: Any, path: _Path) -> SpecChange | None:
     before, after = (NO_VALUE if side is _ABSENT else describe(side) for side in (old, new))
     if before is None or after is None or before == after:
         return None  # one line does not show the difference
+    before, after = (
+        text if "valueFrom" in _or_empty(value, {}) else _masked(path, text)
+        for text, value in ((before, old), (after, new))
+    )
     added, removed = _moves(old, new) if path[-1] == "cityCodes" else ((), ())
     return SpecChange(
         _word(path), _cut(before), _cut(after), _dotted(path), added, removed, _field(path)

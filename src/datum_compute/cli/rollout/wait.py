@@ -6,6 +6,8 @@ again after every change and ends when
 - every row is done;
 - a terminal reason is reported (3), or quota or placement refuse for longer than a grace
   period (7);
+- the spec moves on, or the workload is replaced by another of its name (8): what happens then is
+  the rollout of another change;
 - the time is up (4), the workload is gone (5), or the platform does not answer (1).
 """
 
@@ -24,7 +26,9 @@ from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.explain.suggestions import command
-from datum_compute.cli.render.output import count, precise_duration
+from datum_compute.cli.history.config_map import ConfigMapHistory
+from datum_compute.cli.history.entries import append_entries, missing_entry
+from datum_compute.cli.render.output import age, count, precise_duration
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
 from datum_compute.cli.rollout.state import BLOCKED_AFTER_SECONDS, Rollout, Row, decide_rollout
@@ -99,9 +103,13 @@ async def wait_rolled_out(
     name: str,
     *,
     timeout: float,
+    of: Json | None = None,
     progress: Progress | None = None,
 ) -> Rollout:
-    """Wait until every row is done; raise when that cannot happen or takes too long."""
+    """Wait until every row is done; raise when that cannot happen or takes too long.
+
+    ``of`` is the workload whose spec is waited for, as it was written; by default what the first
+    read finds."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     display = progress or Progress(context)
@@ -109,9 +117,15 @@ async def wait_rolled_out(
     current: list[RowProgress] = []
     try:
         async with asyncio.timeout(timeout), display.running(), _changes(client, name) as changed:
-            read = _WorkloadReader(client, context, name)
+            read = _WorkloadReader(client, context, name, known=of is not None)
             while True:
-                rollout = decide_rollout(*await read())
+                workload, deployments = await read()
+                of = of or workload
+                if _is_being_deleted(workload, of):
+                    raise read.gone()
+                if _version(workload) != _version(of):
+                    raise await _superseded(context, client, of, workload)
+                rollout = decide_rollout(workload, deployments)
                 current = movement.update(rollout.rows, loop.time())
                 display.show(current)
                 if rollout.done:
@@ -120,6 +134,46 @@ async def wait_rolled_out(
                 await changed(movement.next_read(loop.time()))
     except TimeoutError:
         raise _timed_out(name, current, loop.time() - started) from None
+
+
+def _version(workload: Json) -> tuple[str, int]:
+    """Tells one spec of a workload from any other, also from that of its namesake."""
+    return workload["metadata"]["uid"], workload["metadata"]["generation"]
+
+
+def _is_being_deleted(workload: Json, of: Json) -> bool:
+    """Whether it is the same workload, deleted since: that moves its generation too."""
+    before, now = of["metadata"], workload["metadata"]
+    deleted = now.get("deletionTimestamp") and not before.get("deletionTimestamp")
+    return bool(deleted and now["uid"] == before["uid"])
+
+
+async def _superseded(context: Context, client: Client, of: Json, found: Json) -> CommandError:
+    name = found["metadata"]["name"]
+    if of["metadata"]["uid"] != found["metadata"]["uid"]:
+        what = f'"{name}" was deleted and created again'
+    else:
+        what = f'the rollout of "{name}" was superseded by {await _newer(context, client, found)}'
+    return CommandError(
+        what,
+        command("rollout", "status", name),
+        exit_code=Exit.SUPERSEDED,
+        code="Superseded",
+    )
+
+
+async def _newer(context: Context, client: Client, found: Json) -> str:
+    """The change that the history names, or is about to name, as the newest."""
+    now = context.env.now()
+    try:
+        recorded = await ConfigMapHistory(client, context.env).read(found)
+    except errors.ClientError:
+        return "a newer change"
+    newest = append_entries(recorded, [missing_entry(recorded, found, now)]).active
+    if newest is None:
+        return "a newer change"
+    by = newest.actor or "another client"
+    return f"revision #{newest.rev} (by {by}, {age(newest.timestamp, now)} ago)"
 
 
 def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> CommandError:
@@ -224,21 +278,21 @@ async def wait_gone(
 class _WorkloadReader:
     """A workload and its deployments as they are now.
 
-    Transient failures are ignored until too many occur in a row. A workload that was deleted, or
-    replaced by another one of the same name, is not found."""
+    Transient failures are ignored until too many occur in a row. ``known``: the workload is there
+    before the first read."""
 
-    def __init__(self, client: Client, context: Context, name: str) -> None:
+    def __init__(self, client: Client, context: Context, name: str, *, known: bool = True) -> None:
         self._client = client
         self._context = context
         self._name = name
-        self._uid = ""
+        self._known = known
 
     async def __call__(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         for failures in range(1, MAX_LIST_FAILURES + 1):
             try:
                 return await self._once()
             except errors.NotFound:
-                raise self._gone() from None
+                raise self.gone() from None
             except (errors.TransportFailure, errors.ServerError, errors.Throttled) as error:
                 if failures == MAX_LIST_FAILURES:
                     raise self._lost(error) from error
@@ -247,19 +301,16 @@ class _WorkloadReader:
 
     async def _once(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         workload = await self._client.get(compute.WORKLOADS, self._name, NAMESPACE)
-        uid = workload.metadata.uid
-        if self._uid and uid != self._uid:
-            raise self._gone()
-        self._uid = uid
+        self._known = True
         page = await self._client.list(
             compute.WORKLOAD_DEPLOYMENTS,
             NAMESPACE,
-            label_selector=f"{compute.LABEL_WORKLOAD_UID}={uid}",
+            label_selector=f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}",
         )
         return to_dict(workload), [to_dict(item) for item in page.items]
 
-    def _gone(self) -> CommandError:
-        if not self._uid:
+    def gone(self) -> CommandError:
+        if not self._known:
             project = self._context.target.project
             return not_found("workload", self._name, project, command("workloads"))
         return CommandError(

@@ -327,8 +327,7 @@ async def test_columns_stay_aligned_with_their_header() -> None:
             assert all(row[start - 1] == " " for start in starts)
 
 
-async def test_a_workload_deleted_while_watched_ends_with_exit_code_5() -> None:
-    """It ends with 5, also when the workload was recreated."""
+async def test_a_workload_deleted_while_watched_is_not_found_and_its_namesake_is_another() -> None:
     async with rollout_plane() as on:
         for again in (False, True):
             await on.create()
@@ -342,8 +341,12 @@ async def test_a_workload_deleted_while_watched_ends_with_exit_code_5() -> None:
 
             failed, _ = await asyncio.gather(on.failure(), delete())
 
-            assert failed.exit_code == Exit.NOT_FOUND
-            assert failed.message == 'workload "web" was deleted while it was watched'
+            if again:
+                assert failed.exit_code == Exit.SUPERSEDED
+                assert failed.message == '"web" was deleted and created again'
+            else:
+                assert failed.exit_code == Exit.NOT_FOUND
+                assert failed.message == 'workload "web" was deleted while it was watched'
 
 
 async def test_a_deployment_being_removed_is_shown_until_it_is_gone() -> None:

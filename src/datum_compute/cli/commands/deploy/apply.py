@@ -14,7 +14,7 @@ from datum_compute.cli.commands.deploy.plan import (
     DeployPlan,
     DesiredWorkload,
     make_plan,
-    merge_metadata,
+    merge_live,
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, from_client, usage
@@ -67,7 +67,7 @@ def _run(context: Context) -> int:
 
 
 def _as_written(wanted: Workload) -> Any:
-    return lambda live: merge_metadata(live, wanted)
+    return lambda live: merge_live(live, wanted)
 
 
 def apply_flags(name: str, flags: Flags, live: Workload | None) -> Workload:
@@ -95,7 +95,10 @@ def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool
         context.confirm(f'Network "{name}" does not exist in project {project}. Create it?')
     if absent:
         plans = session.run(lambda client: _with_networks(context, client, workloads, absent))
-    if ask and any(plan.writes for plan in plans):
+    confirmed = [line for plan in plans for line in plan.removals]
+    if confirmed:
+        context.confirm(f"{' '.join(confirmed)} Deploy it?")
+    elif ask and any(plan.writes for plan in plans):
         context.confirm("Deploy it?")
 
     async def work(client: ApiClient) -> int:
@@ -104,7 +107,7 @@ def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool
         if context.args.save:
             files.save(context.args.save, [workload for _, workload, _ in done])
         if context.args.wait:
-            results = [await _follow(context, client, plan, rev) for plan, _, rev in done]
+            results = [await _follow(context, client, *each) for each in done]
         else:
             results = [result(found, plan.action, None, rev) for plan, found, rev in done]
             for plan, _, rev in done:
@@ -126,7 +129,7 @@ async def _absent_networks(
     for desired in workloads:
         live = await live_workload(client, desired.name)
         wanted.append(desired.describe(live))
-        await preflight.check_cities(context, client, wanted[-1])
+        await preflight.check_cities(context, client, wanted[-1], live)
         preflight.check_type(wanted[-1], live)
     absent = await preflight.missing_networks(client, wanted)
     if context.args.dry_run:
@@ -169,7 +172,10 @@ async def _write(
                     plan.live, plan.wanted["spec"], entry, metadata=plan.wanted["metadata"]
                 )
         except (errors.Conflict, errors.AlreadyExists):
+            removals = plan.removals
             plan = await make_plan(context, client, plan.desired)
+            if plan.removals != removals and not context.args.yes:
+                break  # the user confirmed other removals
         else:
             session.written.append(plan.desired.name)
             return plan, written, await recorder.record(plan.live, written, entry)
@@ -177,14 +183,18 @@ async def _write(
 
 
 async def _follow(
-    context: Context, client: ApiClient, plan: DeployPlan, revision: int | None
+    context: Context,
+    client: ApiClient,
+    plan: DeployPlan,
+    workload: Workload,
+    revision: int | None,
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     started = loop.time()
     name = plan.desired.name
     if plan.writes or not await is_rolled_out(client, name):
         try:
-            await wait_rolled_out(context, client, name, timeout=context.args.timeout)
+            await wait_rolled_out(context, client, name, timeout=context.args.timeout, of=workload)
         except CommandError as error:
             if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
                 error.suggestions = (command("rollout", "undo", name),)

@@ -17,6 +17,7 @@ from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
 from datum_compute.cli.errors import usage
 from datum_compute.cli.names import is_name
 from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.workload import with_restart
 
 MAX_SIZE = 3 * 2**20
 """Characters of a file; the server takes no larger request."""
@@ -31,7 +32,7 @@ SERVER_ANNOTATIONS = frozenset(
 
 
 def save(path: str, workloads: Sequence[Workload]) -> None:
-    """Write the workloads to a file, without what a server adds to them."""
+    """Write the workloads to a file, without what a server or a restart adds to them."""
     import yaml
 
     text = yaml.safe_dump_all(map(clean, workloads), sort_keys=False, allow_unicode=True)
@@ -52,7 +53,7 @@ def clean(workload: Workload) -> Workload:
         "apiVersion": API_VERSION,
         "kind": "Workload",
         "metadata": metadata,
-        "spec": workload["spec"],
+        "spec": with_restart(workload["spec"], None),
     }
 
 

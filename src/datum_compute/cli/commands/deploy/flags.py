@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from datum_compute.api.compute.instance_types import full_name
 from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
 from datum_compute.cli.errors import usage
-from datum_compute.cli.explain.suggestions import AddFlag
+from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.names import is_name
 
 Json = dict[str, Any]
@@ -71,6 +71,8 @@ class Flags(NamedTuple):
 
     image: str | None = None
     cities: tuple[str, ...] | None = None
+    added_cities: tuple[str, ...] | None = None
+    removed_cities: tuple[str, ...] | None = None
     minimum: int | None = None
     instance_type: str | None = None
     ports: tuple[str, ...] = ()
@@ -141,20 +143,48 @@ def _read_cities(entries: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(city for city in cities if city))
 
 
-def _check_cities(cities: Sequence[str]) -> None:
-    if not cities:
-        raise usage("--city: expected at least one city", AddFlag("--city", "DFW,LHR"))
+def _check_cities(flag: str) -> Callable[[Sequence[str]], None]:
+    def check(cities: Sequence[str]) -> None:
+        if not cities:
+            raise usage(f"{flag}: expected at least one city", AddFlag(flag, "DFW,LHR"))
+
+    return check
 
 
-def _change_cities(workload: Json, cities: Sequence[str]) -> None:
-    placements = workload["spec"]["placements"]
+def _placement(workload: Json, flag: str) -> Json:
+    """The only placement."""
+    placements: list[Json] = workload["spec"]["placements"]
     if len(placements) > 1:
         names = ", ".join(p["name"] for p in placements)
         raise usage(
-            f"--city is ambiguous: the workload has several placements ({names})",
+            f"{flag} is ambiguous: the workload has several placements ({names})",
             AddFlag("-f", "FILE"),
         )
-    placements[0]["cityCodes"] = list(cities)
+    return placements[0]
+
+
+def _change_cities(workload: Json, cities: Sequence[str]) -> None:
+    placement = _placement(workload, "--city")
+    stored = {city.upper(): city for city in placement["cityCodes"]}
+    placement["cityCodes"] = [stored.get(city, city) for city in cities]
+
+
+def _add_cities(workload: Json, cities: Sequence[str]) -> None:
+    placement = _placement(workload, "--add-city")
+    stored = {city.upper() for city in placement["cityCodes"]}
+    placement["cityCodes"] += [city for city in cities if city not in stored]
+
+
+def _remove_cities(workload: Json, cities: Sequence[str]) -> None:
+    placement = _placement(workload, "--remove-city")
+    stored = placement["cityCodes"]
+    name = workload["metadata"]["name"]
+    for city in cities:
+        if city not in {each.upper() for each in stored}:
+            raise usage(f'--remove-city "{city}": workload "{name}" runs in {", ".join(stored)}')
+    placement["cityCodes"] = [city for city in stored if city.upper() not in cities]
+    if not placement["cityCodes"]:
+        raise usage(f'--remove-city: these are all cities of "{name}"', command("destroy", name))
 
 
 def _read_minimum(minimum: int | None) -> int | None:
@@ -313,11 +343,33 @@ FLAGS = (
         "--city",
         "cities",
         _change_cities,
-        "city code; repeatable or comma-separated",
+        "city code, instead of the present ones; repeatable or comma-separated",
         metavar="CITY",
         repeatable=True,
         read=_read_cities,
-        check=_check_cities,
+        check=_check_cities("--city"),
+        of_container=False,
+    ),
+    Flag(
+        "--add-city",
+        "added_cities",
+        _add_cities,
+        "city to add to those of the workload; repeatable or comma-separated",
+        metavar="CITY",
+        repeatable=True,
+        read=_read_cities,
+        check=_check_cities("--add-city"),
+        of_container=False,
+    ),
+    Flag(
+        "--remove-city",
+        "removed_cities",
+        _remove_cities,
+        "city to remove, with its instances; repeatable or comma-separated",
+        metavar="CITY",
+        repeatable=True,
+        read=_read_cities,
+        check=_check_cities("--remove-city"),
         of_container=False,
     ),
     Flag(

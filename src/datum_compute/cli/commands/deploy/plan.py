@@ -19,12 +19,18 @@ from datum_compute.cli.errors import usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
 from datum_compute.cli.explain.unknown_fields import unknown_fields
+from datum_compute.cli.headroom import headroom, quota_lines
 from datum_compute.cli.history.entries import CREATED
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.history.spec_patch import change_spec
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.render.output import NONE, count
-from datum_compute.cli.render.spec_diff import NO_VALUE, SpecChange, diff_specs, summarize_changes
+from datum_compute.cli.render.spec_diff import (
+    diff_metadata,
+    diff_specs,
+    mask_variable,
+    summarize_changes,
+)
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import (
@@ -34,6 +40,9 @@ from datum_compute.cli.workload import (
     interruption_lines,
     live_workload,
     print_fields,
+    removal_lines,
+    restarted_at,
+    with_restart,
 )
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -60,6 +69,8 @@ class DeployPlan:
     """The workload as the server would store it."""
     changes: str
     """In one line, for the history."""
+    removals: tuple[str, ...] = ()
+    """What it removes that runs; the user is asked for it."""
 
     @property
     def writes(self) -> bool:
@@ -103,13 +114,13 @@ async def _plan_create(
     if with_dry_run:
         trial = client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True)
         planned = await _dry_run_result(wanted, trial)
-    left = await preflight.headroom(client)
+    left = await headroom(client)
     context.say(
         f'Workload "{desired.name}" does not exist in project {context.target.project}. '
         "This will create it:\n"
     )
     print_fields(context, [*summary(planned), *_quota_line(planned, left)])
-    for line in preflight.quota_lines(planned, None, left):
+    for line in quota_lines(planned, None, left):
         context.say(f"{line}\n")
     return DeployPlan(desired, "created", None, wanted, planned, CREATED)
 
@@ -130,7 +141,7 @@ async def _plan_update(
         trial = change_spec(client, live, wanted["spec"], dry_run=True)
         planned = await _dry_run_result(wanted, trial)
     planned = {**planned, "metadata": wanted["metadata"]}
-    found = [*_metadata_changes(live, wanted), *diff_specs(live["spec"], planned["spec"])]
+    found = [*diff_metadata(live, wanted), *diff_specs(live["spec"], planned["spec"])]
     if not found:
         context.say(f'Workload "{desired.name}": nothing to change.')
         return DeployPlan(desired, "unchanged", live, wanted, live, "")
@@ -139,8 +150,10 @@ async def _plan_update(
     print_fields(
         context, [*((each.label, str(each)) for each in found), ("everything else", "unchanged")]
     )
-    _print_effects(context, planned, live, await preflight.headroom(client))
-    return DeployPlan(desired, "updated", live, wanted, planned, summarize_changes(found))
+    removals = removal_lines(planned, live)
+    _print_effects(context, planned, live, removals, await headroom(client))
+    changes = summarize_changes(found)
+    return DeployPlan(desired, "updated", live, wanted, planned, changes, tuple(removals))
 
 
 async def _dry_run_result(wanted: Workload, trial: Awaitable[Object]) -> Workload:
@@ -156,25 +169,17 @@ async def _dry_run_result(wanted: Workload, trial: Awaitable[Object]) -> Workloa
 
 
 def _print_effects(
-    context: Context, planned: Workload, live: Workload, left: Mapping[str, int]
+    context: Context,
+    planned: Workload,
+    live: Workload,
+    removals: Sequence[str],
+    left: Mapping[str, int],
 ) -> None:
-    lines = preflight.quota_lines(planned, live, left)
+    lines = [*removals, *quota_lines(planned, live, left)]
     if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
         lines += interruption_lines(planned, live)
     if lines:
         context.say("\n".join(lines) + "\n")
-
-
-def _metadata_changes(live: Workload, wanted: Workload) -> list[SpecChange]:
-    found = []
-    for kind, word in (("labels", "label"), ("annotations", "annotation")):
-        before = live["metadata"].get(kind) or {}
-        after = wanted["metadata"].get(kind) or {}
-        for key in dict.fromkeys([*before, *after]):
-            old, new = before.get(key, NO_VALUE), after.get(key, NO_VALUE)
-            if old != new:
-                found.append(SpecChange(f"{word} {key}", old, new, f"metadata.{kind}.{key}"))
-    return found
 
 
 def summary(workload: Workload) -> list[tuple[str, str]]:
@@ -193,9 +198,10 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
             noun = "port" if len(ports) == 1 else "ports"
             lines.append((noun, ", ".join(_port(each) for each in ports)))
         for variable in container.get("env") or []:
-            lines.append(
-                (f"env {variable['name']}", str(variable.get("value", "from a reference")))
-            )
+            value = "from a reference"
+            if "value" in variable:
+                value = mask_variable(variable["name"], str(variable["value"]))
+            lines.append((f"env {variable['name']}", value))
     return lines
 
 
@@ -224,9 +230,12 @@ def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, s
     return [("quota", f"{wanted} of {max(0, left['instances'])} left")]
 
 
-def merge_metadata(live: Workload | None, wanted: Workload) -> Workload:
-    """The manifest with the labels and annotations of the live workload added."""
+def merge_live(live: Workload | None, wanted: Workload) -> Workload:
+    """The manifest with the labels and annotations of the live workload added, and the time of its
+    last restart, unless the manifest has its own."""
     merged = copy.deepcopy(wanted)
+    if live is not None and restarted_at(live) and not restarted_at(wanted):
+        merged["spec"] = with_restart(wanted["spec"], restarted_at(live))
     for kind in ("labels", "annotations"):
         there = live["metadata"].get(kind) or {} if live is not None else {}
         given = wanted["metadata"].get(kind) or {}

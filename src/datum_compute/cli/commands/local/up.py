@@ -144,10 +144,10 @@ def _print_ready(
     where = f" at {running.address}" if running else ""
     context.say(f"Ready in {seconds:.1f}s{where}\n")
     cities = ",".join(settings.cities[:2])
-    image = "registry.example/acme/hello:1"
+    image = "registry.example/acme/web:1"  # not hello, the sample that `make up` deploys
     steps = [
-        context.command("deploy", "hello", f"--image={image}", f"--city={cities}"),
-        context.command("status", "hello"),
+        context.command("deploy", "web", f"--image={image}", f"--city={cities}"),
+        context.command("status", "web"),
         # A file, not a pipe: some builds of kubectl read it twice.
         context.command("local", "kubeconfig")
         + " > kubeconfig && kubectl --kubeconfig kubeconfig get instances",

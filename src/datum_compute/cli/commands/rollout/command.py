@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to-revision",
         type=revision,
         metavar="N",
-        help="revision to go back to (default: the previous one)",
+        help="revision to go back to (default: the one before the active revision)",
     )
     undo.add_argument(
         "--message", metavar="TEXT", help="reason for the change, kept in the history"

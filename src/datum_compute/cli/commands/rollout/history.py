@@ -11,7 +11,13 @@ from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions
 from datum_compute.cli.render.output import NONE, age, show, table
-from datum_compute.cli.render.spec_diff import SpecChange, diff_specs, summarize_changes
+from datum_compute.cli.render.spec_diff import (
+    SpecChange,
+    diff_metadata,
+    diff_specs,
+    mask_spec,
+    summarize_changes,
+)
 
 HEADER = ("REV", "WHEN", "IMAGE", "CHANGES", "BY", "STATUS")
 
@@ -108,12 +114,15 @@ def _show_one(context: Context, workload: Json, revisions: Revisions, entry: Ent
     before = earlier[-1] if earlier else None
     changes: tuple[SpecChange, ...] = ()
     if before is not None and before.spec is not None and entry.spec is not None:
-        changes = diff_specs(before.spec, entry.spec)
+        old, new = ({"metadata": {"labels": each.labels or {}}} for each in (before, entry))
+        known = before.labels is not None and entry.labels is not None
+        labels = diff_metadata(old, new) if known else []
+        changes = (*labels, *diff_specs(before.spec, entry.spec))
     view = _view(context, entry, workload, revisions)
     raw = view.pop("object")
     view["diff"] = [{"field": c.label, "old": c.old, "new": c.new} for c in changes]
     view["comparedWith"] = before.rev if before else None
-    view = {**view, "spec": entry.spec, "object": raw}
+    view = {**view, "spec": mask_spec(entry.spec), "object": raw}
     show(
         context,
         view,

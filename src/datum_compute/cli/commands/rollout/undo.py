@@ -1,17 +1,16 @@
-"""Restores template and placements of an earlier revision, as a new revision.
+"""Restores template, placements and labels of an earlier revision, as a new revision.
 
-The history only grows, so that an undo can be undone. The restart annotation is not restored:
-an undo is not a restart.
+Without a revision it goes back to the one before the active revision, whatever that changed: it
+never skips a release. The history only grows, so that an undo can be undone. The restart annotation
+is not restored: a restart has happened, and to remove its time would replace every instance again.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
 from datum_compute.cli.commands.rollout.history import find_revision
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
@@ -19,7 +18,7 @@ from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions, append_entries, missing_entry
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
-from datum_compute.cli.render.spec_diff import diff_specs
+from datum_compute.cli.render.spec_diff import SpecChange, diff_metadata, diff_specs
 from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
 from datum_compute.cli.session import Session
 from datum_compute.cli.workload import (
@@ -27,7 +26,10 @@ from datum_compute.cli.workload import (
     conflict_error,
     interruption_lines,
     print_fields,
+    removal_lines,
     require_workload,
+    restarted_at,
+    with_restart,
 )
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -43,11 +45,17 @@ class _Plan:
     revisions: Revisions
     """The history with an entry for every change so far."""
     target: Entry
-    spec: Workload
+    wanted: Workload
+    """The live workload with what is restored."""
 
     @property
-    def changes(self) -> bool:
-        return bool(diff_specs(self.live["spec"], self.spec))
+    def spec(self) -> Workload:
+        spec: Workload = self.wanted["spec"]
+        return spec
+
+    @property
+    def changes(self) -> list[SpecChange]:
+        return differences(self.live, self.wanted)
 
 
 def undo(context: Context) -> int:
@@ -58,7 +66,7 @@ def undo(context: Context) -> int:
         _print_plan(context, plan)
         context.confirm(f'Roll "{name}" back to revision #{plan.target.rev}?')
     else:
-        context.say(f'"{name}" is already at revision #{plan.target.rev}.')
+        _print_unchanged(context, plan)
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
@@ -70,7 +78,9 @@ def undo(context: Context) -> int:
         instances = None
         if context.args.wait:
             if plan.changes or not await is_rolled_out(client, name):
-                await wait_rolled_out(context, client, name, timeout=context.args.timeout)
+                await wait_rolled_out(
+                    context, client, name, timeout=context.args.timeout, of=workload
+                )
             workload, instances = await read_result(client, name)
         if plan.changes:
             _print_done(context, plan, revision, before)
@@ -91,12 +101,12 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
     missing = missing_entry(recorded, live, context.env.now())
     revisions = append_entries(recorded, [missing])
     number = wanted or _interrupted(missing)
-    target = find_revision(revisions, number, name) if number else _previous(revisions, live, name)
+    target = find_revision(revisions, number, name) if number else _previous(revisions, name)
     if target.spec is None:
         raise CommandError(
             f'revision #{target.rev} of "{name}" was too large to keep', code="NotKept"
         )
-    return _Plan(live, revisions, target, restore_spec(live["spec"], target.spec))
+    return _Plan(live, revisions, target, restored(live, target))
 
 
 def _interrupted(missing: Entry | None) -> int | None:
@@ -104,12 +114,10 @@ def _interrupted(missing: Entry | None) -> int | None:
     return missing.rollback_to or None if missing is not None else None
 
 
-def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
-    """The newest revision whose spec differs from the live one, restarts aside."""
-    for entry in revisions.entries[::-1]:
-        spec = entry.spec
-        if spec is not None and diff_specs(live["spec"], restore_spec(live["spec"], spec)):
-            return entry
+def _previous(revisions: Revisions, name: str) -> Entry:
+    """The revision before the active one."""
+    if len(revisions.entries) > 1:
+        return revisions.entries[-2]
     raise CommandError(
         f'"{name}" has no earlier revision to go back to',
         command("rollout", "history", name),
@@ -118,39 +126,55 @@ def _previous(revisions: Revisions, live: Workload, name: str) -> Entry:
     )
 
 
+def differences(live: Json, wanted: Json) -> list[SpecChange]:
+    return [*diff_metadata(live, wanted), *diff_specs(live["spec"], wanted["spec"])]
+
+
+def restored(live: Workload, entry: Entry) -> Workload:
+    """The live workload with what the entry recorded, but for restarts."""
+    metadata = dict(live["metadata"])
+    if entry.labels is not None:
+        metadata["labels"] = entry.labels
+    spec = restore_spec(live["spec"], entry.spec or {})
+    return {**live, "metadata": metadata, "spec": spec}
+
+
 def restore_spec(live: Json, stored: Json) -> Workload:
     """The live spec with template and placements of the stored one, but for restarts."""
-    spec = copy.deepcopy(dict(live))
-    for part in ("template", "placements"):
-        if part in stored:
-            spec[part] = copy.deepcopy(stored[part])
-    last = ((live["template"].get("metadata") or {}).get("annotations") or {}).get(
-        ANNOTATION_RESTARTED_AT
-    )
-    metadata = dict(spec["template"].get("metadata") or {})
-    annotations = dict(metadata.get("annotations") or {})
-    annotations.pop(ANNOTATION_RESTARTED_AT, None)
-    if last is not None:
-        annotations[ANNOTATION_RESTARTED_AT] = last
-    metadata["annotations"] = annotations
-    if not annotations:
-        del metadata["annotations"]
-    spec["template"]["metadata"] = metadata
-    if not metadata:
-        del spec["template"]["metadata"]
-    return spec
+    parts = {part: stored[part] for part in ("template", "placements") if part in stored}
+    return with_restart({**live, **parts}, restarted_at({"spec": live}))
 
 
 def _print_plan(context: Context, plan: _Plan) -> None:
     name = context.args.name
     note = revision_numbers(plan.revisions, plan.live)
     context.say(f'Rolling "{name}" back to revision #{plan.target.rev} ({note}):\n')
-    changes = diff_specs(plan.live["spec"], plan.spec)
-    print_fields(context, [(each.label, str(each)) for each in changes])
+    print_fields(context, [(each.label, str(each)) for each in plan.changes])
+    for line in removal_lines(plan.wanted, plan.live):
+        context.say(f"{line}\n")
     if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
         for line in interruption_lines({"spec": plan.spec}, plan.live):
             context.say(line)
         context.say()
+
+
+def _print_unchanged(context: Context, plan: _Plan) -> None:
+    """After a restart the workload is as in the revision before it: say so, and how to go further
+    back."""
+    name, target, active = context.args.name, plan.target, plan.revisions.entries[-1]
+    if target.rev == active.rev:
+        context.say(f'"{name}" is already at revision #{target.rev}.')
+        return
+    context.say(
+        f'"{name}" is already as in revision #{target.rev}: revision #{active.rev} has the same '
+        "template, placements and labels."
+    )
+    if context.args.to_revision is None and not active.rollback_to:
+        older = [each for each in plan.revisions.entries if each.spec and each.rev < target.rev]
+        for entry in reversed(older):
+            if differences(plan.live, restored(plan.live, entry)):
+                context.suggest(command("rollout", "undo", name, "--to-revision", str(entry.rev)))
+                return
 
 
 async def _write(
@@ -165,7 +189,9 @@ async def _write(
         number = plan.target.rev
         entry = await recorder.entry(plan.spec, f"rollback to #{number}", rollback_to=number)
         try:
-            written = await recorder.change(plan.live, plan.spec, entry)
+            written = await recorder.change(
+                plan.live, plan.spec, entry, metadata=plan.wanted["metadata"]
+            )
         except errors.Conflict:
             plan = await _plan(context, client, plan.target.rev)
         else:

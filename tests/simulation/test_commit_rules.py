@@ -16,6 +16,7 @@ from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from tests.support.simulation.commits import RuleChecker, Timeline, Values
 from tests.support.simulation.rules import all_rules
+from tests.support.simulation.rules.deletions import ACKNOWLEDGE_MILLISECONDS
 
 PROJECT, HUB, CELL = "project/demo", "hub", "cell/dfw"
 SHARED = "ns-n1"
@@ -288,18 +289,28 @@ def test_deleting_a_projects_deployment_before_its_hub_objects_breaks_a_rule() -
     assert world.breaks("['Work work', 'resourcebindings', 'workloaddeployments']")
 
 
-def drained(world: World, *, ready: str = "True", left: int = 0, asked: int = 0) -> None:
+def drained(
+    world: World,
+    *,
+    ready: str = "True",
+    left: int = 0,
+    asked: int = 0,
+    desired: int = 0,
+    waited: int = 1000,
+) -> None:
     """Delete the hub copy after its cell has reported these counters."""
-    deleted_at = datetime.fromtimestamp(world.time / 1000, UTC).isoformat()
     cluster = made("dfw", "k", "", status={"conditions": [{"type": "Ready", "status": ready}]})
     binding = made("web-workloaddeployment", "r", spec={"clusters": [{"name": "dfw"}]})
     world.commit(HUB, "clusters", cluster)
     world.commit(HUB, "resourcebindings", binding)
     world.time += GRACE + 1
+    deleted_at = datetime.fromtimestamp(world.time / 1000, UTC).isoformat()
     ending = deployment("project-d", "default", deletionTimestamp=deleted_at)
     world.commit(PROJECT, "workloaddeployments", ending)
-    world.commit(CELL, "workloaddeployments", deployment("cell-d", status=counts(left, left)))
-    copy = deployment("hub-d", count=asked, status=counts(left, left))
+    reported = {**counts(left, left), "desiredReplicas": desired}
+    world.commit(CELL, "workloaddeployments", deployment("cell-d", status=reported))
+    copy = deployment("hub-d", count=asked, status=reported)
+    world.time += waited
     world.commit(HUB, "workloaddeployments", copy)
     world.remove(HUB, "workloaddeployments", copy)
 
@@ -317,6 +328,18 @@ def test_a_hub_copy_may_be_deleted_only_once_its_cell_reports_zero() -> None:
     world = World()
     drained(world, asked=1)
     assert world.breaks("was deleted while 1 were desired, and 0 reported")
+
+
+def test_a_hub_copy_may_be_deleted_early_where_its_cell_acknowledges_nothing() -> None:
+    world = World()
+    drained(world, left=1, desired=1, waited=ACKNOWLEDGE_MILLISECONDS + 1)
+    assert world.broken == []
+    world = World()
+    drained(world, left=1, desired=1, waited=ACKNOWLEDGE_MILLISECONDS - 1)
+    assert world.breaks("was deleted while 0 were desired, and 1 reported")
+    world = World()
+    drained(world, left=1, waited=ACKNOWLEDGE_MILLISECONDS + 1)
+    assert world.breaks("was deleted while 0 were desired, and 1 reported")
 
 
 def test_deleting_a_hub_copy_that_its_project_wants_breaks_a_rule() -> None:

@@ -77,6 +77,7 @@ def decide_deployment_events(
         compute.CONDITION_CELL_REACHABLE,
         compute.CONDITION_REPLICAS_READY,
         compute.CONDITION_AVAILABLE,
+        compute.CONDITION_REMOVED,
     ):
         changed = _changed(before.conditions, after.conditions, type_)
         if changed is None:

@@ -92,6 +92,9 @@ CONDITION_CELL_REACHABLE = "CellReachable"
 """The hub reaches the cell, so that its report is current. Project plane only."""
 CONDITION_SCHEDULED = "Scheduled"
 """Exactly one cell was found for the city. Project plane only."""
+CONDITION_REMOVED = "Removed"
+"""False while a deletion waits, with what it waits for; never True, since the deployment is deleted
+when nothing of it is left. Project plane only."""
 
 # Placement conditions besides Available.
 CONDITION_SCHEDULED_IN_CITY = "Scheduled.<CITY>"

@@ -128,6 +128,7 @@ DEPLOYMENT_AVAILABLE = KindCondition("WorkloadDeployment", constants.CONDITION_A
 DEPLOYMENT_REPLICAS_READY = KindCondition("WorkloadDeployment", constants.CONDITION_REPLICAS_READY)
 DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDITION_CELL_REACHABLE)
 DEPLOYMENT_SCHEDULED = KindCondition("WorkloadDeployment", constants.CONDITION_SCHEDULED)
+DEPLOYMENT_REMOVED = KindCondition("WorkloadDeployment", constants.CONDITION_REMOVED)
 WORKLOAD_AVAILABLE = KindCondition("Workload", constants.CONDITION_AVAILABLE)
 PLACEMENT_AVAILABLE = KindCondition("Placement", constants.CONDITION_AVAILABLE)
 PLACEMENT_SCHEDULED = KindCondition("Placement", constants.CONDITION_SCHEDULED_IN_CITY)
@@ -499,6 +500,31 @@ REASON_SCHEDULED = _declare(
         "One cell was found for the city.",
         true=(DEPLOYMENT_SCHEDULED,),
         healthy=True,
+    )
+)
+REASON_DRAINING = _declare(
+    Reason(
+        "Draining",
+        "The cell is stopping the Instances of a deleted deployment.",
+        false=(DEPLOYMENT_REMOVED,),
+        usual_seconds=10 * _MINUTE,
+    )
+)
+REASON_DRAIN_NOT_ACKNOWLEDGED = _declare(
+    Reason(
+        "DrainNotAcknowledged",
+        "The cell has not acknowledged that it is to stop the Instances of a deleted deployment.",
+        false=(DEPLOYMENT_REMOVED,),
+        warns=True,
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_REMOVING_FROM_HUB = _declare(
+    Reason(
+        "RemovingFromHub",
+        "The hub still has objects of a deleted deployment, which go when its cell answers.",
+        false=(DEPLOYMENT_REMOVED,),
+        usual_seconds=30 * _MINUTE,
     )
 )
 

@@ -215,6 +215,17 @@ TEXTS = {
         "no answer from the cell", "No action needed: this is up to the platform team.", _STATUS
     ),
     reasons.REASON_SCHEDULED: ReasonText("placed in a cell"),
+    reasons.REASON_DRAINING: ReasonText(
+        "stopping", "No action needed: the cell is stopping its instances.", _STATUS
+    ),
+    reasons.REASON_DRAIN_NOT_ACKNOWLEDGED: ReasonText(
+        "waiting for the cell",
+        "No action needed: the deletion goes on without the cell if it does not respond.",
+        _STATUS,
+    ),
+    reasons.REASON_REMOVING_FROM_HUB: ReasonText(
+        "waiting for the cell", "No action needed: the rest goes when the cell responds.", _STATUS
+    ),
     reasons.REASON_AVAILABLE_PLACEMENT_FOUND: ReasonText("available"),
     reasons.REASON_AVAILABLE_DEPLOYMENT_FOUND: ReasonText("available"),
     reasons.REASON_NO_AVAILABLE_PLACEMENTS: ReasonText(

@@ -190,7 +190,14 @@ def _leaving_row(deployment: Mapping[str, Any]) -> Row:
         replicas=int(status.get("replicas") or 0),
         ready=int(status.get("readyReplicas") or 0),
         removing=True,
+        blocking_reason=_removal_reason(status),
     )
+
+
+def _removal_reason(status: Mapping[str, Any]) -> BlockingReason | None:
+    """What the deletion of a deployment waits for, where it has said so."""
+    found = _find(status, constants.CONDITION_REMOVED)
+    return _from_condition(found) if found.get("status") == "False" else None
 
 
 def _blocking_reason(

@@ -265,14 +265,20 @@ async def wait_gone(
             return
         raise
     except TimeoutError:
-        cities = sorted({row.city for row in latest}) or ["the platform"]
+        cities = sorted({_removal_text(row) for row in latest}) or ["the platform"]
         raise CommandError(
-            f'"{name}" is not deleted yet: still waiting for {", ".join(cities)}',
+            f'"{name}" is not deleted yet: still waiting for {"; ".join(cities)}',
             command("destroy", name, "--yes"),
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
             retryable=True,
         ) from None
+
+
+def _removal_text(row: Row) -> str:
+    """The city, and what the deletion waits for there, where it has said so."""
+    text = RowProgress(row).reason_text
+    return f"{row.city}: {text}" if text else row.city
 
 
 class _WorkloadReader:

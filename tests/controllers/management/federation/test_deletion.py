@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.controllers.management.federation import federator
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.runtime.writes.patch import values
@@ -19,9 +20,11 @@ from tests.support.controllers.federation import (
     given_deployment,
     given_work,
     on_hub,
+    shown,
 )
 from tests.support.controllers.planes import (
     NAMESPACE,
+    ControllerPlanes,
     controller_planes,
     counters,
     deployment,
@@ -31,7 +34,17 @@ from tests.support.controllers.planes import (
     settle,
     workload,
 )
-from tests.support.objects import find, until, until_gone
+from tests.support.objects import condition, find, message, until, until_gone
+
+
+async def scaled_to_zero(w: ControllerPlanes) -> int:
+    """The project generation that asks for zero, once the hub copy does."""
+
+    def is_zero(obj: Object) -> bool:
+        return obj.view(compute.WorkloadDeployment).spec.scale_settings.min_replicas == 0
+
+    copy = await until(w.hub, DEPLOYMENTS, NAME, w.hub_namespace, is_zero)
+    return copy.view(compute.WorkloadDeployment).source_generation
 
 
 async def test_deletion_drains_first_and_waits_for_copy_binding_and_works() -> None:
@@ -51,19 +64,10 @@ async def test_deletion_drains_first_and_waits_for_copy_binding_and_works() -> N
                 observedGeneration=1,
             )
             await w.project.delete(DEPLOYMENTS, NAME, NAMESPACE)
-            copy = await until(
-                w.hub,
-                DEPLOYMENTS,
-                NAME,
-                w.hub_namespace,
-                lambda obj: (
-                    obj.view(compute.WorkloadDeployment).spec.scale_settings.min_replicas == 0
-                ),
-            )
+            stamp = await scaled_to_zero(w)
             await settle()
             assert await find(w.hub, DEPLOYMENTS, NAME, w.hub_namespace) is not None
 
-            stamp = copy.view(compute.WorkloadDeployment).source_generation
             await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=stamp)
             await until(w.project, DEPLOYMENTS, NAME, NAMESPACE, lambda o: counters(o)[0] == 1)
             await report(w.hub, w.hub_namespace, NAME, observedGeneration=stamp)
@@ -82,7 +86,7 @@ async def test_deletion_drains_first_and_waits_for_copy_binding_and_works() -> N
         assert (await w.hub.list(karmada.PROPAGATION_POLICIES)).items == []
 
 
-async def test_deletion_waits_ten_minutes_for_a_cell_that_does_not_drain() -> None:
+async def test_deletion_waits_ten_minutes_for_a_cell_that_acknowledges_and_does_not_drain() -> None:
     async with controller_planes() as w:
         await given_cell(w)
         async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
@@ -90,10 +94,52 @@ async def test_deletion_waits_ten_minutes_for_a_cell_that_does_not_drain() -> No
             await given_binding(w, "dfw")
             await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=1)
             await w.project.delete(DEPLOYMENTS, NAME, NAMESPACE)
-            await settle(590)
+            stamp = await scaled_to_zero(w)
+            await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=stamp)
+            found = await shown(w, ("Removed", "False", "Draining"))
+            assert "Cell dfw has been stopping Instances since 2026" in message(found, "Removed")
+            assert "1 are left" in message(found, "Removed")
+            await settle(580)
             assert await find(w.hub, DEPLOYMENTS, NAME, w.hub_namespace) is not None
 
             await until_gone(w.hub, DEPLOYMENTS, NAME, w.hub_namespace)
+
+
+async def test_deletion_goes_on_after_ninety_seconds_where_the_cell_acknowledges_nothing() -> None:
+    """The API server of the cell answers, so that the cell counts as reachable; its manager is
+    down."""
+    async with controller_planes() as w:
+        await given_cell(w)
+        async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+            await given_deployment(w)
+            await given_binding(w, "dfw")
+            await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=1)
+            await w.project.delete(DEPLOYMENTS, NAME, NAMESPACE)
+            await scaled_to_zero(w)
+            found = await shown(w, ("Removed", "False", "DrainNotAcknowledged"))
+            assert "was asked at 2026" in message(found, "Removed")
+            await settle(75)
+            assert await find(w.hub, DEPLOYMENTS, NAME, w.hub_namespace) is not None
+
+            await until_gone(w.hub, DEPLOYMENTS, NAME, w.hub_namespace, within=20.0)
+            await shown(w, ("Removed", "False", "RemovingFromHub"))
+            await remove_finalizers(w.hub, karmada.RESOURCE_BINDINGS, BINDING, w.hub_namespace)
+            await until_gone(w.project, DEPLOYMENTS, NAME, NAMESPACE)
+
+
+async def test_a_deletion_that_takes_a_few_seconds_reports_no_wait() -> None:
+    async with controller_planes() as w:
+        await given_cell(w)
+        async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+            await given_deployment(w)
+            await given_binding(w, "dfw")
+            await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=1)
+            await w.project.delete(DEPLOYMENTS, NAME, NAMESPACE)
+            await scaled_to_zero(w)
+            await settle(3)
+            current = await w.project.get(DEPLOYMENTS, NAME, NAMESPACE)
+
+        assert condition(current, "Removed") == ("", "")
 
 
 async def test_an_unreachable_cell_does_not_delay_deletion_of_the_hub_copy() -> None:

@@ -27,6 +27,8 @@ UNDER_WAY = 50_000
 DRAIN_MILLISECONDS = 150_000
 """Milliseconds that a cell has at least to stop its Instances: ten minutes by a clock that is
 five ahead and too fast, and the time of the write."""
+ACKNOWLEDGE_MILLISECONDS = 60_000
+"""Milliseconds that a cell has at least to acknowledge that it is to stop them."""
 
 
 @dataclass
@@ -111,8 +113,12 @@ class DeletionRules:
         ):
             return
         assert change.old is not None
-        left = status_of(change.old).get("replicas", 0)
+        reported = status_of(change.old)
+        left = reported.get("replicas", 0)
         asked = change.old["spec"]["scaleSettings"].get("minReplicas")
+        acknowledged = not asked and reported.get("desiredReplicas") == 0
+        if not acknowledged and planes.now - _deleted_at(source) > ACKNOWLEDGE_MILLISECONDS:
+            return
         if left or asked:
             yield f"{change} was deleted while {asked} were desired, and {left} reported"
 

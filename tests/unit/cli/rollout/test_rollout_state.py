@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.rollout.rows import RowProgress
 from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, decide_rollout
 from datum_compute.decisions.placement import PlacementPlan, UnservedCity
 from datum_compute.decisions.rollup.workload import decide_workload_status
@@ -94,6 +95,17 @@ def test_a_deployment_being_removed_is_listed_until_deleted() -> None:
     assert not rollout.done
     assert [(row.city, row.removing) for row in rollout.rows] == [("DFW", False), ("LHR", True)]
     assert rollout.rows[1].phase() is Phase.UPDATING
+
+
+def test_a_city_being_removed_shows_what_its_deletion_waits_for() -> None:
+    leaving = wire_deployment("LHR", deleting=True)
+    assert decide_rollout(wire_workload(), [leaving]).rows[0].blocking_reason is None
+    waits = {"type": "Removed", "status": "False", "reason": "Draining", "message": "1 is left"}
+    leaving["status"] = {**leaving.get("status", {}), "conditions": [waits]}
+
+    [row] = decide_rollout({**wire_workload(), "spec": {}}, [leaving]).rows
+
+    assert RowProgress(row).cells()[-1].split() == ["Removing", "1", "is", "left"]
 
 
 def test_a_city_deployed_again_during_its_removal_is_pending() -> None:

@@ -39,6 +39,7 @@ WORKLOAD_DEPLOYMENT_CONDITIONS = (
     ),
     declared(reasons.DEPLOYMENT_CELL_REACHABLE),
     declared(reasons.DEPLOYMENT_SCHEDULED),
+    declared(reasons.DEPLOYMENT_REMOVED),
 )
 
 
@@ -68,7 +69,7 @@ class WorkloadDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename
     conditions: Annotated[
         Conditions,
         described(
-            "Available, ReplicasReady, CellReachable and Scheduled.",
+            "Available, ReplicasReady, CellReachable, Scheduled and Removed.",
             list_type="map",
             list_keys=["type"],
         ),

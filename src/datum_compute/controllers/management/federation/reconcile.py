@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from datum_compute.api import core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
@@ -20,9 +22,6 @@ from datum_compute.runtime.result import DONE, Result, Waiting, after
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
-DELETION_RETRY_SECONDS = 5.0
-"""How often the hub is checked after the copy is deleted; usually an event comes sooner."""
-
 
 class Federator:
     def __init__(
@@ -34,6 +33,7 @@ class Federator:
         self._env = env
         self._copies = SpecCopies()
         self._interpreter = InterpreterCheck(signals.registry, hub)
+        self._drain_clock = removal.DrainClock()
 
     async def reconcile(self, request: Request) -> Result:
         if not request.cluster:
@@ -91,7 +91,10 @@ class Federator:
         deployment: Object,
         hub_deployment: Object | None,
         route: status.Route,
+        wait: removal.RemovalWait | None = None,
     ) -> None:
+        if wait is not None and wait.shown:
+            route = replace(route, removal=(wait.reason, wait.message))
         wanted = status.build_status(deployment, hub_deployment, route, self._env.now())
         if wanted is not None:
             written = await patch.write_status(
@@ -107,22 +110,32 @@ class Federator:
         binding = await bindings.find_binding(hub, hub_namespace, deployment.name)
         route = status.route_of(hub, binding)
         orphaned = binding is not None and bindings.is_orphaned(binding)
+        drained_for = self._drain_clock.seconds(deployment)
         if cached is not None and not cached.metadata.deleting:
-            await self._copy_status(project, deployment, cached, route)
+            wait = removal.decide_drain(
+                deployment, cached, route, drained_for=drained_for, now=self._env.now()
+            )
+            await self._copy_status(project, deployment, cached, route, wait)
             if orphaned:
-                return after(DELETION_RETRY_SECONDS)  # until the binding is adopted
-            now = self._env.now()
-            if not await removal.ensure_drained(hub.client, deployment, cached, route, now):
-                return after(max(1.0, removal.seconds_left(deployment, now)))
+                return after(removal.HUB_WAIT_SECONDS)  # until the binding is adopted
+            if wait is not None:
+                await removal.scale_to_zero(hub.client, deployment, cached)
+                return after(wait.delay)
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
             self._copies.forget(cached.metadata.uid)
         elif cached is None and orphaned:
             # Garbage collection never deletes an orphaned binding. So the hub copy is created
             # again: Karmada lets it adopt the binding, and both are then deleted as usual.
             await self._ensure_copy(project, hub, deployment, hub_namespace, None)
-            return after(DELETION_RETRY_SECONDS)
+            return after(removal.HUB_WAIT_SECONDS)
         if not await removal.is_deleted(hub, hub_namespace, deployment):
-            return after(DELETION_RETRY_SECONDS)
+            wait = removal.decide_hub_wait(
+                deployment, route, drained_for=drained_for, now=self._env.now()
+            )
+            if cached is None or cached.metadata.deleting:
+                # The last report stays.
+                await self._copy_status(project, deployment, deployment, route, wait)
+            return after(wait.delay)
         await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(deployment))
         self._env.fault("federation.before-release")
         await patch.release_finalizer(
@@ -131,6 +144,7 @@ class Federator:
             deployment,
             compute.FINALIZER_FEDERATOR,
         )
+        self._drain_clock.forget(deployment)
         return DONE
 
     async def _remove_late_copy(self, project: Cluster, request: Request) -> None:

@@ -20,7 +20,11 @@ from datum_compute.api.meta import Object
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes.patch import values
 
-OWN_CONDITIONS = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
+OWN_CONDITIONS = (
+    compute.CONDITION_SCHEDULED,
+    compute.CONDITION_CELL_REACHABLE,
+    compute.CONDITION_REMOVED,
+)
 CELL_CONDITIONS = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)
 """Conditions of the cell, which the federator writes while ``Scheduled`` is False."""
 
@@ -41,6 +45,8 @@ class Route:
     unreachable_since: datetime | None
     refusal: str = ""
     """Why the cell does not accept the current spec; empty when it does."""
+    removal: tuple[str, str] | None = None
+    """Reason and message of what a deletion waits for."""
 
     @property
     def sole_cell(self) -> str:
@@ -117,6 +123,8 @@ def _with_own(
         ours = conditions.find(stated, type_)
         return conditions.merged(into, ours) if ours else into
 
+    if route.removal is not None:
+        merged = add(merged, compute.CONDITION_REMOVED, FALSE, *route.removal)
     scheduled_now = _scheduling(deployment, route)
     if scheduled_now is not None:
         status, reason, message = scheduled_now

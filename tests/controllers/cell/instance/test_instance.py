@@ -5,15 +5,22 @@ The test acts as quota and as the provider.
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client.protocol import merge
+from datum_compute.runtime.metrics.exposition import render
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.writes.patch import values
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     GRANTED,
+    NAME,
     answer_claim,
     claim_of,
     controller,
@@ -24,7 +31,7 @@ from tests.support.controllers.cell_instances import (
     until_instance_shows,
     without_quota,
 )
-from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition
+from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition, settle
 from tests.support.objects import message
 
 
@@ -191,3 +198,36 @@ async def test_no_claim_is_created_until_the_namespace_has_its_labels() -> None:
             await w.cell.patch(core.NAMESPACES, w.hub_namespace, merge(body))
             await answer_claim(w)
             await until_instance_shows(w, GRANTED)
+
+
+async def test_an_instance_whose_namespace_names_no_project_says_so_until_it_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with controller_planes() as w:
+        labels = {compute.LABEL_UPSTREAM_CLUSTER_NAME: "", compute.LABEL_UPSTREAM_NAMESPACE: "a"}
+        body = {"metadata": {"name": w.hub_namespace, "labels": labels}}
+        await w.cell.create(core.NAMESPACES, body)
+        metrics = MetricsRegistry()
+        with caplog.at_level(logging.INFO, "datum_compute.controllers"):
+            async with w.running(controller(w, metrics=metrics)):
+                await create(w)
+                unresolvable = ("QuotaGranted", "False", "QuotaProjectIDUnresolvable")
+                await until_instance_shows(w, unresolvable, gates="Quota", within=30)
+                await settle(120)
+                found = await w.cell.get(compute.INSTANCES, NAME, w.hub_namespace)
+                assert w.hub_namespace in message(found, "QuotaGranted")
+                events = (await w.cell.list(core.EVENTS, w.hub_namespace)).items
+                assert any(b"QuotaProjectIDUnresolvable" in each.to_wire() for each in events)
+                assert 'eval_failures_total{reason="project_id_unresolvable"}' in (render(metrics))
+
+                named = {
+                    compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-acme_demo",
+                    compute.LABEL_UPSTREAM_NAMESPACE: NAMESPACE,
+                }
+                change = merge({"metadata": {"labels": named}})
+                await w.cell.patch(core.NAMESPACES, w.hub_namespace, change)
+                await answer_claim(w)
+                await until_instance_shows(w, GRANTED)
+
+        pending = [each for each in caplog.records if each.message.startswith("quota is pending")]
+        assert 3 <= len(pending) <= 10, "each reconcile after the first minute, 15 seconds apart"

@@ -44,6 +44,10 @@ CLAIM_RESULT_SECONDS = 1.0
 """How long the status of a new Instance waits for the result of its new claim. Most results
 arrive within this time, and one status write per plane then replaces two."""
 
+LABEL_SECONDS = 15.0
+"""How long a new Instance waits for the labels that name its project. They come with the namespace;
+Karmada restores lost ones within 10 seconds."""
+
 RESTORE_SECONDS = 60.0
 """Seconds until another attempt to create the missing claim of a granted Instance."""
 
@@ -108,9 +112,11 @@ class ClaimManager:
         if not self.enabled:
             return QuotaEvaluation(held if held.status == conditions.TRUE else decisions.DISABLED)
         project_namespace = project_namespace_of(cell, instance.namespace)
+        if project_namespace is None:
+            return QuotaEvaluation(self._unresolved(instance, held))
         plane = self.plane_of(project_namespace)
-        if project_namespace is None or plane is None:
-            return QuotaEvaluation(held)  # no labels yet, or the project is not engaged
+        if plane is None:
+            return QuotaEvaluation(held)  # the project is not engaged
         case = WantedClaim(
             plane,
             project_namespace,
@@ -124,6 +130,21 @@ class ClaimManager:
                 return await self._evaluate_claim(cell, case, instance, previous)
         except (errors.ClientError, TimeoutError) as error:
             return QuotaEvaluation(_failed(held, error, project_namespace))
+
+    def _unresolved(self, instance: Object, held: ConditionState) -> ConditionState:
+        """What to report while the labels of the namespace do not name a project."""
+        if held.status == conditions.TRUE or decisions.is_denied(held):
+            return held
+        created = instance.metadata.creation_timestamp
+        if created is None or (self._env.now() - created).total_seconds() < LABEL_SECONDS:
+            return held
+        labels = f"{compute.LABEL_UPSTREAM_CLUSTER_NAME} and {compute.LABEL_UPSTREAM_NAMESPACE}"
+        return ConditionState(
+            conditions.FALSE,
+            compute.REASON_QUOTA_PROJECT_ID_UNRESOLVABLE,
+            f"Namespace {instance.namespace} of the cell names no project: its labels {labels}"
+            " are missing or cannot be read",
+        )
 
     async def _evaluate_claim(
         self,

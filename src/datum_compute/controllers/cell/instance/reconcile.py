@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import names, reasons
@@ -45,6 +46,10 @@ HUB_RETRY = Backoff(base_seconds=2.0, cap_seconds=30.0)
 that contact has returned."""
 HUB_RETRY_SECONDS = 1.0
 """The shortest delay, since the back-off has full jitter."""
+
+LOGGED_SECONDS = 15.0
+"""The interval from which each reconcile of a pending Instance is logged: an Instance older than a
+minute has it."""
 
 START_SECONDS = 1.0
 """How long the write-back waits for the provider's first report after the last gate is removed. A
@@ -110,7 +115,17 @@ class InstanceReconciler:
     def _safety_requeue(self, instance: Object, granted: ConditionState) -> float | None:
         if granted.status == conditions.TRUE:
             return None
-        return pending_requeue(instance.metadata.creation_timestamp, self._env.now())
+        delay = pending_requeue(instance.metadata.creation_timestamp, self._env.now())
+        # Most grants come within a second: nothing is worth a line before the second tier.
+        level = logging.INFO if delay >= LOGGED_SECONDS else logging.DEBUG
+        log.log(
+            level,
+            "quota is pending; reconciling again later",
+            name=instance.name,
+            reason=granted.reason,
+            seconds=delay,
+        )
+        return delay
 
     async def _report(
         self, cell: Cluster, instance: Object, gate_conditions: GateConditions

@@ -22,12 +22,15 @@ from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_deployment_status
 from datum_compute.decisions.rollup.readiness import is_ready_due
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
 from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
+
+logger = get_logger(__name__)
 
 ROLLING_SECONDS = 30.0
 """How often a roll is checked: no event follows when contact is lost, and the status must then
@@ -154,6 +157,7 @@ class DeploymentReconciler:
             instances=views,
             hold_rolls=hold_rolls,
         )
+        _log_waiting(deployment, plan, known.plan if known is not None else InstancePlan())
         self._plans[request] = _CachedPlan(inputs, plan)
         return plan
 
@@ -235,6 +239,18 @@ class DeploymentReconciler:
         return await self._report(
             cell, deployment, views, _revision(deployment), networks.NO_NETWORKING
         )
+
+
+def _log_waiting(deployment: Object, plan: InstancePlan, before: InstancePlan) -> None:
+    """Log what is not carried out yet, where that has changed: steps that wait for the first one,
+    and steps that are held back, which the status reports too."""
+    fields = {"namespace": deployment.namespace, "name": deployment.name}
+    if plan.queued and plan.queued != before.queued:
+        first = plan.actions[0] if plan.actions else None
+        logger.debug("steps wait", steps=len(plan.queued), behind=str(first), **fields)
+    if plan.held and plan.held != before.held:
+        reason = plan.held[0].reason
+        logger.info("steps are held back", steps=len(plan.held), reason=reason, **fields)
 
 
 def _refusal(error: _Failure) -> str:

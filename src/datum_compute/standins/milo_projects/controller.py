@@ -37,6 +37,14 @@ def project_controllers(
     return [Controller("project", root, reconciler.reconcile, watches=watches)]
 
 
+def _namespaces(project: Object) -> tuple[str, ...]:
+    """What a project's plane has: the quota of the Organization that owns it is there too."""
+    owner = project.view(resourcemanager.Project).spec.owner_ref
+    if owner.kind != resourcemanager.ORGANIZATIONS.kind or not owner.name:
+        return PLANE_NAMESPACES
+    return (*PLANE_NAMESPACES, resourcemanager.organization_namespace(owner.name))
+
+
 class _Projects:
     def __init__(
         self, root: Fleet, project_client_for: Callable[[str], Client], env: Environment
@@ -63,7 +71,7 @@ class _Projects:
             finalizer=resourcemanager.FINALIZER_PROJECT,
         )
         project_client = self._client_for(project.name)
-        for name in PLANE_NAMESPACES:
+        for name in _namespaces(project):
             if await find_live(project_client, NAMESPACES, name) is None:
                 await create_if_absent(project_client, NAMESPACES, {"metadata": {"name": name}})
         ready = resourcemanager.REASON_READY

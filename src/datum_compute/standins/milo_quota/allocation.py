@@ -237,7 +237,11 @@ class Allocation:
         self, project: Cluster, consumer: Consumer, resource_type: str, name: str
     ) -> Object:
         body = {
-            "metadata": {"name": name, "namespace": consumer.bucket_namespace},
+            "metadata": {
+                "name": name,
+                "namespace": consumer.bucket_namespace,
+                "labels": consumer.labels,
+            },
             "spec": {
                 "consumerRef": {
                     "apiGroup": "resourcemanager.miloapis.com",

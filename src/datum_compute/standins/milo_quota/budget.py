@@ -15,6 +15,8 @@ from hashlib import sha256
 
 from datum_compute.api import conditions
 from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.decisions.admission import name_rules
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
@@ -29,9 +31,15 @@ class Consumer:
 
     @property
     def bucket_namespace(self) -> str:
-        if self.kind == "Organization":
-            return f"organization-{self.name}"
+        if self.kind == resourcemanager.ORGANIZATIONS.kind:
+            return resourcemanager.organization_namespace(self.name)
         return quota.NAMESPACE_MILO_SYSTEM
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Of its buckets. A name that no label can hold has none."""
+        found = {quota.LABEL_CONSUMER_KIND: self.kind, quota.LABEL_CONSUMER_NAME: self.name}
+        return {key: value for key, value in found.items() if name_rules.is_label_value(value)}
 
     def bucket_name(self, resource_type: str) -> str:
         digest = sha256(f"{resource_type}{self.kind}{self.name}".encode()).hexdigest()

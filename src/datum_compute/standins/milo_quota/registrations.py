@@ -49,6 +49,8 @@ def rules_of(registrations: Iterable[Object]) -> dict[str, ClaimRule]:
         active = conditions.find(view.status.conditions, quota.CONDITION_ACTIVE)
         if obj.metadata.deleting or (active is not None and active.status == FALSE):
             continue
+        if _repeated_claimants(view):
+            continue
         consumer = view.spec.consumer_type
         claimants = tuple((one.api_group, one.kind) for one in view.spec.claiming_resources)
         rule = ClaimRule((consumer.api_group, consumer.kind), claimants)
@@ -123,19 +125,38 @@ def registration_controller(root: Fleet, env: Environment) -> Controller:
 
 
 def _active(obj: Object, first: str) -> ConditionChange:
-    counts = obj.name == first
+    faults = _repeated_claimants(obj.view(quota.ResourceRegistration))
+    if first not in ("", obj.name):
+        faults.append(
+            f'spec.resourceType: "{_resource_type(obj)}" is registered by "{first}" already'
+        )
     return ConditionChange(
         quota.CONDITION_ACTIVE,
-        TRUE if counts else FALSE,
-        quota.REASON_REGISTRATION_ACTIVE if counts else quota.REASON_VALIDATION_FAILED,
-        ACTIVE if counts else f'"{_resource_type(obj)}" is registered by "{first}" already',
+        FALSE if faults else TRUE,
+        quota.REASON_VALIDATION_FAILED if faults else quota.REASON_REGISTRATION_ACTIVE,
+        "; ".join(faults) or ACTIVE,
     )
 
 
+def _repeated_claimants(registration: quota.ResourceRegistration) -> list[str]:
+    claimants = [(one.api_group, one.kind) for one in registration.spec.claiming_resources]
+    return [
+        f'spec.claimingResources[{number}]: Duplicate value: "{_text(claimant)}"'
+        for number, claimant in enumerate(claimants)
+        if claimant in claimants[:number]
+    ]
+
+
 def _first(registrations: Iterable[Object], resource_type: str) -> str:
-    """The name of the registration that counts for a resource type."""
-    same = [one for one in registrations if _resource_type(one) == resource_type]
-    return min((one for one in same if not one.metadata.deleting), key=_age).name
+    """The name of the registration that counts for a resource type, empty for none."""
+    valid = [
+        one
+        for one in registrations
+        if _resource_type(one) == resource_type
+        and not one.metadata.deleting
+        and not _repeated_claimants(one.view(quota.ResourceRegistration))
+    ]
+    return min(valid, key=_age).name if valid else ""
 
 
 def _resource_type(registration: Object) -> str:

@@ -13,8 +13,9 @@ import pytest
 
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
+from datum_compute.standins.milo_projects import project_controllers
 from tests.support.objects import condition, exists, until
-from tests.support.standins.platform import claim, grant, settle
+from tests.support.standins.platform import claim, grant, running, settle
 from tests.support.standins.quota import (
     AVAILABLE,
     BUCKETS,
@@ -35,6 +36,31 @@ async def test_a_bucket_is_named_by_a_hash_in_namespace_milo_system() -> None:
         digest = sha256(f"{INSTANCES}Projectdemo".encode()).hexdigest()
 
         await until(found.project, BUCKETS, f"bucket-{digest}", "milo-system", lambda _: True)
+
+
+async def test_a_bucket_has_the_kind_and_the_name_of_its_consumer_as_labels() -> None:
+    async with project(instances=1) as found:
+        await bucket(found, INSTANCES, limit=1)
+
+        selector = "quota.miloapis.com/consumer-kind=Project,quota.miloapis.com/consumer-name=demo"
+        listed = await found.project.list(BUCKETS, label_selector=selector)
+        assert len(listed.items) == 1
+
+
+async def test_claims_of_an_organization_are_answered_in_its_own_namespace() -> None:
+    async with project() as found:
+        planes = project_controllers(
+            found.root_fleet(), lambda name: found.embedded.client(f"project/{name}"), found.env
+        )
+        async with running(found.env, planes):
+            body = claim("a", {INSTANCES: 1})
+            consumer = {**body["spec"]["consumerRef"], "kind": "Organization", "name": "local"}
+            body["spec"]["consumerRef"] = consumer
+            await found.project.create(CLAIMS, body, "default")
+
+            assert condition(await answer(found, "a"), "Granted") == EXCEEDED
+            listed = await found.project.list(BUCKETS, "organization-local")
+            assert len(listed.items) == 1
 
 
 async def test_grants_are_matched_by_kind_and_name_of_the_consumer_only() -> None:

@@ -13,7 +13,7 @@ import pytest
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import Values, values
-from tests.support.objects import condition, until
+from tests.support.objects import condition, message, until
 from tests.support.standins.platform import (
     claim,
     grant,
@@ -64,7 +64,7 @@ async def test_resource_and_consumer_types_of_a_registration_are_immutable(chang
 @pytest.mark.parametrize(
     "spec",
     [
-        {"type": "Feature"},
+        {"type": "Switch"},
         {"resourceType": "a" * 254},
         {"unitConversionFactor": 0},
         {"claimingResources": []},
@@ -77,6 +77,38 @@ async def test_a_registration_keeps_its_bounds(spec: Values) -> None:
         with pytest.raises(errors.Invalid):
             await found.root.create(REGISTRATIONS, registration("instances", **spec))
         await found.root.create(REGISTRATIONS, registration("instances", type="Entity"))
+
+
+async def test_a_registration_may_be_a_feature() -> None:
+    async with standin_platform() as found:
+        await found.root.create(REGISTRATIONS, registration("instances", type="Feature"))
+
+
+async def test_a_registration_with_a_kind_twice_does_not_count_and_says_which() -> None:
+    async with project(judged=True) as found:
+        twice = [{"apiGroup": "a.example", "kind": "A"}, {"apiGroup": "b.example", "kind": "B"}]
+        body = registration("widgets", claimingResources=[*twice, twice[0]])
+        await found.root.create(REGISTRATIONS, body)
+
+        refused = await until(
+            found.root,
+            REGISTRATIONS,
+            "compute-widgets",
+            "",
+            lambda one: condition(one, "Active") == ("False", "ValidationFailed"),
+        )
+        assert message(refused, "Active") == (
+            'spec.claimingResources[2]: Duplicate value: "a.example/A"'
+        )
+        await found.root.delete(REGISTRATIONS, "compute-widgets")
+        await found.root.create(REGISTRATIONS, registration("widgets", claimingResources=twice))
+        await until(
+            found.root,
+            REGISTRATIONS,
+            "compute-widgets",
+            "",
+            lambda one: condition(one, "Active") == ("True", "RegistrationActive"),
+        )
 
 
 @pytest.mark.parametrize("count", [0, 21])
@@ -99,7 +131,10 @@ async def test_a_second_registration_of_a_resource_type_does_not_count() -> None
             REGISTRATIONS,
             "compute-instances-again",
             "",
-            lambda one: condition(one, "Active") == ("False", "ValidationFailed"),
+            lambda one: (
+                condition(one, "Active") == ("False", "ValidationFailed")
+                and message(one, "Active").startswith("spec.resourceType: ")
+            ),
         )
         await found.root.delete(REGISTRATIONS, "compute-instances")
 

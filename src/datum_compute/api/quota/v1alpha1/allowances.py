@@ -18,6 +18,8 @@ __all__ = [
     "ALLOWANCE_BUCKETS",
     "CONDITION_ACTIVE",
     "GROUP",
+    "LABEL_CONSUMER_KIND",
+    "LABEL_CONSUMER_NAME",
     "NAMESPACE_MILO_SYSTEM",
     "REASON_GRANT_ACTIVE",
     "REASON_GRANT_PENDING",
@@ -51,6 +53,11 @@ RESOURCE_REGISTRATIONS = Resource(
 )
 RESOURCE_GRANTS = Resource(GROUP, "v1alpha1", "resourcegrants", "ResourceGrant")
 ALLOWANCE_BUCKETS = Resource(GROUP, "v1alpha1", "allowancebuckets", "AllowanceBucket")
+
+LABEL_CONSUMER_KIND = "quota.miloapis.com/consumer-kind"
+"""The kind of a bucket's consumer."""
+LABEL_CONSUMER_NAME = "quota.miloapis.com/consumer-name"
+"""The name of a bucket's consumer."""
 
 NAMESPACE_MILO_SYSTEM = MILO_SYSTEM_NAMESPACE
 """The namespace of a project's grants and buckets."""
@@ -103,9 +110,9 @@ class ResourceRegistrationSpec(msgspec.Struct, frozen=True, kw_only=True, rename
     type: Annotated[
         str,
         described(
-            "Whether objects are counted or amounts allocated.",
+            "Whether objects are counted, amounts allocated, or a feature is switched on.",
             required=True,
-            enum=["Entity", "Allocation"],
+            enum=["Entity", "Allocation", "Feature"],
             rules=[{"rule": "self == oldSelf", "message": "type is immutable"}],
         ),
     ] = ""

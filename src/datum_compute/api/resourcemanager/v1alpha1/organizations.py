@@ -23,6 +23,7 @@ __all__ = [
     "OrganizationContact",
     "OrganizationSpec",
     "OrganizationStatus",
+    "organization_namespace",
 ]
 
 GROUP = "resourcemanager.miloapis.com"
@@ -39,6 +40,11 @@ REASON_UNKNOWN = "Unknown"
 ORGANIZATION_CONDITIONS = (
     DeclaredCondition(CONDITION_READY, true=(REASON_READY,), unknown=(REASON_UNKNOWN,)),
 )
+
+
+def organization_namespace(name: str) -> str:
+    """Where an Organization has its objects, such as its quota."""
+    return f"organization-{name}"
 
 
 class OrganizationContact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -29,7 +29,8 @@ INTRODUCTION = (
     "# API reference",
     "",
     "`make generate` writes this page from the types in `src/datum_compute/api`.",
-    "The CustomResourceDefinitions in [deploy/crds](../../deploy/crds) come from the same types, "
+    "The CustomResourceDefinitions in [deploy/crds](../../deploy/crds), and those of other systems "
+    "in [deploy/local/crds](../../deploy/local/crds), come from the same types, "
     "and also have the patterns of strings.",
     "The rules here are those of the schema; "
     "[admission](../concepts/admission.md) validates Workloads further.",

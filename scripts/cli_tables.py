@@ -40,7 +40,10 @@ from datum_compute.api.scheme import Resource
 def rendered() -> str:
     constants = {
         "NAMESPACE": (planes.PROJECT.namespaces[0], "Where a project's workloads are."),
-        "SERVICE_COMPUTE": (services.SERVICE_COMPUTE, "The name an entitlement refers to."),
+        "SERVICE_COMPUTE": (
+            services.SERVICE_COMPUTE,
+            "The Service object that an entitlement names.",
+        ),
     }
     texts = [f'{name} = "{value}"\n"""{text}"""\n' for name, (value, text) in constants.items()]
     resources = [_declared(name, resource) for name, resource in RESOURCES.items()]

@@ -1,6 +1,7 @@
-"""Write the generated files: the definitions under ``deploy/crds``, the roles and webhooks
-under ``deploy/base``, the references of the API, of the command line and of rights, and the
-CLI's table of resources.
+"""Write the generated files: the definitions of compute under ``deploy/crds`` and those of others
+under ``deploy/local/crds``, the roles and webhooks under ``deploy/base``, what compute registers
+with Milo under ``deploy/milo``, the references of the API, of the command line and of rights, and
+the CLI's table of resources.
 
 Run it after changing a type in ``datum_compute.api``, what a command takes, or what a process
 may do. A test fails while the files differ from what this would write.
@@ -21,10 +22,17 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # the other scripts are imported from the root, as in the tests
 
+from datum_compute.api.compute import v1alpha as compute  # noqa: E402
 from datum_compute.api.crds import all_crds  # noqa: E402
+from datum_compute.assembly import milo_objects  # noqa: E402
 from scripts import api_reference, cli_reference, cli_tables, roles  # noqa: E402
 
 CRDS = Path("deploy/crds")
+"""Our own kinds: applied to projects, hub and cells."""
+LOCAL_CRDS = Path("deploy/local/crds")
+"""Kinds of Karmada, Milo and network services as the local platform serves them. Apart, because
+applied to a real hub or project they replace the definitions of their owners."""
+MILO = Path("deploy/milo")
 API_REFERENCE = Path("docs/reference/api.md")
 CLI_REFERENCE = Path("docs/reference/cli.md")
 RIGHTS_REFERENCE = Path("docs/reference/rights.md")
@@ -44,18 +52,30 @@ class _Dumper(yaml.SafeDumper):
 @cache
 def rendered() -> Mapping[Path, str]:
     """Path below the root -> content, for every generated file."""
-    definitions = {
-        CRDS / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": _yaml([crd])
-        for crd in all_crds()
+    applied = {_definition_path(crd): [crd] for crd in all_crds()}
+    milo = {MILO / name: documents for name, documents in milo_objects.files().items()}
+    kustomizations = {
+        folder / "kustomization.yaml": [
+            roles.kustomization(sorted(path.name for path in files if path.parent == folder))
+        ]
+        for folder, files in ((CRDS, applied), (MILO, milo))
     }
-    base = {path: _yaml(documents) for path, documents in roles.manifests().items()}
+    manifests = {
+        path: _yaml(documents)
+        for path, documents in (applied | milo | kustomizations | roles.manifests()).items()
+    }
     references = {
         API_REFERENCE: api_reference.rendered(),
         CLI_REFERENCE: cli_reference.rendered(),
         RIGHTS_REFERENCE: roles.reference(),
         CLI_TABLES: cli_tables.rendered(),
     }
-    return definitions | base | references
+    return manifests | references
+
+
+def _definition_path(crd: dict[str, Any]) -> Path:
+    folder = CRDS if crd["spec"]["group"] == compute.GROUP else LOCAL_CRDS
+    return folder / f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
 
 
 def _yaml(documents: list[dict[str, Any]]) -> str:
@@ -68,8 +88,11 @@ def _yaml(documents: list[dict[str, Any]]) -> str:
 def found_in(root: Path) -> dict[Path, str]:
     """The existing generated files, surplus manifests included."""
     files = [
-        *sorted((root / CRDS).glob("*.yaml")),
-        *sorted((root / roles.BASE).rglob("*.yaml")),
+        *(
+            path
+            for folder in (CRDS, LOCAL_CRDS, MILO, roles.BASE)
+            for path in sorted((root / folder).rglob("*.yaml"))
+        ),
         *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE, CLI_TABLES)),
     ]
     return {
@@ -93,7 +116,8 @@ def write(root: Path) -> None:
     for path, content in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(content, encoding="utf-8")
-    print(f"{len(files)} files in {CRDS}, {roles.BASE} and {API_REFERENCE.parent}")
+    folders = f"{CRDS}, {LOCAL_CRDS}, {roles.BASE}, {MILO} and {API_REFERENCE.parent}"
+    print(f"{len(files)} files in {folders}")
 
 
 def main() -> int:

@@ -185,13 +185,16 @@ def _kustomizations(files: Mapping[Path, list[Manifest]]) -> dict[Path, list[Man
     for folder in sorted({path.parent for path in files}):
         names = sorted(path.name for path in files if path.parent == folder)
         home = ["../host"] if folder.name in HOMES and folder.parent == BASE else []
-        body = {
-            "apiVersion": "kustomize.config.k8s.io/v1beta1",
-            "kind": "Kustomization",
-            "resources": home + names,
-        }
-        made[folder / "kustomization.yaml"] = [body]
+        made[folder / "kustomization.yaml"] = [kustomization(home + names)]
     return made
+
+
+def kustomization(resources: list[str]) -> Manifest:
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    }
 
 
 _SECTIONS = {

@@ -177,6 +177,19 @@ def test_access_follows_each_manual_decision() -> None:
         assert 'access to compute was revoked for project "demo"' in revoked.err
 
 
+def test_a_request_names_the_service_object_of_the_catalogue() -> None:
+    with cli_session() as here:
+        withdraw(here)
+
+        assert here.run("access request --wait").code == 0
+
+        found = here.act(here.client().get(ENTITLEMENTS, "compute"))
+        view = found.view(services.ServiceEntitlement)
+        assert view.spec.service_ref.name == "compute"
+        assert view.status.service_name == "compute.datumapis.com"
+        assert here.run("workloads").code == 0
+
+
 def test_a_service_that_is_not_published_is_not_offered() -> None:
     with cli_session() as here:
         withdraw(here)

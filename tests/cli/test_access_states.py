@@ -51,7 +51,7 @@ def test_lesson_29_an_entitlement_without_status_is_activating_not_absent() -> N
         _withdraw(at)
         body = {
             "metadata": {"name": "compute"},
-            "spec": {"serviceRef": {"name": "compute.datumapis.com"}},
+            "spec": {"serviceRef": {"name": "compute"}},
         }
         at.act(at.client().create(services.SERVICE_ENTITLEMENTS, body))
 

@@ -15,7 +15,7 @@ import yaml
 
 from scripts.cluster_tools import ensure_tools
 from tests.support.cluster.control_plane import ADMIN_USER, ControlPlane
-from tests.support.cluster.crds import CRDS, established
+from tests.support.cluster.crds import definition_files, established
 
 pytestmark = pytest.mark.cluster
 
@@ -45,7 +45,7 @@ class Person:
 
 
 def install(cluster: ControlPlane, group: str) -> None:
-    for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+    for file in definition_files(f"{group}_*.yaml"):
         established(cluster, yaml.safe_load(file.read_text(encoding="utf-8")))
 
 

@@ -24,7 +24,7 @@ from datum_compute.env import SystemEnvironment
 from datum_compute.testing.expectations import eventually
 from scripts.cluster_tools import ensure_tools
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.crds import CRDS, established
+from tests.support.cluster.crds import definition_files, established
 from tests.support.cluster.namespaces import (
     FAIL,
     WITHIN,
@@ -44,7 +44,7 @@ QUIET_SECONDS = 10.0
 def cluster() -> Iterator[ControlPlane]:
     with ControlPlane(ensure_tools()) as running:
         for group in ("compute.datumapis.com", "networking.datumapis.com"):
-            for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+            for file in definition_files(f"{group}_*.yaml"):
                 established(running, yaml.safe_load(file.read_text(encoding="utf-8")))
         yield running
 

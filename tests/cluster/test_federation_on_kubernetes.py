@@ -22,7 +22,7 @@ from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, T
 from datum_compute.env import SystemEnvironment
 from scripts.cluster_tools import DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER, ensure_tools
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.crds import CRDS, established
+from tests.support.cluster.crds import definition_files, established
 from tests.support.federation.lifecycle import Lifecycle
 from tests.support.processes.managers import ManagedPlatform, federation
 
@@ -36,7 +36,7 @@ WITHIN = 90.0
 def cluster() -> Iterator[ControlPlane]:
     with ControlPlane(ensure_tools([*DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER])) as running:
         for group in ("compute.datumapis.com", "networking.datumapis.com"):
-            for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+            for file in definition_files(f"{group}_*.yaml"):
                 established(running, yaml.safe_load(file.read_text(encoding="utf-8")))
         running.start_collector()
         yield running

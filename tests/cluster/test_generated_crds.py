@@ -9,11 +9,11 @@ import yaml
 
 from tests.support.api.complete_objects import complete_object
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.crds import CRDS, established
+from tests.support.cluster.crds import definition_files, established
 
 pytestmark = pytest.mark.cluster
 
-FILES = sorted(CRDS.glob("*.yaml"))
+FILES = definition_files()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
@@ -55,7 +55,7 @@ def test_a_crd_stores_every_field_of_a_full_object(control_plane: ControlPlane, 
 
 
 def test_a_crd_defaults_the_conditions_of_a_new_instance(control_plane: ControlPlane) -> None:
-    file = CRDS / "compute.datumapis.com_instances.yaml"
+    [file] = definition_files("compute.datumapis.com_instances.yaml")
     established(control_plane, yaml.safe_load(file.read_text(encoding="utf-8")))
     instance = {
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -93,7 +93,7 @@ def test_a_crd_defaults_the_conditions_of_a_new_instance(control_plane: ControlP
 
 
 def test_a_crd_rejects_changes_of_immutable_fields(control_plane: ControlPlane) -> None:
-    file = CRDS / "services.miloapis.com_services.yaml"
+    [file] = definition_files("services.miloapis.com_services.yaml")
     established(control_plane, yaml.safe_load(file.read_text(encoding="utf-8")))
     services = "/apis/services.miloapis.com/v1alpha1/services"
     service = {

@@ -1,7 +1,8 @@
 """The CustomResourceDefinitions of every kind, built from the types.
 
-``deploy/crds`` holds the same as YAML, written by ``scripts/generate.py``; the embedded
-server takes them from here. Which kinds a plane serves follows from its type.
+``deploy/crds`` holds those of compute as YAML, ``deploy/local/crds`` those of other systems,
+written by ``scripts/generate.py``; the embedded server takes them from here. Which kinds a plane
+serves follows from its type.
 """
 
 from __future__ import annotations

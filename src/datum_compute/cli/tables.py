@@ -10,8 +10,8 @@ from datum_compute.api.scheme import Resource
 NAMESPACE = "default"
 """Where a project's workloads are."""
 
-SERVICE_COMPUTE = "compute.datumapis.com"
-"""The name an entitlement refers to."""
+SERVICE_COMPUTE = "compute"
+"""The Service object that an entitlement names."""
 
 WORKLOADS = Resource(
     group="compute.datumapis.com",

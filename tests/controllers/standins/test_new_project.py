@@ -11,6 +11,7 @@ from datum_compute.api.core import NAMESPACES
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.assembly import milo_objects
 from datum_compute.assembly.local import bootstrap
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
@@ -73,7 +74,7 @@ async def test_a_project_created_later_can_claim_quota_and_run_workloads() -> No
     async with platform() as found:
         await found.embedded.create_project("late")
         late = found.embedded.client("project/late")
-        await limit(late, "late", bootstrap.FIRST_GRANT["instances"])
+        await limit(late, "late", milo_objects.DEFAULT_GRANT["instances"])
         for name in ("dfw", "lhr"):
             await until(
                 late,
@@ -126,7 +127,7 @@ async def test_deleting_a_project_deletes_its_networks_in_the_cells() -> None:
     async with platform() as found:
         await found.embedded.create_project("late")
         late, dfw = found.embedded.client("project/late"), found.cells["dfw"]
-        await limit(late, "late", bootstrap.FIRST_GRANT["instances"])
+        await limit(late, "late", milo_objects.DEFAULT_GRANT["instances"])
         network = {
             "apiVersion": networking.NETWORKS.api_version,
             "kind": networking.NETWORKS.kind,

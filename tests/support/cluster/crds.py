@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.paths import ROOT
 
-CRDS = ROOT / "deploy" / "crds"
+FOLDERS = (ROOT / "deploy" / "crds", ROOT / "deploy" / "local" / "crds")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ESTABLISHED_SECONDS = 30.0
+
+
+def definition_files(pattern: str = "*_*.yaml") -> list[Path]:
+    """The files of definitions, our own and those of other systems."""
+    return sorted(
+        (file for folder in FOLDERS for file in folder.glob(pattern)), key=lambda file: file.name
+    )
 
 
 def established(control_plane: ControlPlane, crd: dict[str, Any]) -> dict[str, Any]:

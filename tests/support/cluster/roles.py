@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.crds import CRDS, established
+from tests.support.cluster.crds import definition_files, established
 from tests.support.rights.manifests import BASE, documents
 
 NAMESPACE = "compute-system"
@@ -38,7 +38,7 @@ def define_kinds(cluster: ControlPlane) -> None:
     """Those of one cluster that does everything. An established kind is not served at once:
     its storage is being prepared, and until then requests are turned away."""
     for group in ("compute.datumapis.com", "networking.datumapis.com"):
-        for file in sorted(CRDS.glob(f"{group}_*.yaml")):
+        for file in definition_files(f"{group}_*.yaml"):
             crd = yaml.safe_load(file.read_text(encoding="utf-8"))
             established(cluster, crd)
             path = f"/apis/{group}/v1alpha/{crd['spec']['names']['plural']}"

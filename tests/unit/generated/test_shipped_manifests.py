@@ -6,6 +6,7 @@ So: tests read every shipped file strictly, with the code that reads it in produ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from datum_compute.api import planes
-from datum_compute.api.kinds import KINDS
+from datum_compute.api.kinds import COMPUTE_KINDS, KINDS
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.assembly.local import bootstrap
@@ -29,6 +30,14 @@ from tests.support.paths import ROOT
 SHIPPED = [*sorted((ROOT / "deploy").rglob("*.yaml")), *sorted((ROOT / "samples").glob("*.yaml"))]
 PLANES = {"root": "root", "project": "project/demo", "hub": "hub", "cell": "cell/dfw"}
 MEASURED = ("workloads", "instances", "vcpus", "memory")
+APPLIED = sorted(
+    {
+        path.rstrip("/")
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+        for path in re.findall(r"apply -[fk] (deploy/\S*[\w/])", page.read_text())
+    }
+)
+"""What the commands on the pages apply."""
 HEAD = "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n"
 
 
@@ -84,11 +93,88 @@ async def test_lesson_33_shipped_objects_are_accepted_strictly_by_their_planes()
     assert taken
 
 
-def test_lesson_33_shipped_limits_name_declared_metrics() -> None:
-    for path in SHIPPED:
-        for document in _documents(path):
-            if document["kind"] == "ServiceConfiguration":
-                assert undeclared_metrics(document) == set(), path
+def shipped(kind: str) -> list[dict[str, Any]]:
+    return [each for path in SHIPPED for each in _documents(path) if each["kind"] == kind]
+
+
+def test_lesson_33_shipped_limits_and_costs_name_declared_metrics() -> None:
+    [configuration] = shipped("ServiceConfiguration")
+
+    spec = configuration["spec"]
+    assert {each["name"] for each in spec["metrics"]} == {
+        f"compute.datumapis.com/{name}" for name in MEASURED
+    }
+    assert spec["quota"]["limits"]
+    assert spec["quota"]["metricRules"]
+    assert undeclared_metrics(configuration) == set()
+    assert "billing" not in spec
+    [service] = [
+        each for each in shipped("Service") if each["apiVersion"].startswith("services.miloapis")
+    ]
+    assert spec["serviceRef"] == {"name": service["metadata"]["name"]} == {"name": "compute"}
+
+
+def test_shipped_registrations_and_grants_cover_what_instances_claim() -> None:
+    registered = {
+        each["spec"]["resourceType"]: each["spec"]["claimingResources"]
+        for each in shipped("ResourceRegistration")
+    }
+    [policy] = shipped("GrantCreationPolicy")
+
+    template = policy["spec"]["target"]["resourceGrantTemplate"]["spec"]
+    granted = {each["resourceType"]: each["buckets"] for each in template["allowances"]}
+    assert granted == {
+        "compute.datumapis.com/instances": [{"amount": 10}],
+        "compute.datumapis.com/vcpus": [{"amount": 40000}],
+        "compute.datumapis.com/memory": [{"amount": 81920}],
+    }
+    assert set(registered) == {f"compute.datumapis.com/{name}" for name in MEASURED}
+    project = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
+    assert all(project in claiming for claiming in registered.values())
+
+
+def test_shipped_roles_include_only_permissions_of_shipped_protected_resources() -> None:
+    specs = [each["spec"] for each in shipped("ProtectedResource")]
+    permissions = {
+        f"{spec['serviceRef']['name']}/{spec['plural']}.{verb}"
+        for spec in specs
+        for verb in spec["permissions"]
+    }
+    roles = {
+        each["metadata"]["name"]: each["spec"]
+        for each in shipped("Role")
+        if each["apiVersion"].startswith("iam.miloapis.com")
+    }
+
+    assert {spec["kind"] for spec in specs} == {each.resource.kind for each in COMPUTE_KINDS}
+    assert set(roles) == {"compute-viewer", "compute-admin"}
+    for spec in roles.values():
+        assert spec["includedPermissions"]
+        assert set(spec["includedPermissions"]) <= permissions
+        assert {each["name"] for each in spec.get("inheritedRoles") or []} <= set(roles)
+
+
+@pytest.mark.parametrize("page", APPLIED, ids=str)
+def test_what_the_pages_apply_defines_only_kinds_of_compute(page: str) -> None:
+    folder = ROOT / page
+    files = sorted(folder.rglob("*.yaml")) if folder.is_dir() else [folder]
+    groups = {
+        document["spec"]["group"]
+        for file in files
+        for document in _documents(file)
+        if document["kind"] == "CustomResourceDefinition"
+    }
+
+    assert files
+    assert groups <= {"compute.datumapis.com"}
+
+
+def test_the_pages_apply_the_definitions_of_compute() -> None:
+    assert "deploy/crds" in APPLIED
+    files = yaml.safe_load((ROOT / "deploy/crds/kustomization.yaml").read_text())["resources"]
+    assert files == sorted(
+        f"{kind.resource.group}_{kind.resource.plural}.yaml" for kind in COMPUTE_KINDS
+    )
 
 
 async def test_lesson_33_the_platforms_own_configuration_declares_what_it_limits() -> None:

@@ -16,14 +16,15 @@ import msgspec
 
 from datum_compute.api import conditions, karmada, planes
 from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
-from datum_compute.api.compute.quota_resources import QUOTA_RESOURCES
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
 from datum_compute.api.services import v1alpha1 as services
+from datum_compute.assembly import milo_objects
 from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.assembly.milo_objects import manifest
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
@@ -35,19 +36,7 @@ SERVED, NOT_SERVED = "Available", "LeftOut"
 """Reasons of a LocationBinding's condition that bootstrap writes; any other is left alone."""
 
 FIRST_GRANTS = "first-grant"
-FIRST_GRANT = {"instances": 10, "vcpus": 40_000, "memory": 81_920}
-"""What a project other than the platform's own may use, unless it is granted more."""
-
-
-def _object(
-    resource: Resource, name: str, spec: Mapping[str, Any], **metadata: Any
-) -> dict[str, Any]:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, **metadata},
-        "spec": spec,
-    }
+"""The policy for projects other than the platform's own."""
 
 
 async def ensure(
@@ -66,56 +55,19 @@ async def ensure(
 
 
 async def ensure_root(root_client: Client, settings: LocalSettings) -> None:
-    for counted in QUOTA_RESOURCES.values():
-        spec = {
-            "consumerType": {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"},
-            "type": counted.registration,
-            "resourceType": counted.resource_type,
-            "baseUnit": counted.base_unit,
-            "displayUnit": counted.display_unit,
-            "unitConversionFactor": counted.factor,
-            "claimingResources": [
-                {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"},
-                {"apiGroup": "compute.datumapis.com", "kind": "Instance"},
-            ],
-        }
-        body = _object(quota.RESOURCE_REGISTRATIONS, f"compute-{counted.name}", spec)
-        await ensure(root_client, quota.RESOURCE_REGISTRATIONS, body)
+    for registration in milo_objects.registrations():
+        await ensure(root_client, quota.RESOURCE_REGISTRATIONS, registration)
     await _ensure_first_grants(root_client, settings)
     await _ensure_service(root_client, settings)
     owner = {"kind": "Organization", "name": "local"}
-    project = _object(resourcemanager.PROJECTS, settings.project, {"ownerRef": owner})
+    project = manifest(resourcemanager.PROJECTS, settings.project, {"ownerRef": owner})
     await ensure(root_client, resourcemanager.PROJECTS, project)
 
 
 async def _ensure_first_grants(root_client: Client, settings: LocalSettings) -> None:
     """The grant of every project besides the platform's own."""
-    project = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
     others = {"expression": f'trigger.metadata.name != "{settings.project}"'}
-    allowances = [
-        {"resourceType": f"compute.datumapis.com/{name}", "buckets": [{"amount": amount}]}
-        for name, amount in sorted(FIRST_GRANT.items())
-    ]
-    spec = {
-        "trigger": {
-            "resource": {
-                "apiVersion": resourcemanager.PROJECTS.api_version,
-                "kind": resourcemanager.PROJECTS.kind,
-            },
-            "constraints": [others],
-        },
-        "target": {
-            "parentContext": {**project, "nameExpression": "trigger.metadata.name"},
-            "resourceGrantTemplate": {
-                "metadata": {"name": FIRST_GRANTS, "namespace": quota.NAMESPACE_MILO_SYSTEM},
-                "spec": {
-                    "consumerRef": {**project, "name": "{{ trigger.metadata.name }}"},
-                    "allowances": allowances,
-                },
-            },
-        },
-    }
-    body = _object(quota.GRANT_CREATION_POLICIES, FIRST_GRANTS, spec)
+    body = milo_objects.grant_policy(FIRST_GRANTS, [others])
     policy = await ensure(root_client, quota.GRANT_CREATION_POLICIES, body)
     constraints = msgspec.to_builtins(
         policy.view(quota.GrantCreationPolicy).spec.trigger.constraints
@@ -127,57 +79,23 @@ async def _ensure_first_grants(root_client: Client, settings: LocalSettings) -> 
 
 async def _ensure_service(root_client: Client, settings: LocalSettings) -> None:
     """Compute in the service catalogue, with its meters."""
-    service = {
-        "serviceName": services.SERVICE_COMPUTE,
-        "phase": services.PHASE_PUBLISHED,
-        "displayName": "Compute",
-        "description": "Runs images in many cities",
-        "owner": {"producerProjectRef": {"name": settings.project}},
-    }
-    body = _object(services.SERVICES, services.SERVICE_COMPUTE, service)
-    await ensure(root_client, services.SERVICES, body)
-    configuration = {
-        "serviceRef": {"name": services.SERVICE_COMPUTE},
-        "phase": services.PHASE_PUBLISHED,
-        "metrics": [
-            {"name": _metric(each.name), "kind": "Gauge", "unit": each.metric_unit}
-            for each in QUOTA_RESOURCES.values()
-        ],
-        "quota": _service_quota(),
-    }
-    body = _object(services.SERVICE_CONFIGURATIONS, services.SERVICE_COMPUTE, configuration)
-    await ensure(root_client, services.SERVICE_CONFIGURATIONS, body)
+    for resource in (services.SERVICE_CONFIGURATIONS, services.SERVICES):
+        await _delete_misnamed(root_client, resource)
+    await ensure(root_client, services.SERVICES, milo_objects.service(settings.project))
+    configuration = milo_objects.service_configuration()
+    await ensure(root_client, services.SERVICE_CONFIGURATIONS, configuration)
 
 
-def _metric(name: str) -> str:
-    return f"{services.SERVICE_COMPUTE}/{name}"
-
-
-def _service_quota() -> dict[str, Any]:
-    """The grants of a new project, and the amounts that our objects claim."""
-    consumer = {"apiGroup": "resourcemanager.miloapis.com", "kind": "Project"}
-    limits = [
-        {
-            "name": name,
-            "metric": _metric(name),
-            "consumerType": consumer,
-            "unit": "1/{project}",
-            "defaultLimit": amount,
-        }
-        for name, amount in FIRST_GRANT.items()
-    ]
-    rules = [
-        {
-            "selector": {"apiGroup": "compute.datumapis.com", "kind": kind},
-            "metricCosts": {_metric(name): 1},
-        }
-        for kind, name in (("Workload", "workloads"), ("Instance", "instances"))
-    ]
-    return {"limits": limits, "metricRules": rules}
+async def _delete_misnamed(root_client: Client, resource: Resource) -> None:
+    """Version 0.1.0 called the object by the service's name, which no catalogue of Milo does."""
+    try:
+        await root_client.delete(resource, services.SERVICE_COMPUTE_NAME)
+    except errors.NotFound:
+        pass
 
 
 async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
-    interpreter = _object(
+    interpreter = manifest(
         karmada.INTERPRETER_CUSTOMIZATIONS,
         "workloaddeployment-status",
         {
@@ -188,7 +106,7 @@ async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
     await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
     for city, cell in zip(settings.cities, settings.cells, strict=True):
         spec = {"syncMode": "Push", "apiEndpoint": planes.CELL.path.format(cell)}
-        body = _object(karmada.CLUSTERS, cell, spec, labels={LABEL_TOPOLOGY_CITY_CODE: city})
+        body = manifest(karmada.CLUSTERS, cell, spec, labels={LABEL_TOPOLOGY_CITY_CODE: city})
         await ensure(hub_client, karmada.CLUSTERS, body)
 
 
@@ -209,12 +127,12 @@ async def ensure_location(client: Client, city: str) -> None:
         "locationClassName": LOCATION_CLASS,
         "topology": {LABEL_TOPOLOGY_CITY_CODE: city},
     }
-    body = _object(networking.LOCATIONS, city.lower(), spec)
+    body = manifest(networking.LOCATIONS, city.lower(), spec)
     await ensure(client, networking.LOCATIONS, body)
 
 
 async def ensure_project(project_client: Client, env: Environment, settings: LocalSettings) -> None:
-    network = _object(networking.NETWORKS, "default", {"ipam": {"mode": "Auto"}})
+    network = manifest(networking.NETWORKS, "default", {"ipam": {"mode": "Auto"}})
     await ensure(project_client, networking.NETWORKS, network, "default")
     await _ensure_grant(project_client, settings)
     await _ensure_entitlement(project_client, env)
@@ -227,9 +145,16 @@ async def ensure_project(project_client: Client, env: Environment, settings: Loc
 async def _ensure_entitlement(project_client: Client, env: Environment) -> None:
     """The entitlement of the platform's own project is approved at once."""
     spec = {"serviceRef": {"name": services.SERVICE_COMPUTE}}
-    body = _object(services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE, spec)
+    body = manifest(services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE, spec)
     try:
-        await project_client.get(services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE)
+        found = await project_client.get(
+            services.SERVICE_ENTITLEMENTS, services.ENTITLEMENT_COMPUTE
+        )
+        named = found.view(services.ServiceEntitlement).spec.service_ref.name
+        if named == services.SERVICE_COMPUTE_NAME:  # as version 0.1.0 wrote it
+            await project_client.patch(
+                services.SERVICE_ENTITLEMENTS, found.name, merge({"spec": spec})
+            )
         return
     except errors.NotFound:
         pass
@@ -265,7 +190,7 @@ async def _ensure_grant(project_client: Client, settings: LocalSettings) -> None
             for name, amount in sorted(settings.grant.items())
         ],
     }
-    body = _object(quota.RESOURCE_GRANTS, "local-default", spec, annotations=annotations)
+    body = manifest(quota.RESOURCE_GRANTS, "local-default", spec, annotations=annotations)
     grant = await ensure(project_client, quota.RESOURCE_GRANTS, body, quota.NAMESPACE_MILO_SYSTEM)
     if grant.metadata.annotations.get(GRANT_SETTING) != setting:
         patch = merge({"metadata": {"annotations": annotations}, "spec": spec})
@@ -281,7 +206,7 @@ async def _ensure_location_binding(project_client: Client, env: Environment, cit
         "displayName": city,
         "topology": {LABEL_TOPOLOGY_CITY_CODE: city},
     }
-    body = _object(networking.LOCATION_BINDINGS, city.lower(), spec)
+    body = manifest(networking.LOCATION_BINDINGS, city.lower(), spec)
     binding = await ensure(project_client, networking.LOCATION_BINDINGS, body)
     if not binding.status or _reason(binding) == NOT_SERVED:
         message = f"The local platform serves {city}"

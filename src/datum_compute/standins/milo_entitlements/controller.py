@@ -38,7 +38,7 @@ def entitlement_controllers(
     of_service = all_in_fleet(
         projects,
         entitlements,
-        where=lambda entitlement, service: _service_name(entitlement) == service.name,
+        where=lambda entitlement, service: _referenced(entitlement) == service.name,
     )
     return [
         Controller(
@@ -61,6 +61,7 @@ class _Answer:
     message: str
 
 
+_PUBLISHED = (services.PHASE_PUBLISHED, services.PHASE_DEPRECATED)
 _ACTIVE = _Answer(
     services.PHASE_ACTIVE, TRUE, services.REASON_ENTITLEMENT_ACTIVE, "The project may use it"
 )
@@ -103,7 +104,8 @@ class _Entitlements:
             return _ACTIVE, 0
         if given == services.PHASE_REJECTED:
             return _REJECTED, 0
-        if not self._is_published(_service_name(entitlement)):
+        service = self._service(entitlement)
+        if service is None or service.phase not in _PUBLISHED:
             return _NOT_PUBLISHED, 0
         if self._approval.by_hand:
             return _PENDING, 0
@@ -111,21 +113,22 @@ class _Entitlements:
         left = self._approval.seconds - (now - requested).total_seconds()
         return (_PENDING, left) if left > 0 else (_ACTIVE, 0)
 
-    def _is_published(self, name: str) -> bool:
+    def _service(self, entitlement: Object) -> services.ServiceSpec | None:
+        """By the name of the object, which differs from the name of the service."""
         for root in self._root.clusters():
-            service = root.cache(services.SERVICES).get(name)
-            published = (services.PHASE_PUBLISHED, services.PHASE_DEPRECATED)
-            return service is not None and service.view(services.Service).spec.phase in published
+            found = root.cache(services.SERVICES).get(_referenced(entitlement))
+            return found.view(services.Service).spec if found is not None else None
         raise Waiting("the catalogue of services is not synced yet", 1.0)
 
     async def _report(
         self, project: Cluster, entitlement: Object, answer: _Answer, now: datetime
     ) -> None:
         view = entitlement.view(services.ServiceEntitlement).status
+        service = self._service(entitlement)
         fields: dict[str, Any] = {
             "phase": answer.phase,
             "origin": view.origin or services.ORIGIN_DIRECT,
-            "serviceName": _service_name(entitlement),
+            "serviceName": service.service_name if service is not None else view.service_name,
             "observedGeneration": entitlement.metadata.generation,
         }
         if answer is _ACTIVE and view.entitled_at is None:
@@ -140,5 +143,6 @@ class _Entitlements:
         )
 
 
-def _service_name(entitlement: Object) -> str:
+def _referenced(entitlement: Object) -> str:
+    """The name of the Service object."""
     return entitlement.view(services.ServiceEntitlement).spec.service_ref.name

@@ -25,17 +25,17 @@ async def settle(seconds: float = 3) -> None:
 
 async def publish(found: StandinPlatform, phase: str = services.PHASE_PUBLISHED) -> None:
     spec = {
-        "serviceName": services.SERVICE_COMPUTE,
+        "serviceName": services.SERVICE_COMPUTE_NAME,
         "phase": phase,
         "displayName": "Compute",
         "owner": {"producerProjectRef": {"name": "demo"}},
     }
-    body = {"metadata": {"name": services.SERVICE_COMPUTE}, "spec": spec}
+    body = {"metadata": {"name": "compute"}, "spec": spec}
     await found.root.create(services.SERVICES, body)
 
 
-async def request_entitlement(found: StandinPlatform) -> None:
-    spec = {"serviceRef": {"name": services.SERVICE_COMPUTE}}
+async def request_entitlement(found: StandinPlatform, service: str = "compute") -> None:
+    spec = {"serviceRef": {"name": service}}
     await found.project.create(ENTITLEMENTS, {"metadata": {"name": "compute"}, "spec": spec})
 
 
@@ -66,7 +66,7 @@ async def test_a_request_is_approved_at_once() -> None:
             reported = await status(found)
             assert reported["phase"] == "Active"
             assert reported["origin"] == "Direct"
-            assert reported["serviceName"] == services.SERVICE_COMPUTE
+            assert reported["serviceName"] == "compute.datumapis.com"
             assert reported["entitledAt"]
             assert reported["observedGeneration"] == 1
             assert await ready(found) == ("True", "EntitlementActive")
@@ -127,6 +127,17 @@ async def test_a_request_for_an_unpublished_service_waits_until_it_is_published(
             await found.root.delete(services.SERVICES, services.SERVICE_COMPUTE)
             await settle()
             assert await ready(found) == ("True", "EntitlementActive"), "an answer stays"
+
+
+async def test_a_service_is_referred_to_by_its_object_and_not_by_its_service_name() -> None:
+    async with standin_platform() as found:
+        await found.set_project_ready()
+        await publish(found)
+        async with running(found.env, controllers(found)):
+            await request_entitlement(found, "compute.datumapis.com")
+            await settle()
+
+            assert await ready(found) == ("False", "ServiceNotPublished")
 
 
 async def test_an_answered_request_is_not_written_again() -> None:

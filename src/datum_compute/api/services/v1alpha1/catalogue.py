@@ -30,6 +30,7 @@ __all__ = [
     "REASON_SERVICE_READY",
     "SERVICES",
     "SERVICE_COMPUTE",
+    "SERVICE_COMPUTE_NAME",
     "SERVICE_CONDITIONS",
     "ProducerProject",
     "Service",
@@ -43,8 +44,10 @@ GROUP = "services.miloapis.com"
 
 SERVICES = Resource(GROUP, "v1alpha1", "services", "Service", namespaced=False)
 
-SERVICE_COMPUTE = "compute.datumapis.com"
-"""The service this program provides."""
+SERVICE_COMPUTE = "compute"
+"""The Service object of compute: what references name."""
+SERVICE_COMPUTE_NAME = "compute.datumapis.com"
+"""Its ``spec.serviceName``: what its metrics and resource types begin with."""
 
 PHASE_DRAFT = "Draft"
 """In preparation; no other object may refer to it."""
@@ -87,7 +90,7 @@ SERVICE_CONDITIONS = (
 
 class ServiceReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: Annotated[
-        str, described("Name of the Service.", required=True, minLength=1, maxLength=253)
+        str, described("Name of the Service object.", required=True, minLength=1, maxLength=253)
     ] = ""
 
 

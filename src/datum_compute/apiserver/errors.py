@@ -200,6 +200,11 @@ def revision_too_large(requested: int, current: int) -> ApiError:
     return ApiError(504, "Timeout", f"Timeout: {message}", details)
 
 
+def too_many_requests(why: str, retry_seconds: int) -> ApiError:
+    message = f"too many requests, please try again later: {why}"
+    return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_seconds})
+
+
 def internal() -> ApiError:
     message = "Internal error occurred: the server failed; see its log"
     return ApiError(500, "InternalError", message)

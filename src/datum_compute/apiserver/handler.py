@@ -1,9 +1,9 @@
 """One request, from the first stage to the last.
 
-The stages, each able to refuse: size, authentication, authorization, plane, kind, verb. A verb
-runs without awaiting, except for admission and logs. Then, if some write is not on disk yet,
-the response waits for the commit. That holds for errors too: "already exists" would be wrong
-about an object that a crash undoes.
+The stages, each able to refuse: authentication, limits of the user, size, authorization, plane,
+kind, verb. A verb runs without awaiting, except for admission, logs and the deletion of many
+objects. Then, if some write is not on disk yet, the response waits for the commit. That holds for
+errors too: "already exists" would be wrong about an object that a crash undoes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from datum_compute.apiserver.request import accept, access, routes
 from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.flow_control import SLICE_BYTES, FlowControl, Usage
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.storage.protocol import Store, StoreBroken
 from datum_compute.apiserver.verbs import (
@@ -58,6 +59,7 @@ _PATH_VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_HEALTH = ("/healthz", "/livez", "/readyz")
 _SCALE_VERBS = {"get": scale.get, "update": scale.update, "patch": scale.patch}
 
 
@@ -83,26 +85,23 @@ class RequestHandler:
         self._admissions = tuple(admissions)
         self._metrics = metrics
         self._logs = logs
+        self._flow = FlowControl()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         """The response, whatever happens. Only a simulated crash is raised."""
         try:
             if request.path.startswith(LOCAL_PATH):
                 return await self._handle_local(request)
+            user = access.authenticate(request.headers, self._store.users)
+            usage = self._flow.of(user)
+            if user is access.ANONYMOUS or request.path.endswith(_HEALTH):
+                return await self._respond(request, user, usage)
+            usage.begin_request()
             try:
-                found = self._route(request)
-                response = found if isinstance(found, HttpResponse) else await found
-            except errors.ApiError as error:
-                response = error.response()
-            except errors.PathNotFound:
-                response = errors.PATH_NOT_FOUND
-            try:
-                await self._store.wait_durable()
-            except BaseException:
-                # The response is not sent; a watch it opened would stay open.
-                await close_stream(response.stream)
-                raise
-            return response
+                response = await self._respond(request, user, usage)
+            finally:
+                usage.end_request()
+            return _counted(response, usage) if len(response.body) > SLICE_BYTES else response
         except errors.ApiError as error:
             return error.response()
         except StoreBroken:
@@ -111,16 +110,33 @@ class RequestHandler:
             _log.exception("request failed", method=request.method, path=request.path)
             return errors.internal().response()
 
+    async def _respond(self, request: HttpRequest, user: RequestUser, usage: Usage) -> HttpResponse:
+        try:
+            found = self._route(request, user, usage)
+            response = found if isinstance(found, HttpResponse) else await found
+        except errors.ApiError as error:
+            response = error.response()
+        except errors.PathNotFound:
+            response = errors.PATH_NOT_FOUND
+        try:
+            await self._store.wait_durable()
+        except BaseException:
+            # The response is not sent; a watch it opened would stay open.
+            await close_stream(response.stream)
+            raise
+        return response
+
     async def _handle_local(self, request: HttpRequest) -> HttpResponse:
         user = access.authenticate(request.headers, self._store.users)
         if access.MASTERS not in user.groups:
             raise errors.forbidden_path(user.name, request.method.lower(), request.path)
         return await self._local(request) if self._local is not None else errors.PATH_NOT_FOUND
 
-    def _route(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+    def _route(
+        self, request: HttpRequest, user: RequestUser, usage: Usage
+    ) -> HttpResponse | Awaitable[HttpResponse]:
         if len(request.body) > codec.MAX_BODY:
             raise errors.too_large(codec.MAX_BODY)
-        user = access.authenticate(request.headers, self._store.users)
         if not request.path.startswith("/"):
             raise errors.PathNotFound
         plane_name, path = planes.split_plane(request.path)
@@ -138,11 +154,13 @@ class RequestHandler:
         if target.subresource == logs.SUBRESOURCE and self._logs is not None:
             kind = _served(plane, msgspec.structs.replace(target, subresource=""), verb)
             if self._logs.matches(plane, kind):
-                call = RequestContext(request, query, user, plane, kind, target, accept.PLAIN)
+                form = accept.PLAIN
+                call = RequestContext(request, query, user, plane, kind, target, form, usage)
                 return self._get_log(self._logs, verb, call)
         kind = _served(plane, target, verb)
         form = accept.accepted_form(request.headers)
-        return self._run(verb, RequestContext(request, query, user, plane, kind, target, form))
+        call = RequestContext(request, query, user, plane, kind, target, form, usage)
+        return self._run(verb, call)
 
     def _get_log(
         self, source: LogSubresource, verb: str, call: RequestContext
@@ -207,6 +225,17 @@ class RequestHandler:
         return await admitted_writes.write(
             admission, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
         )
+
+
+def _counted(response: HttpResponse, usage: Usage) -> HttpResponse:
+    """The response, counted for its user until the client has taken it."""
+    size = len(response.body)
+    usage.response_bytes += size
+
+    def taken() -> None:
+        usage.response_bytes -= size
+
+    return msgspec.structs.replace(response, taken=taken)
 
 
 def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> str:

@@ -15,6 +15,7 @@ from datum_compute.client.transport import (
     HttpRequest,
     HttpResponse,
     ServerGone,
+    asks_for_stream,
     close_stream,
 )
 
@@ -33,6 +34,8 @@ class InProcessTransport:
         try:
             async with asyncio.timeout(timeout) as scope:
                 response = await self._handler(_copy(request))
+                if response.stream is not None and not asks_for_stream(request):
+                    return await _collect(response, response.stream)
         except ServerGone as gone:
             kind = errors.Disconnected if gone.accepted else errors.ConnectFailed
             raise kind(str(gone)) from gone
@@ -40,6 +43,8 @@ class InProcessTransport:
             if not scope.expired():
                 raise  # from within the handler
             raise errors.TimedOut(f"no answer within {timeout:g} s") from error
+        if response.taken is not None:
+            response.taken()
         if response.stream is None:
             return HttpResponse(response.status, dict(response.headers), bytes(response.body))
         return HttpResponse(
@@ -48,6 +53,14 @@ class InProcessTransport:
 
     async def close(self) -> None:
         self._closed = True
+
+
+async def _collect(response: HttpResponse, stream: AsyncIterator[bytes]) -> HttpResponse:
+    try:
+        body = b"".join([chunk async for chunk in stream])
+    finally:
+        await close_stream(stream)
+    return HttpResponse(response.status, dict(response.headers), body)
 
 
 def _copy(request: HttpRequest) -> HttpRequest:

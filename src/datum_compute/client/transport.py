@@ -39,7 +39,19 @@ class HttpResponse(msgspec.Struct, frozen=True):
     stream: AsyncIterator[bytes] | None = None
     """Set instead of a body where the response is open-ended, as a watch is. Chunks end
     where the server flushed, not where a line ends. The receiver closes it with
-    :func:`close_stream`."""
+    :func:`close_stream`. Long lists are sent so too: a transport whose request does not
+    :func:`ask for a stream <asks_for_stream>` collects the chunks."""
+    taken: Callable[[], None] | None = None
+    """Called once by the transport that carries a body, when the client has taken it or never
+    will."""
+
+
+def asks_for_stream(request: HttpRequest) -> bool:
+    """Whether a successful response to it is open-ended."""
+    return request.method == "GET" and any(
+        key in ("watch", "follow") and value in ("1", "true", "True")
+        for key, value in request.query
+    )
 
 
 async def close_stream(stream: AsyncIterator[object] | None) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from datum_compute.api import planes
 from datum_compute.api.scheme import Resource
 from datum_compute.client.client import ApiClient
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import HttpRequest, HttpResponse, asks_for_stream
 from datum_compute.env import Environment
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 
@@ -82,12 +82,18 @@ class Caller:
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body) if body else b""
         sent = {"authorization": f"Bearer {self._token}", **(headers or {})}
         request = HttpRequest(method, self._prefix + path, tuple((query or {}).items()), sent, raw)
-        return await self.embedded.server.handle(request)
+        response = await self.embedded.server.handle(request)
+        if response.stream is None or asks_for_stream(request):
+            return response
+        body = b"".join([chunk async for chunk in response.stream])
+        return HttpResponse(response.status, response.headers, body)
 
     async def call(
         self, method: str, path: str, body: Any = None, **rest: Any
     ) -> tuple[int, dict[str, Any]]:
         response = await self.send(method, path, body, **rest)
+        if response.taken is not None:
+            response.taken()
         return response.status, msgspec.json.decode(response.body)
 
     async def create(self, name: str, spec: Any = None, **metadata: Any) -> dict[str, Any]:

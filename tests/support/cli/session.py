@@ -78,7 +78,7 @@ class SessionReader(Reader):
             {key.lower(): value for key, value in headers.items()},
         )
         response = self.session.loop.run_until_complete(
-            self.session.platform.server.handle(request)
+            InProcessTransport(self.session.platform.server.handle).send(request)
         )
         return response.status, response.headers.get("retry-after", ""), response.body
 

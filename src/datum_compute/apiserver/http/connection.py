@@ -2,8 +2,9 @@
 
 A request goes to the handler only once all of it has arrived: a deletion whose options are cut
 off must not run with the default options. Pipelined requests wait in order, and reading pauses
-meanwhile. A watch is sent chunk by chunk; when the client disconnects, or is slow for too long,
-the stream is closed, which frees the watcher.
+meanwhile. What is long is sent part by part, the next when the client has taken the one before; a
+watch is sent chunk by chunk. When the client disconnects, or is slow for too long, the stream is
+closed, which frees the watcher.
 
 Limits protect the server from idle and hostile clients: on the time a request takes to arrive, on
 the time a client stops reading, and on the size of heads and bodies.
@@ -33,6 +34,9 @@ MAX_HEAD = 2**20
 and the sizes of chunks count too."""
 MAX_HEADERS = 2000
 """Headers of a request. A guess: clients send a dozen, and each one costs time."""
+
+WRITE_BYTES = 64 * 1024
+"""Bytes that are written at once, and that wait in a connection before it is asked for no more."""
 
 _NEVER = float("inf")
 _BODILESS = ("GET", "HEAD")
@@ -118,6 +122,7 @@ class HttpServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not isinstance: uvloop's transports are not subclasses.
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BYTES)
         self._deadline = self._loop.time() + self._client_timeout
         self._timer = self._loop.call_later(self._client_timeout, self._check_deadline)
 
@@ -306,19 +311,40 @@ class HttpServerConnection(asyncio.Protocol):
             await self._send_stream(_head(response, None, keep_alive), response.stream)
         else:
             head = _head(response, len(response.body), keep_alive)
-            if self._drained is not None:
-                await self._drained
-            if self._is_lost:
-                return False
-            # Over TLS a write is a record: head and body go together.
             bodiless = request is not None and request.method == "HEAD"
-            self._transport.write(head if bodiless else head + response.body)
+            try:
+                await self._send_body(head, b"" if bodiless else response.body)
+            finally:
+                if response.taken is not None:
+                    response.taken()
         if self._is_lost:
             return False
         if not keep_alive or self._is_closing_after:
             self._transport.close()
             return False
         return True
+
+    async def _send_body(self, head: bytes, body: bytes) -> None:
+        if self._drained is not None:
+            await self._drained
+        if self._is_lost:
+            return
+        if len(body) <= WRITE_BYTES:
+            self._transport.write(head + body)  # over TLS a write is a record: both go together
+        else:
+            self._transport.write(head)
+            await self._write(body)
+
+    async def _write(self, content: bytes) -> None:
+        """Write it part by part, each when there is room, while the client is there."""
+        for start in range(0, len(content), WRITE_BYTES):
+            if self._is_lost:
+                return
+            self._transport.write(content[start : start + WRITE_BYTES])
+            if self._drained is not None:
+                await self._drained
+            else:
+                await asyncio.sleep(0)  # a fast client does not delay others either
 
     async def _send_stream(self, head: bytes, stream: AsyncIterator[bytes]) -> None:
         self._stream = stream
@@ -327,9 +353,14 @@ class HttpServerConnection(asyncio.Protocol):
                 return
             self._transport.write(head)
             async for chunk in stream:
-                self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-                if self._drained is not None:
-                    await self._drained
+                if len(chunk) <= WRITE_BYTES:
+                    self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                    if self._drained is not None:
+                        await self._drained
+                else:
+                    self._transport.write(b"%x\r\n" % len(chunk))
+                    await self._write(chunk)
+                    self._transport.write(b"\r\n")
             self._transport.write(b"0\r\n\r\n")
         finally:
             self._stream = None

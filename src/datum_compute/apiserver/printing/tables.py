@@ -6,7 +6,7 @@ columns are rendered as ages at ``now``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -18,6 +18,10 @@ IncludeObject = Literal["None", "Metadata", "Object"]
 JsonObject = Mapping[str, Any]
 
 
+HEAD = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
+PARTIAL_LIST = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+
+
 def table(
     kind: ServedKind,
     objects: Iterable[JsonObject],
@@ -25,27 +29,36 @@ def table(
     now: datetime,
     include_object: IncludeObject = "Metadata",
     resource_version: str,
-    continue_token: str = "",
-    remaining: int | None = None,
     with_columns: bool = True,
 ) -> dict[str, Any]:
     """A ``meta.k8s.io/v1`` Table. In a watch only the first event carries the columns."""
+    row = row_of(kind, now, include_object)
+    return {
+        **HEAD,
+        "metadata": {"resourceVersion": resource_version},
+        "columnDefinitions": definitions(kind) if with_columns else [],
+        "rows": [row(obj) for obj in objects],
+    }
+
+
+def row_of(
+    kind: ServedKind, now: datetime, include_object: IncludeObject
+) -> Callable[[JsonObject], dict[str, Any]]:
+    """From an object to its row."""
     cells = [column.value() for column in kind.columns]
-    rows = [
-        {
+
+    def row(obj: JsonObject) -> dict[str, Any]:
+        return {
             "cells": [cell(obj, now) for cell in cells],
             "object": _row_object(obj, include_object),
         }
-        for obj in objects
-    ]
-    definitions = [_definition(column) for column in kind.columns] if with_columns else []
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": _list_metadata(resource_version, continue_token, remaining),
-        "columnDefinitions": definitions,
-        "rows": rows,
-    }
+
+    return row
+
+
+def definitions(kind: ServedKind) -> list[dict[str, Any]]:
+    """The columns of a kind."""
+    return [_definition(column) for column in kind.columns]
 
 
 def partial_metadata(obj: JsonObject) -> dict[str, Any]:
@@ -54,21 +67,6 @@ def partial_metadata(obj: JsonObject) -> dict[str, Any]:
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": obj["metadata"],
-    }
-
-
-def partial_metadata_list(
-    objects: Iterable[JsonObject],
-    *,
-    resource_version: str,
-    continue_token: str = "",
-    remaining: int | None = None,
-) -> dict[str, Any]:
-    return {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": _list_metadata(resource_version, continue_token, remaining),
-        "items": [partial_metadata(obj) for obj in objects],
     }
 
 
@@ -86,12 +84,3 @@ def _definition(column: TableColumn) -> dict[str, Any]:
         "description": column.description,
         "priority": column.priority,
     }
-
-
-def _list_metadata(resource_version: str, token: str, remaining: int | None) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"resourceVersion": resource_version}
-    if token:
-        metadata["continue"] = token
-    if remaining is not None:
-        metadata["remainingItemCount"] = remaining
-    return metadata

@@ -16,6 +16,8 @@ from datum_compute.apiserver.storage.protocol import StoredUser
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
+CONTROLLERS = "system:controllers"
+"""The platform's own processes. The group gives no rights, only higher limits."""
 
 
 class RequestUser(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.request.accept import Form
 from datum_compute.apiserver.request.access import RequestUser
+from datum_compute.apiserver.request.flow_control import Usage
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.storage.protocol import StoredObject, Table
 from datum_compute.client.transport import HttpRequest
@@ -30,6 +31,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     kind: ServedKind
     target: ResourcePath
     form: Form
+    usage: Usage
+    """What the user holds of the server."""
 
     @property
     def table(self) -> Table:

@@ -121,6 +121,9 @@ class LogStream:
         self._lines = InterruptibleStream(lines)
         self._stamped = stamped
         self._timer: asyncio.TimerHandle | None = None
+        self._usage = call.usage
+        self._has_ended = False
+        self._usage.open_watch()
         self._table.add_sink(self)
 
     def offer(self, event: StoreEvent, shared: dict[Any, bytes]) -> None:
@@ -130,6 +133,10 @@ class LogStream:
 
     def end(self) -> None:
         """No more lines, whether or not the source has more."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._usage.close_watch()
         self._table.remove_sink(self)
         if self._timer is not None:
             self._timer.cancel()

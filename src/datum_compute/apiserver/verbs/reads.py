@@ -59,7 +59,8 @@ def list_objects(call: RequestContext, renderer: Renderer, store: Store) -> Http
         next_token = _encode_token(_Token(_TOKEN_VERSION, revision, last))
         remaining = 1 + sum(1 for _ in chosen) if selection.selects_all else None
         where = Page(str(revision), next_token, remaining)
-    items = [convert_version(call.kind, row, store.value(row)) for row in page]
+    # Versions, not bytes: those of a version that is superseded meanwhile are in the log.
+    items = (convert_version(call.kind, row, store.value(row)) for row in page)
     return renderer.many(items, where)
 
 

@@ -1,19 +1,22 @@
 """watch: a stream of changes, in the order of the log.
 
-Opening a watch is one step without awaiting: the current state (or what happened since the
-given revision) is rendered into the first chunk, and the watcher is added to the table, so
-nothing is missed or doubled in between. From then on the store offers each committed event
-once; a watcher drops those at or before the revision it began with.
+Opening a watch is one step without awaiting: the versions of the current state (or of what
+happened since the given revision) are chosen, and the watcher is added to the table, so nothing
+is missed or doubled in between. From then on the store offers each committed event once; a
+watcher drops those at or before the revision it began with. The state it begins with is encoded
+slice by slice as the client takes it, and goes before what was offered meanwhile.
 
 An event is encoded once for all watchers that want the same form. Each watcher's buffer is
-bounded: a client too slow for it gets 410 and must list again.
+bounded, and the buffers of a user's watchers in sum: a client too slow for that gets 410 and must
+list again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -25,10 +28,12 @@ from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.flow_control import SLICE_BYTES
 from datum_compute.apiserver.request.selection import Selection
 from datum_compute.apiserver.storage.protocol import Store, StoredObject, StoreEvent
 from datum_compute.client.transport import HttpResponse
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 
 BUFFER_BYTES = 16 * 2**20
 """Bytes buffered for one slow watcher. A guess: some ten thousand ordinary objects."""
@@ -36,6 +41,8 @@ BUFFER_BYTES = 16 * 2**20
 BOOKMARK_SECONDS = 60.0
 MIN_WATCH_SECONDS = 1800
 """A watch without ``timeoutSeconds`` lasts this long and up to as long again, as upstream."""
+
+_log = get_logger(__name__)
 
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
@@ -62,9 +69,13 @@ class Watcher:
         self._value = value
         self._line = line
         self._after = after
+        self._initial: Iterator[bytes] | None = None
+        self._has_begun = False
         self._chunks: deque[bytes] = deque()
         self._size = 0
         self._ended = False
+        self._usage = call.usage
+        self._usage.open_watch()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._table.add_sink(self)
@@ -81,17 +92,28 @@ class Watcher:
             return
         self._chunks.append(chunk)
         self._size += len(chunk)
-        if self._size > BUFFER_BYTES:
-            self._chunks.clear()
-            self._chunks.append(error_line(errors.expired("too slow to follow this watch")))
-            self.end()
+        if not self._usage.buffer(len(chunk)) or self._size > BUFFER_BYTES:
+            self._expire()
         self._wake()
+
+    def _expire(self) -> None:
+        self._drop()
+        self._chunks.append(error_line(errors.expired("too slow to follow this watch")))
+        self.end()
+
+    def _drop(self) -> None:
+        """Give back what is buffered."""
+        self._initial = None
+        self._chunks.clear()
+        self._usage.buffer(-self._size)
+        self._size = 0
 
     def end(self) -> None:
         """No more events; what is buffered is still sent."""
         if self._ended:
             return
         self._ended = True
+        self._usage.close_watch()
         self._table.remove_sink(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -101,15 +123,21 @@ class Watcher:
         """Run ``action`` at a time of the loop, unless the watch has ended before."""
         self._timer = asyncio.get_running_loop().call_at(when, action)
 
-    def push_initial(self, chunk: bytes) -> None:
+    def begin_with(self, lines: Iterator[bytes]) -> None:
         """The state a watch begins with; it may be larger than the buffer."""
-        if chunk:
-            self._chunks.append(chunk)
+        self._initial = lines
 
     def __aiter__(self) -> Watcher:
         return self
 
     async def __anext__(self) -> bytes:
+        if self._initial is not None:
+            if self._has_begun:
+                await asyncio.sleep(0)  # other requests go on between two slices
+            self._has_begun = True
+            chunk = self._next_initial()
+            if chunk:
+                return chunk
         while not self._chunks:
             if self._ended:
                 raise StopAsyncIteration
@@ -118,14 +146,43 @@ class Watcher:
                 await self._waiter
             finally:
                 self._waiter = None
-        chunk = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks.clear()
-        self._size = 0
-        return chunk
+        return self._take()
+
+    def _next_initial(self) -> bytes:
+        parts, size = [], 0
+        try:
+            for line in self._initial or ():
+                parts.append(line)
+                size += len(line)
+                if size >= SLICE_BYTES:
+                    return b"".join(parts)
+        except Exception as error:  # noqa: BLE001 - the client can list again, whatever it was
+            # Above all a version that has left the history because the client was slow.
+            _log.info(
+                "watch expired at its begin", resource=self._table.resource, error=repr(error)
+            )
+            self._expire()
+            return b""
+        self._initial = None
+        return b"".join(parts)
+
+    def _take(self) -> bytes:
+        """All that is buffered, but no more than a slice or, if that is larger, one event: what is
+        taken leaves the account, and an event alone shares its bytes with other watches."""
+        taken = [self._chunks.popleft()]
+        size = len(taken[0])
+        while self._chunks and size + len(self._chunks[0]) <= SLICE_BYTES:
+            taken.append(self._chunks.popleft())
+            size += len(taken[-1])
+        # The line that says why a watch ended is not in the account.
+        size = min(size, self._size)
+        self._size -= size
+        self._usage.buffer(-size)
+        return taken[0] if len(taken) == 1 else b"".join(taken)
 
     async def aclose(self) -> None:
         """The client reads no more."""
-        self._chunks.clear()
+        self._drop()
         self.end()
 
     def _wake(self) -> None:
@@ -143,10 +200,14 @@ def watch(call: RequestContext, renderer: Renderer, store: Store, env: Environme
     watcher = Watcher(call, selection, line, store.value, max(revision, plane.revision))
     if revision and revision < plane.compacted and not call.flag("sendInitialEvents"):
         error = f"too old resource version: {revision} ({plane.compacted})"
-        watcher.push_initial(error_line(errors.expired(error)))
+        watcher.begin_with(iter([error_line(errors.expired(error))]))
         watcher.end()
     else:
-        watcher.push_initial(_first_chunk(call, selection, line, store.value, revision))
+        lines = _first_lines(call, selection, line, store.value, revision)
+        if call.form.transform == "Table":
+            # The first line carries the columns, so it is encoded before any event is offered.
+            lines = chain((next(lines, b""),), lines)
+        watcher.begin_with(lines)
         _WatchTimer(call, watcher, env).start()
     return HttpResponse(200, errors.JSON_HEADERS, stream=watcher)
 
@@ -160,23 +221,35 @@ def _check_options(call: RequestContext) -> None:
         raise errors.invalid("ListOptions", "meta.k8s.io", "", [error])
 
 
-def _first_chunk(
+def _first_lines(
     call: RequestContext, selection: Selection, line: LineEncoder, value: Value, revision: int
-) -> bytes:
-    lines: list[bytes] = []
-    plane = call.plane.store
+) -> Iterator[bytes]:
+    """What a watch begins with: chosen now, encoded when it is asked for."""
+    current = call.plane.store.revision
     if call.flag("sendInitialEvents") or not revision:
-        for stored in call.table.in_order(call.namespace):
-            if selection.matches(stored):
-                lines.append(line("ADDED", stored, {}))
-        if call.flag("sendInitialEvents") and call.flag("allowWatchBookmarks"):
-            lines.append(bookmark_line(call, plane.revision, _INITIAL_END))
-    else:
-        for event in call.table.since(revision):
-            kind = event_type(event, selection)
-            if kind:
-                lines.append(line(kind, event_object(kind, event, value, {}), {}))
-    return b"".join(lines)
+        rows = list(call.table.in_order(call.namespace))
+        marked = call.flag("sendInitialEvents") and call.flag("allowWatchBookmarks")
+        end = bookmark_line(call, current, _INITIAL_END) if marked else b""
+        return _current_lines(rows, selection, line, end)
+    return _past_lines(call.table.since(revision), selection, line, value)
+
+
+def _current_lines(
+    rows: Sequence[StoredObject], selection: Selection, line: LineEncoder, end: bytes
+) -> Iterator[bytes]:
+    for stored in rows:
+        if selection.matches(stored):
+            yield line("ADDED", stored, {})
+    yield end
+
+
+def _past_lines(
+    events: Sequence[StoreEvent], selection: Selection, line: LineEncoder, value: Value
+) -> Iterator[bytes]:
+    for event in events:
+        kind = event_type(event, selection)
+        if kind:
+            yield line(kind, event_object(kind, event, value, {}), {})
 
 
 def event_type(event: StoreEvent, selection: Selection) -> str:

@@ -223,7 +223,7 @@ class LocalPlatform:
         token = self._tokens.get(user)
         if token is None:
             token = self._tokens[user] = self.env.new_token()
-            self.server.add_user(user, (), token)
+            self.server.add_user(user, (access.CONTROLLERS,), token)
             for plane, rules in rights.of_user(user).items():
                 self._roles.grant(user, plane, rules)
         return token

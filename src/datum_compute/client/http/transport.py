@@ -22,7 +22,7 @@ from datum_compute.client.http.proxy import proxy_authorization
 from datum_compute.client.http.request_encoder import RequestEncoder
 from datum_compute.client.http.server_url import ServerUrl
 from datum_compute.client.http.tls import client_context
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import HttpRequest, HttpResponse, asks_for_stream
 
 MAX_CONNECTIONS = 64
 """Plain requests at once. Kubernetes serves 400 reads and 200 writes at once to all clients."""
@@ -70,7 +70,7 @@ class HttpTransport:
         encoded = self._encoder.encode(request)
         try:
             async with asyncio.timeout(timeout):
-                if _asks_for_stream(request):
+                if asks_for_stream(request):
                     return await self._exchange(request, encoded, stream=True)
                 async with self._slots:
                     return await self._exchange(request, encoded, stream=False)
@@ -110,9 +110,3 @@ def _parse_origin(base_url: str) -> ServerUrl:
     if not url.is_server or url.path.strip("/"):
         raise ValueError(f"{base_url!r} must be an origin: scheme, host and port only")
     return url
-
-
-def _asks_for_stream(request: HttpRequest) -> bool:
-    return request.method == "GET" and any(
-        key in ("watch", "follow") and value in ("1", "true") for key, value in request.query
-    )

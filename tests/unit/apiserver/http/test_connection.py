@@ -43,6 +43,9 @@ class Wire(asyncio.Transport):
     def pause_reading(self) -> None:
         self.is_reading_paused = True
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high
+
     def resume_reading(self) -> None:
         self.is_reading_paused = False
 

@@ -145,23 +145,17 @@ def test_a_value_has_the_type_its_column_declares(column_type: str, path: str, c
     assert cells(kind, WIDGET) == ["w", cell]
 
 
-def test_a_table_has_rows_columns_and_the_page_it_is() -> None:
+def test_a_table_has_rows_columns_and_its_revision() -> None:
     column = {"name": "Where", "type": "string", "jsonPath": ".spec.cities", "priority": 1}
     printed = tables.table(
         widget_kind(column),
         [WIDGET],
         now=NOW,
         resource_version="42",
-        continue_token="next",
-        remaining=3,
     )
 
     assert (printed["kind"], printed["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    assert printed["metadata"] == {
-        "resourceVersion": "42",
-        "continue": "next",
-        "remainingItemCount": 3,
-    }
+    assert printed["metadata"] == {"resourceVersion": "42"}
     assert [(c["name"], c["format"], c["priority"]) for c in printed["columnDefinitions"]] == [
         ("Name", "name", 0),
         ("Where", "", 1),
@@ -198,17 +192,6 @@ def test_later_events_of_a_watch_leave_the_columns_out() -> None:
 
     assert printed["columnDefinitions"] == []
     assert printed["rows"][0]["cells"] == ["w", "47s"]
-
-
-def test_a_list_of_partial_metadata_has_its_own_kind() -> None:
-    printed = tables.partial_metadata_list([WIDGET], resource_version="7")
-
-    assert printed == {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {"resourceVersion": "7"},
-        "items": [PARTIAL],
-    }
 
 
 EVENT = {

@@ -49,6 +49,7 @@ RUN_FROM_THE_ZIP = (
             "explain/suggestions",
             "main",
             "plugin",
+            "printable",
             "quick/__init__",
             "quick/start",
         )

@@ -33,6 +33,21 @@ def test_lines_are_merged_by_time_and_prefixed_with_their_instance() -> None:
         ]
 
 
+def test_timestamps_show_the_time_of_each_line() -> None:
+    with cli_session() as here:
+        here.run(DEPLOY)
+        here.logs[f"{DFW}/log"] = "2026-01-01T00:00:01.123456789Z first\nwithout a time\n"
+        here.logs[f"{LHR}/log"] = "2026-01-01T01:00:00+00:00 second\n"
+
+        result = here.run("logs api --timestamps")
+
+        assert result.out.splitlines() == [
+            f"{DFW} | {'-':27} without a time",
+            f"{DFW} | 2026-01-01T00:00:01.123456Z first",
+            f"{LHR} | 2026-01-01T01:00:00.000000Z second",
+        ]
+
+
 def test_log_flags_become_query_parameters() -> None:
     with cli_session() as here:
         here.run(DEPLOY)

@@ -155,8 +155,7 @@ def _offer(context: Context) -> None:
     context.say(f'Compute is not enabled for project "{project}".')
     # No flag answers this: a request needs a decision by the user and work by the approver.
     question = "Would you like to request access? [y/N] "
-    print(question, end="", file=context.streams.stderr, flush=True)
-    if context.streams.stdin.readline().strip().lower() not in ("y", "yes"):
+    if context.ask(question).strip().lower() not in ("y", "yes"):
         raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")
 
     async def ask(client: ApiClient) -> Access:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import AddFlag, Command, Invocation, Suggestion
+from datum_compute.cli.printable import printable, printable_with_colours
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -160,11 +161,19 @@ class Context:
 
     def say(self, text: str = "") -> None:
         """Print a message to stderr: progress, reasons, next steps. Never data."""
-        print(text, file=self.streams.stderr, flush=True)
+        print(printable(text), file=self.streams.stderr, flush=True)
 
-    def show(self, text: str) -> None:
-        """Print data to stdout."""
-        print(text, file=self.streams.stdout, flush=True)
+    def show(self, text: str, *, raw: bool = False) -> None:
+        """Print data to stdout; ``raw`` with the control characters in it. JSON and YAML have
+        escaped them."""
+        raw = raw or getattr(self.args, "output", "") in ("json", "yaml")
+        shown = text if raw else printable_with_colours(text)
+        print(shown, file=self.streams.stdout, flush=True)
+
+    def ask(self, question: str) -> str:
+        """The line that the user types after ``question``; empty at the end of input."""
+        print(printable(question), end="", file=self.streams.stderr, flush=True)
+        return self.streams.stdin.readline()
 
     def suggest(self, *suggestions: Suggestion | None) -> None:
         """Print what to try next, one per line; with tables only."""
@@ -182,6 +191,5 @@ class Context:
             return
         if not self.streams.interactive:
             raise usage(f"cannot prompt without a terminal: {question}", AddFlag(flag))
-        print(f"{question} [y/N] ", end="", file=self.streams.stderr, flush=True)
-        if self.streams.stdin.readline().strip().lower() not in ("y", "yes"):
+        if self.ask(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")

@@ -26,6 +26,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, TextIO
 
+from datum_compute.cli.printable import printable
+
 if TYPE_CHECKING:
     from datum_compute.cli.explain.suggestions import Invocation, Suggestion
     from datum_compute.client.errors import ClientError
@@ -104,8 +106,9 @@ def render(error: CommandError, stream: TextIO, *, as_json: bool, invocation: In
             "hint": ", or ".join(hints),
             "retryable": error.retryable,
         }
-        print(json.dumps({"error": body}, indent=2), file=stream)
+        print(json.dumps({"error": body}, indent=2).replace("\x7f", "\\u007f"), file=stream)
         return
-    print(error.message if error.pending else f"Error: {error.message}", file=stream)
+    message = error.message if error.pending else f"Error: {error.message}"
+    print(printable(message), file=stream)
     if hints:
-        print("Try:  " + "\n      ".join(hints), file=stream)
+        print(printable("Try:  " + "\n      ".join(hints)), file=stream)

@@ -13,7 +13,7 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from datum_compute.cli import queries
@@ -54,6 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only lines newer than this, e.g. 45s, 10m, 1h30m",
     )
     parser.add_argument("--city", help="only instances in this city")
+    parser.add_argument("--timestamps", action="store_true", help="show the time of each line")
+    parser.add_argument(
+        "--raw", action="store_true", help="keep colours and control characters of the lines"
+    )
 
 
 def _lines(text: str) -> int:
@@ -140,8 +144,10 @@ class _Tail:
         seen.update({at: n for at, n in self._printed.items() if at[0] in self._unread})
         self._printed = seen
         width = max((len(name) for _, name, _ in merged), default=0)
-        for _, name, text in sorted(merged, key=lambda each: each[0]):
-            self._context.show(f"{name.ljust(width)} | {text}")
+        args = self._context.args
+        for when, name, text in sorted(merged, key=lambda each: each[0]):
+            time = f"{_stamp(when)} " if args.timestamps else ""
+            self._context.show(f"{name.ljust(width)} | {time}{text}", raw=args.raw)
         if not merged and not self._unread and not self._context.args.follow:
             self._context.say(self._nothing(len(instances)))
 
@@ -227,6 +233,12 @@ def _timed(line: str) -> tuple[datetime, str]:
     except ValueError:
         return _EPOCH, line
     return (when, text) if when.tzinfo is not None else (_EPOCH, line)
+
+
+def _stamp(when: datetime) -> str:
+    """As RFC 3339 in UTC, each of the same width; a dash for a line without a time."""
+    shown = when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return "-".ljust(len(shown)) if when == _EPOCH else shown
 
 
 def _microseconds(stamp: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from datum_compute.cli.context import Context
+from datum_compute.cli.printable import printable, printable_with_colours
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -26,7 +27,10 @@ class Display:
         from rich.text import Text
 
         live = self._live or self._begin()
-        shown = Text.from_ansi(text) if self._colours else Text(text)
+        if self._colours:
+            shown = Text.from_ansi(printable_with_colours(text))
+        else:
+            shown = Text(printable(text))
         shown.no_wrap, shown.overflow = True, "ellipsis"
         live.update(shown, refresh=True)
 

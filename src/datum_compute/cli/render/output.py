@@ -10,8 +10,10 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from datum_compute.cli import printable as marks
 from datum_compute.cli.arguments import OneOf
 from datum_compute.cli.context import Context
+from datum_compute.cli.printable import printable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 GAP = "   "
@@ -20,11 +22,11 @@ NONE = "—"
 
 
 class Colour(Enum):
-    """By its ANSI code."""
+    """By its mark."""
 
-    GREEN = 32
-    YELLOW = 33
-    RED = 31
+    GREEN = marks.GREEN
+    YELLOW = marks.YELLOW
+    RED = marks.RED
 
 
 class Cell(NamedTuple):
@@ -54,10 +56,7 @@ def table(
     colours: bool = False,
 ) -> str:
     """Left-aligned columns three spaces apart, without trailing spaces."""
-    lines = [
-        [cell if isinstance(cell, Cell) else Cell(cell) for cell in line]
-        for line in ([header, *rows] if headers else rows)
-    ]
+    lines = [[_printable(cell) for cell in line] for line in ([header, *rows] if headers else rows)]
     columns = zip(*lines, strict=True)
     widths = [max(len(cell.text) for cell in column) for column in columns]
     drawn = []
@@ -70,8 +69,14 @@ def table(
     return "\n".join(drawn)
 
 
+def _printable(cell: str | Cell) -> Cell:
+    """Before its width is measured."""
+    text, colour = cell if isinstance(cell, Cell) else (cell, None)
+    return Cell(printable(text), colour)
+
+
 def _coloured(text: str, colour: Colour | None) -> str:
-    return text if colour is None else f"\x1b[{colour.value}m{text}\x1b[0m"
+    return text if colour is None else f"{colour.value}{text}{marks.PLAIN}"
 
 
 def show(
@@ -98,7 +103,8 @@ def render(
     names: Sequence[str],
 ) -> str:
     if wanted == "json":
-        return json.dumps(views, indent=2)
+        # JSON leaves one control character as it is.
+        return json.dumps(views, indent=2).replace("\x7f", "\\u007f")
     if wanted == "yaml":
         import yaml
 

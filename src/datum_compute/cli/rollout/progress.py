@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from datum_compute.cli.context import Context
+from datum_compute.cli.printable import printable
 from datum_compute.cli.render.display import Display
 from datum_compute.cli.render.output import GAP, duration, table
 from datum_compute.cli.rollout.rows import HEADER, RowProgress
@@ -98,4 +99,4 @@ class Progress:
     def _line(self, cells: tuple[str, ...]) -> None:
         self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
         line = GAP.join(c.ljust(w) for c, w in zip(cells, self._widths, strict=True))
-        print(self._indent + line.rstrip(), file=self._stream, flush=True)
+        print(printable(self._indent + line.rstrip()), file=self._stream, flush=True)

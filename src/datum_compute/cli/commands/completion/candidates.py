@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser
 from datum_compute.cli.explain import states as state_words
+from datum_compute.cli.printable import printable
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
     INSTANCES,
@@ -41,7 +42,7 @@ _FILE_FLAGS = frozenset(
 def complete(words: Sequence[str], env: Environment, streams: Streams, reach: Reach) -> int:
     found, bits = candidates(list(words) or [""], env, streams, reach)
     for text, description in found:
-        print(f"{text}\t{description}" if description else text, file=streams.stdout)
+        print(printable(f"{text}\t{description}" if description else text), file=streams.stdout)
     print(f":{bits}", file=streams.stdout)
     return 0
 

@@ -56,8 +56,7 @@ def prompt_for_workload(context: Context) -> tuple[str, Flags]:
 def _ask(context: Context, question: str, default: str, check: Check) -> str:
     offered = f" [{default}]" if default else ""
     while True:
-        print(f"{question}{offered}: ", end="", file=context.streams.stderr, flush=True)
-        line = context.streams.stdin.readline()
+        line = context.ask(f"{question}{offered}: ")
         if not line:
             context.say()
             raise CommandError("declined", exit_code=Exit.DECLINED, code="Declined")

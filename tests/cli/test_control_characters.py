@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from datum_compute.api.core.objects import EVENTS
 from datum_compute.cli import errors
 from datum_compute.cli.context import Streams
+from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import Invocation, Remark
 from datum_compute.cli.main import main
 from datum_compute.cli.printable import printable, printable_with_colours
@@ -119,3 +120,7 @@ def test_marks_for_colours_that_others_wrote_do_not_colour() -> None:
         "STATUS      NAME",
         r"\x1b[32mAvailable\x1b[0m   \ufdd3red".replace(r"\x1b", "\x1b"),
     ]
+
+
+def test_messages_cannot_carry_marks_for_colours() -> None:
+    assert states.clean_message("all \ufdd3red\ufdd0 now") == "all red now"

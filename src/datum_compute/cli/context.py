@@ -166,9 +166,9 @@ class Context:
     def show(self, text: str, *, raw: bool = False) -> None:
         """Print data to stdout; ``raw`` with the control characters in it. JSON and YAML have
         escaped them."""
-        raw = raw or getattr(self.args, "output", "") in ("json", "yaml")
-        shown = text if raw else printable_with_colours(text)
-        print(shown, file=self.streams.stdout, flush=True)
+        if not raw and getattr(self.args, "output", "") not in ("json", "yaml"):
+            text = printable_with_colours(text) if self.colours() else printable(text)
+        print(text, file=self.streams.stdout, flush=True)
 
     def ask(self, question: str) -> str:
         """The line that the user types after ``question``; empty at the end of input."""

@@ -29,9 +29,14 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(_escape, _COLOUR_SEQUENCE.sub("", text))
 
 
+def without_marks(text: str) -> str:
+    return re.sub(f"[{PLAIN}-{RED}]", "", text)
+
+
 def printable_with_colours(text: str) -> str:
-    """The same, with the marks in ``text`` as the terminal's colours. Cells that others wrote have
-    passed :func:`printable` before they were marked."""
+    """The same as :func:`printable`, with the marks in ``text`` as the terminal's colours. Cells
+    that others wrote have passed :func:`printable` before they were marked, and messages
+    :func:`without_marks`."""
     parts = re.split(f"([{PLAIN}-{RED}])", text)
     return "".join(_SEQUENCES.get(part) or printable(part) for part in parts)
 

@@ -60,6 +60,19 @@ def deployments(context: Context) -> list[Json]:
     return context.reader.list(WORKLOAD_DEPLOYMENTS, NAMESPACE)
 
 
+def stale_deployments(context: Context) -> dict[str, str]:
+    """Deployments whose cell does not answer, with the time since when."""
+    since = {
+        each["metadata"]["name"]: states.unreachable_since(each) for each in deployments(context)
+    }
+    return {name: time for name, time in since.items() if time}
+
+
+def report_age(since: str | None, now: datetime) -> str:
+    """What a list adds to a state that may be old; empty for a current one."""
+    return f"last report {age(since, now)} ago" if since else ""
+
+
 def instances_of(context: Context, name: str) -> list[Json]:
     """A workload's Instances, by city and ordinal."""
     found = context.reader.list(INSTANCES, NAMESPACE)
@@ -173,7 +186,7 @@ def _event_view(event: Json, kind: str, now: datetime) -> Json:
         "when": when,
         # Events of one second are ordered by the order in which they were stored.
         "order": int(version) if version.isdecimal() else 0,
-        "age": age(when, now),
+        "age": age(when, now) if when else None,
         "type": event.get("type", "Normal"),
         "reason": event.get("reason", ""),
         "count": event.get("count") or series.get("count") or 1,

@@ -342,6 +342,10 @@ def a_stale_cell(here: CliSession) -> Iterator[str]:
     here.platform.partitions.disconnect("lhr")
     here.wait_until(900)
     yield from show_everything(here, "api", "api-default-lhr-0")
+    for wanted in ("table", "json"):
+        yield from run_commands(
+            here, f"cities -o {wanted}", f"instances -o {wanted}", f"workloads -o {wanted}"
+        )
     yield from run_commands(
         here,
         "deploy api --image=registry.example/acme/api:1.5.0 --timeout 45s",

@@ -164,7 +164,14 @@ def destroying(here: CliSession) -> Iterator[str]:
     yield from run_commands(here, DEPLOY)
     here.platform.partitions.disconnect("lhr")
     here.wait_until(120)
-    yield from run_commands(here, "destroy api --yes --timeout 20s")
+    yield from run_commands(
+        here,
+        "destroy api --yes --timeout 20s",
+        "workloads",
+        "status api",
+        "status api -o json",
+        "why api",
+    )
     here.platform.partitions.connect("lhr")
     here.wait_until(300)
     yield from run_commands(here, "workloads")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.explain import states
+from datum_compute.cli.printable import printable_with_colours
 from datum_compute.cli.render.output import duration, precise_duration, table
 from tests.support.cli.instances import GRANTED, instance
 
@@ -51,14 +52,14 @@ def test_the_footer_counts_what_is_not_available_once() -> None:
 
 
 def test_a_cell_is_coloured_by_the_state_behind_it_and_not_by_its_text() -> None:
-    failed = states.InstanceState(states.InstancePhase.FAILED, "crashing").cell
-    rows = [("Available", states.WorkloadHealth.AVAILABLE.cell), ("Failed", failed)]
+    failed = states.InstanceState(states.InstancePhase.FAILED, "crashing").cell()
+    rows = [("Available", states.WorkloadHealth.AVAILABLE.cell()), ("Failed", failed)]
 
     plain = table(("NAME", "STATUS"), rows)
     coloured = table(("NAME", "STATUS"), rows, colours=True)
 
     assert "\x1b" not in plain
-    assert coloured.splitlines()[1:] == [
+    assert printable_with_colours(coloured).splitlines()[1:] == [
         "Available   \x1b[32mAvailable\x1b[0m",
         "Failed      \x1b[31mFailed (crashing)\x1b[0m",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.cli.arguments import set_examples
@@ -10,7 +11,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.render.output import add_output_flags, table
 from datum_compute.cli.render.watch import Screen, present, table_lines
 
-COLUMNS = {"TYPE": "name", "VCPUS": "vcpus", "MEMORY": "memory"}
+COLUMNS = {"TYPE": "name", "VCPUS": "vcpus", "MEMORY": "memoryMiB"}
 WIDE = {**COLUMNS, "FULL NAME": "fullName"}
 
 
@@ -24,15 +25,21 @@ def run(context: Context) -> int:
         {
             "name": each.short_name,
             "fullName": each.name,
-            "vcpus": f"{each.millicores / 1000:g}",
-            "memory": f"{each.mebibytes / 1024:g} GiB",
+            "vcpus": each.millicores / 1000 if each.millicores % 1000 else each.millicores // 1000,
+            "memoryMiB": each.mebibytes,
             "object": each._asdict(),
         }
         for each in INSTANCE_TYPES.values()
     ]
     columns = WIDE if context.args.output == "wide" else COLUMNS
-    rows = [[str(each[key]) for key in columns.values()] for each in views]
+    rows = [[_cell(each, key) for key in columns.values()] for each in views]
     text = table(tuple(columns), rows, headers=not context.args.no_headers)
     names = [f"instance-type/{each['name']}" for each in views]
     present(context, lambda: Screen(views, names, table_lines(text, (), ())))
     return 0
+
+
+def _cell(view: dict[str, Any], key: str) -> str:
+    if key == "memoryMiB":
+        return f"{view[key] / 1024:g} GiB"
+    return f"{view[key]:g}" if key == "vcpus" else str(view[key])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from datum_compute.cli import queries
@@ -10,7 +11,7 @@ from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, age, table
+from datum_compute.cli.render.output import add_output_flags, age, cell_text, table
 from datum_compute.cli.render.watch import Screen, add_watch_flag, present, table_lines
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
@@ -67,7 +68,8 @@ def _read_screen(context: Context) -> Screen:
     items = context.reader.list(INSTANCES, NAMESPACE, label_selector=args.selector)
     known = states.instance_identities(items, lambda: queries.deployments(context))
     items.sort(key=lambda item: queries.instance_sort_key(item, known))
-    views = [view(context, item, known[item["metadata"]["name"]]) for item in items]
+    stale = queries.stale_deployments(context) if items else {}
+    views = [view(context, item, known[item["metadata"]["name"]], stale) for item in items]
     if args.workload:
         views = [each for each in views if each["workload"] == args.workload]
     if args.city:
@@ -81,11 +83,19 @@ def _read_screen(context: Context) -> Screen:
     text = _table(context, views, found)
     comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
     lines = table_lines(text, names, comparable)
-    return Screen(views, names, lines, "\n" + states.instance_footer(found))
+    counted = states.instance_footer(found, sum(each["stale"] for each in views))
+    return Screen(views, names, lines, f"\n{counted}")
 
 
-def view(context: Context, item: dict[str, Any], who: states.InstanceIdentity) -> dict[str, Any]:
+def view(
+    context: Context,
+    item: dict[str, Any],
+    who: states.InstanceIdentity,
+    stale: Mapping[str, str],
+) -> dict[str, Any]:
+    """``stale`` has the deployments whose cell does not answer, with the time since when."""
     external, internal = states.instance_addresses(item)
+    since = stale.get(states.deployment_name(item))
     return {
         "name": item["metadata"]["name"],
         "workload": who.workload,
@@ -97,15 +107,24 @@ def view(context: Context, item: dict[str, Any], who: states.InstanceIdentity) -
         "type": states.runtime_type(item["spec"]),
         "instanceType": states.instance_type(item["spec"]),
         "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
+        "created": item["metadata"]["creationTimestamp"],
         "status": states.instance_status(item),
+        "stale": since is not None,
+        "lastReport": since,
         "object": item,
     }
 
 
 def _table(context: Context, views: list[dict[str, Any]], found: list[states.InstanceState]) -> str:
     columns = WIDE if context.args.output == "wide" else COLUMNS
+    now = context.env.now()
     rows = [
-        [state.cell if key == "status" else view[key] for key in columns.values()]
+        [
+            state.cell(queries.report_age(view["lastReport"], now))
+            if key == "status"
+            else cell_text(view[key])
+            for key in columns.values()
+        ]
         for view, state in zip(views, found, strict=True)
     ]
     headers = not context.args.no_headers

@@ -21,7 +21,7 @@ from datum_compute.cli.explain.health import (
 from datum_compute.cli.explain.health import workload_health as health_of
 from datum_compute.cli.explain.suggestions import Suggestion
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, age
+from datum_compute.cli.render.output import add_output_flags, age, cell_text
 from datum_compute.cli.render.watch import Screen, ScreenLine, add_watch_flag, present
 
 
@@ -52,14 +52,16 @@ def build_screen(
 ) -> Screen:
     name = workload["metadata"]["name"]
     revision = queries.active_revision(context, workload)
-    health, in_full = health_of(workload, found)
+    report = health_of(workload, found)
     view: dict[str, Any] = {
         "name": name,
         "project": context.target.project,
         "image": states.image(workload),
         "revision": revision.value if revision else None,
-        "health": health.value,
-        "healthDetail": in_full,
+        "health": report.health.value,
+        "healthDetail": report.detail,
+        "stale": report.stale,
+        "created": workload["metadata"]["creationTimestamp"],
         "placements": [each.view() for each in found],
         "object": workload,
     }
@@ -81,13 +83,14 @@ def _lines(
         now = context.env.now()
         made = f"created {age(workload['metadata']['creationTimestamp'], now)} ago"
         revision_text = revision.describe(now) if revision else made
-        width = max(len(view["name"]), len(view["image"]))
+        image = cell_text(view["image"])
+        width = max(len(view["name"]), len(image))
         lines += [
             ScreenLine(
                 "workload", f"Workload   {view['name'].ljust(width)}   project {view['project']}"
             ),
             ScreenLine(
-                "image", f"Image      {view['image'].ljust(width)}   {revision_text}", view["image"]
+                "image", f"Image      {image.ljust(width)}   {revision_text}", view["image"]
             ),
             ScreenLine("health", f"Health     {view['healthDetail']}"),
             ScreenLine("blank", ""),

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from datum_compute.api.compute.constants import LABEL_WORKLOAD_UID
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.health import HealthReport, assess_placements, workload_health
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import Cell, add_output_flags, age, count, table
+from datum_compute.cli.render.output import (
+    Cell,
+    add_output_flags,
+    age,
+    cell_text,
+    count,
+    table,
+)
 from datum_compute.cli.render.watch import Screen, add_watch_flag, present, table_lines
 from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 
@@ -75,7 +85,13 @@ def run(context: Context) -> int:
 def _read_screen(context: Context) -> Screen:
     args = context.args
     items = context.reader.list(WORKLOADS, NAMESPACE, label_selector=args.selector)
-    views = [_view(context, item) for item in items]
+    deployments = _deployments_by_workload(context) if items else {}
+    reports = {}
+    for item in items:
+        own = deployments.get(item["metadata"]["uid"], [])
+        found = assess_placements(item, own, context.env.now())
+        reports[item["metadata"]["name"]] = workload_health(item, found)
+    views = [_view(context, item, reports[item["metadata"]["name"]]) for item in items]
     if args.health:
         views = [each for each in views if each["health"] == args.health]
     if args.city:
@@ -86,7 +102,7 @@ def _read_screen(context: Context) -> Screen:
         filtered = bool(args.health or args.city or args.selector)
         footer = queries.nothing_found("workloads", context.target.project, filtered)
         return Screen(views, names, footer=footer)
-    text = _table(context, views)
+    text = _table(context, views, reports)
     comparable = [{k: v for k, v in each.items() if k not in ("age", "object")} for each in views]
     counts = Counter(each["health"] for each in views)
     footer = ", ".join(f"{counts[health]} {health}" for health in HEALTHS if counts[health])
@@ -98,30 +114,46 @@ def _read_screen(context: Context) -> Screen:
     )
 
 
-def _view(context: Context, item: dict[str, Any]) -> dict[str, Any]:
+def _deployments_by_workload(context: Context) -> dict[str, list[dict[str, Any]]]:
+    """By the workload's UID."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in queries.deployments(context):
+        found.setdefault(states.label(each, LABEL_WORKLOAD_UID), []).append(each)
+    return found
+
+
+def _view(context: Context, item: dict[str, Any], report: HealthReport) -> dict[str, Any]:
     placements = item["spec"].get("placements") or []
     return {
         "name": item["metadata"]["name"],
-        "health": states.health(item).value,
+        "health": report.health.value,
+        "healthDetail": report.detail,
+        "stale": report.stale,
         "ready": states.replicas(item, "readyReplicas"),
         "upToDate": states.replicas(item, "updatedReplicas"),
+        "desired": states.desired(item),
         "placements": len(placements),
         "cities": sorted({city for each in placements for city in each.get("cityCodes") or []}),
         "image": states.image(item),
         "instanceType": states.instance_type(item["spec"]["template"]["spec"]),
         "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
+        "created": item["metadata"]["creationTimestamp"],
         "object": item,
     }
 
 
-def _table(context: Context, views: list[dict[str, Any]]) -> str:
+def _table(
+    context: Context, views: list[dict[str, Any]], reports: Mapping[str, HealthReport]
+) -> str:
     columns = WIDE if context.args.output == "wide" else COLUMNS
-    rows = [[_cell(each, key) for key in columns.values()] for each in views]
+    rows = [[_cell(each, key, reports[each["name"]]) for key in columns.values()] for each in views]
     headers = not context.args.no_headers
     return table(tuple(columns), rows, headers=headers, colours=context.colours())
 
 
-def _cell(view: dict[str, Any], key: str) -> Cell:
+def _cell(view: dict[str, Any], key: str, report: HealthReport) -> Cell:
     if key == "health":
-        return states.health(view["object"]).cell
-    return Cell(str(view[key]))
+        return report.cell
+    if key in ("ready", "upToDate"):
+        return Cell(f"{view[key]}/{view['desired']}")
+    return Cell(cell_text(view[key]))

@@ -24,6 +24,7 @@ from datum_compute.cli.explain.suggestions import Suggestion, command
 from datum_compute.cli.render.output import (
     NONE,
     age,
+    cell_text,
     count,
     precise_duration,
     seconds_since,
@@ -43,6 +44,7 @@ def describe_instance(context: Context) -> int:
     who = states.instance_identities([found], lambda: queries.deployments(context))[name]
     happened = queries.newest_first(queries.events(context, "Instance", [name]))
     state, message = states.instance_detail(found)
+    since = queries.stale_deployments(context).get(states.deployment_name(found), "")
     external, internal = states.instance_addresses(found)
     view = {
         "name": name,
@@ -50,6 +52,8 @@ def describe_instance(context: Context) -> int:
         "placement": who.placement,
         "city": who.city,
         "status": states.instance_status(found),
+        "stale": bool(since),
+        "lastReport": since or None,
         "statusDetail": state,
         "message": message,
         "externalIP": external,
@@ -57,6 +61,7 @@ def describe_instance(context: Context) -> int:
         "type": states.runtime_type(found["spec"]),
         "instanceType": states.instance_type(found["spec"]),
         "gates": states.gates(found),
+        "created": found["metadata"]["creationTimestamp"],
         "events": happened,
         "object": found,
     }
@@ -85,17 +90,25 @@ def _instance_screen(context: Context, found: Json, view: Json) -> str:
         ("Instance", view["name"]),
         ("Workload", where),
         ("Status", view["statusDetail"]),
+        ("", _stale_note(view["lastReport"], now)),
         ("", view["message"]),
         ("", _advice(found, now)),
-        ("Runtime", f"{view['type']}, {view['instanceType']}"),
+        ("Runtime", f"{view['type']}, {cell_text(view['instanceType'])}"),
         *_containers(found["spec"]),
         *_networks(found),
-        ("Gates", view["gates"]),
+        ("Gates", ", ".join(view["gates"]) or "none"),
         ("Created", f"{age(found['metadata']['creationTimestamp'], now)} ago"),
     ]
     return "\n\n".join(
         (_fields(fields), conditions_table(found, now), events_section(view["events"]))
     )
+
+
+def _stale_note(since: str | None, now: datetime) -> str:
+    if since is None:
+        return ""
+    lasting = precise_duration(seconds_since(since, now) or 0)
+    return f"No answer from the cell for {lasting}; this is its last report."
 
 
 def _advice(found: Json, now: datetime) -> str:
@@ -131,7 +144,12 @@ def describe_workload(context: Context) -> int:
             *queries.events(context, "Instance", [i["metadata"]["name"] for i in instances]),
         ]
     )
-    health, in_full = health_of(found, rows)
+    report = health_of(found, rows)
+    stale = {
+        each.row.deployment: each.blocking_reason.since
+        for each in rows
+        if each.stale and each.blocking_reason is not None
+    }
     own = workload_condition(found, rows)
     view = {
         "name": name,
@@ -139,8 +157,10 @@ def describe_workload(context: Context) -> int:
         "image": states.image(found),
         "instanceType": states.instance_type(found["spec"]["template"]["spec"]),
         "revision": revision.value if revision else None,
-        "health": health.value,
-        "healthDetail": in_full,
+        "health": report.health.value,
+        "healthDetail": report.detail,
+        "stale": report.stale,
+        "created": found["metadata"]["creationTimestamp"],
         "placements": [each.view() for each in rows],
         "instances": [
             {"name": each["metadata"]["name"], "status": states.instance_status(each)}
@@ -157,7 +177,7 @@ def describe_workload(context: Context) -> int:
         ("Health", view["healthDetail"]),
         ("Revision", revision.describe_number(now) if revision else ""),
         ("Created", made),
-        ("Type", view["instanceType"]),
+        ("Type", cell_text(view["instanceType"])),
         *_containers(found["spec"]["template"]["spec"]),
         *[("Network", network) for network in _network_names(found["spec"]["template"]["spec"])],
     ]
@@ -168,7 +188,7 @@ def describe_workload(context: Context) -> int:
             _fields(head),
             "\n".join([rows_text, *paragraphs(rows), *workload_paragraph(own, now)]),
             conditions_table(found, now),
-            _instances_table(context, instances),
+            _instances_table(context, instances, stale),
             events_section(happened),
         ]
         return "\n\n".join(part for part in parts if part)
@@ -178,16 +198,18 @@ def describe_workload(context: Context) -> int:
     return 0
 
 
-def _instances_table(context: Context, instances: Sequence[Json]) -> str:
+def _instances_table(context: Context, instances: Sequence[Json], stale: Mapping[str, str]) -> str:
     if not instances:
         return ""
     now = context.env.now()
     rows = [
         (
             each["metadata"]["name"],
-            states.instance_addresses(each)[1],
+            cell_text(states.instance_addresses(each)[1]),
             age(each["metadata"]["creationTimestamp"], now),
-            states.instance_state(each).cell,
+            states.instance_state(each).cell(
+                queries.report_age(stale.get(states.deployment_name(each)), now)
+            ),
         )
         for each in instances
     ]
@@ -261,7 +283,7 @@ def events_section(events: Sequence[Json]) -> str:
     if not events:
         return "No events in the last hour."
     rows = [
-        (each["age"], each["type"], each["reason"], f"x{each['count']}", each["message"])
+        (cell_text(each["age"]), each["type"], each["reason"], f"x{each['count']}", each["message"])
         for each in events[:EVENTS_SHOWN]
     ]
     text = table(("EVENT", "TYPE", "REASON", "COUNT", "MESSAGE"), rows)

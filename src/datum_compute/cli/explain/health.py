@@ -15,7 +15,14 @@ from datum_compute.api.compute.reasons import REASON_CELL_UNREACHABLE, Actor
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.explain.suggestions import Suggestion, command
-from datum_compute.cli.render.output import duration, precise_duration, seconds_since, table
+from datum_compute.cli.render.output import (
+    Cell,
+    cell_text,
+    duration,
+    precise_duration,
+    seconds_since,
+    table,
+)
 from datum_compute.cli.rollout.state import BlockingReason, Row, decide_rollout
 
 Json = Mapping[str, Any]
@@ -42,6 +49,11 @@ class PlacementHealth(NamedTuple):
     def stale(self) -> bool:
         blocking = self.row.blocking_reason
         return blocking is not None and blocking.reason == REASON_CELL_UNREACHABLE
+
+    @property
+    def is_blocked(self) -> bool:
+        blocking = self.blocking_reason
+        return blocking is not None and not self.row.removing and blocking.record.needs_action
 
     @property
     def explanation(self) -> Explanation | None:
@@ -113,7 +125,10 @@ def actor_advice(explanation: Explanation, seconds: float) -> str:
 def assess_placements(
     workload: Json, deployments: Sequence[Json], now: datetime
 ) -> list[PlacementHealth]:
-    rows = decide_rollout(workload, deployments).rows
+    rows: Sequence[Row] = decide_rollout(workload, deployments).rows
+    if states.is_deleting(workload):  # what is left to remove, once per city
+        left = {(row.placement, row.city): row for row in rows if row.deployment}
+        rows = [row._replace(removing=True) for row in left.values()]
     return [
         PlacementHealth(
             row, seconds_since(row.blocking_reason.since, now) if row.blocking_reason else None
@@ -122,11 +137,44 @@ def assess_placements(
     ]
 
 
-def workload_health(
+class HealthReport(NamedTuple):
+    """A workload's health as a word, in full, and what a list adds to the word."""
+
+    health: states.WorkloadHealth
+    detail: str
+    note: str = ""
+    stale: bool = False
+    """Whether a city does not answer, so that this is about its last report."""
+
+    @property
+    def cell(self) -> Cell:
+        return self.health.cell(self.note)
+
+
+def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> HealthReport:
+    """From the workload's own status; Available if all rows are done and the status lags behind
+    them."""
+    health, detail = _own_health(workload, found)
+    if health in (states.WorkloadHealth.DESTROYING, states.WorkloadHealth.UNKNOWN):
+        return HealthReport(health, detail)
+    serves = health is states.WorkloadHealth.AVAILABLE
+    stale = [each for each in found if each.stale and not each.row.removing]
+    if stale:
+        oldest = max(stale, key=lambda each: each.seconds or 0)
+        detail = f"Available — {oldest.row.city}: {oldest.note}" if serves else detail
+        return HealthReport(health, detail, oldest.note, stale=True)
+    blocked = next((each for each in found if each.is_blocked), None)
+    if not serves or blocked is None:
+        return HealthReport(health, detail)
+    reason = blocked.blocking_reason
+    outcome = "failed" if reason is not None and reason.record.terminal else "blocked"
+    cause = f"update {outcome} in {blocked.row.city}: {worst_cause([blocked])}"
+    return HealthReport(health, f"Available — {cause}", f"update {outcome}")
+
+
+def _own_health(
     workload: Json, found: Sequence[PlacementHealth]
 ) -> tuple[states.WorkloadHealth, str]:
-    """A workload's health, alone and in full, from its own status; Available if all rows are
-    done and the status lags behind them."""
     status = workload.get("status") or {}
     lagging = status.get("readyReplicas", 0) < sum(each.row.ready for each in found)
     if lagging and found and all(each.row.done for each in found):
@@ -146,7 +194,7 @@ def worst_cause(found: Sequence[PlacementHealth]) -> str:
 
 def placements_table(
     found: Sequence[PlacementHealth],
-    instance_type: str,
+    instance_type: str | None,
     *,
     headers: bool = True,
 ) -> str:
@@ -158,7 +206,7 @@ def placements_table(
             f"{each.row.ready}/{each.row.target}",
             f"{each.row.updated}/{each.row.target}",
             str(each.row.target),
-            instance_type,
+            cell_text(instance_type),
             *((each.note,) if noted else ()),
         )
         for each in found
@@ -185,7 +233,7 @@ def workload_condition(workload: Json, found: Sequence[PlacementHealth]) -> Json
     """The workload's own condition, if it is not available for a reason that no row has."""
     if (
         any(each.blocking_reason for each in found)
-        or workload_health(workload, found)[0] is not states.WorkloadHealth.UNAVAILABLE
+        or workload_health(workload, found).health is not states.WorkloadHealth.UNAVAILABLE
     ):
         return {}
     return states.condition(workload, "Available")

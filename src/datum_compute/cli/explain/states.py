@@ -26,6 +26,7 @@ from datum_compute.api.compute.reasons import (
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.printable import without_marks
 from datum_compute.cli.render.output import Cell, Colour
 
 Json = Mapping[str, Any]
@@ -63,11 +64,11 @@ class WorkloadHealth(StrEnum):
     AVAILABLE = "Available"
     DEGRADED = "Degraded"
     UNAVAILABLE = "Unavailable"
+    DESTROYING = "Destroying"
     UNKNOWN = "Unknown"
 
-    @property
-    def cell(self) -> Cell:
-        return Cell(self.value, _HEALTH_COLOURS[self])
+    def cell(self, note: str = "") -> Cell:
+        return Cell(f"{self} ({note})" if note else self.value, _HEALTH_COLOURS[self])
 
 
 _PHASE_COLOURS = {
@@ -80,6 +81,7 @@ _HEALTH_COLOURS = {
     WorkloadHealth.AVAILABLE: Colour.GREEN,
     WorkloadHealth.DEGRADED: Colour.YELLOW,
     WorkloadHealth.UNAVAILABLE: Colour.RED,
+    WorkloadHealth.DESTROYING: Colour.YELLOW,
     WorkloadHealth.UNKNOWN: Colour.YELLOW,
 }
 
@@ -93,9 +95,21 @@ class InstanceState(NamedTuple):
     def __str__(self) -> str:
         return f"{self.phase} ({self.detail})" if self.detail else self.phase.value
 
-    @property
-    def cell(self) -> Cell:
-        return Cell(str(self), _PHASE_COLOURS[self.phase])
+    def cell(self, note: str = "") -> Cell:
+        details = ", ".join(part for part in (self.detail, note) if part)
+        shown = f"{self.phase} ({details})" if details else self.phase.value
+        return Cell(shown, _PHASE_COLOURS[self.phase])
+
+
+def unreachable_since(deployment: Json) -> str:
+    """Since when the deployment's cell has not answered, so that what it reported last is shown;
+    empty while it answers."""
+    found = condition(deployment, constants.CONDITION_CELL_REACHABLE)
+    return str(found.get("lastTransitionTime", "")) if found.get("status") == "False" else ""
+
+
+def deployment_name(instance: Json) -> str:
+    return deployment_of(_labels(instance), instance["metadata"]["name"])
 
 
 def instance_status(instance: Json) -> str:
@@ -169,25 +183,27 @@ def _gates(instance: Json) -> list[str]:
     return [str(gate.get("name", "")) for gate in controller.get("schedulingGates") or []]
 
 
-def gates(instance: Json) -> str:
-    return ", ".join(_gates(instance)) or "none"
+def gates(instance: Json) -> list[str]:
+    return _gates(instance)
 
 
-def instance_footer(found: Sequence[InstanceState]) -> str:
-    """The counts of instances; starting ones count as pending."""
+def instance_footer(found: Sequence[InstanceState], stale: int = 0) -> str:
+    """The counts of instances; starting ones count as pending. ``stale`` are of cells that do not
+    answer."""
     phases = [state.phase for state in found]
     available = phases.count(InstancePhase.AVAILABLE)
     failed = phases.count(InstancePhase.FAILED)
     pending = len(phases) - available - failed
     noun = "instance" if len(phases) == 1 else "instances"
-    return f"{len(phases)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
+    counts = f"{len(phases)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
+    return f"{counts}; {stale} in a city that does not answer" if stale else counts
 
 
-def instance_addresses(instance: Json) -> tuple[str, str]:
-    """External and internal address, each a dash while there is none."""
+def instance_addresses(instance: Json) -> tuple[str | None, str | None]:
+    """External and internal address."""
     interfaces = (instance.get("status") or {}).get("networkInterfaces") or [{}]
     assigned = interfaces[0].get("assignments") or {}
-    return assigned.get("externalIP") or "—", assigned.get("networkIP") or "—"
+    return assigned.get("externalIP") or None, assigned.get("networkIP") or None
 
 
 class InstanceIdentity(NamedTuple):
@@ -249,19 +265,26 @@ def runtime_type(spec: Json) -> str:
     return "vm" if (spec.get("runtime") or {}).get("virtualMachine") else "sandbox"
 
 
-def instance_type(spec: Json) -> str:
-    resources = (spec.get("runtime") or {}).get("resources") or {}
-    return str(resources.get("instanceType", "—")).removeprefix(instance_types.PREFIX)
+def instance_type(spec: Json) -> str | None:
+    found = ((spec.get("runtime") or {}).get("resources") or {}).get("instanceType")
+    return str(found).removeprefix(instance_types.PREFIX) if found else None
 
 
-def image(workload: Json) -> str:
-    """The image of the first container; a dash for a virtual machine."""
+def image(workload: Json) -> str | None:
+    """The image of the first container; none for a virtual machine."""
     runtime = workload["spec"]["template"]["spec"].get("runtime") or {}
     containers = (runtime.get("sandbox") or {}).get("containers") or [{}]
-    return str(containers[0].get("image", "—"))
+    found = containers[0].get("image")
+    return str(found) if found else None
+
+
+def is_deleting(obj: Json) -> bool:
+    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def health(workload: Json) -> WorkloadHealth:
+    if is_deleting(workload):
+        return WorkloadHealth.DESTROYING
     status = workload.get("status") or {}
     available = condition(workload, constants.CONDITION_AVAILABLE).get("status")
     if available not in ("True", "False") or status.get("observedGeneration") is None:
@@ -304,6 +327,8 @@ def health_detail(workload: Json, cause: str = "") -> str:
     found = health(workload)
     if found is WorkloadHealth.AVAILABLE:
         return ALL_AVAILABLE
+    if found is WorkloadHealth.DESTROYING:
+        return "Destroying — its instances are being removed"
     if found is WorkloadHealth.UNKNOWN:
         return "Unknown — no controller has reported yet"
     status = workload.get("status") or {}
@@ -333,10 +358,10 @@ _PREFIX = re.compile(rf"(?<![\w.-]){re.escape(API_PREFIX)}")
 
 
 def clean_message(text: str) -> str:
-    """On one line and without the API's prefix, where that is a word by itself."""
-    return " ".join(_PREFIX.sub("", text).split())
+    """On one line, without the API's prefix where that is a word by itself, and without marks
+    that would colour it."""
+    return without_marks(" ".join(_PREFIX.sub("", text).split()))
 
 
-def replicas(workload: Json, counter: str) -> str:
-    """``ready/desired`` or the like."""
-    return f"{(workload.get('status') or {}).get(counter, 0)}/{desired(workload)}"
+def replicas(workload: Json, counter: str) -> int:
+    return int((workload.get("status") or {}).get(counter, 0))

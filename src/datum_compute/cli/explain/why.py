@@ -12,7 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from datum_compute.api.compute.constants import LABEL_WORKLOAD_DEPLOYMENT_NAME
-from datum_compute.api.compute.reasons import REASON_PROVISIONING_INSTANCES, REASONS, Actor, lookup
+from datum_compute.api.compute.reasons import (
+    REASON_PROVISIONING_INSTANCES,
+    REASON_TERMINATING,
+    REASONS,
+    Actor,
+    lookup,
+)
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
@@ -24,7 +30,13 @@ from datum_compute.cli.explain.health import (
 )
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.explain.suggestions import Invocation, command
-from datum_compute.cli.render.output import duration, precise_duration, seconds_since, show
+from datum_compute.cli.render.output import (
+    cell_text,
+    duration,
+    precise_duration,
+    seconds_since,
+    show,
+)
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
 Json = Mapping[str, Any]
@@ -104,7 +116,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
     now = context.env.now()
     deployments = queries.deployments_of(context, workload)
     found = assess_placements(workload, deployments, now)
-    health, _ = workload_health(workload, found)
+    health = workload_health(workload, found).health
     links = [Link("workload", name, health.value)]
     worst = _worst(found)
     if worst is None:
@@ -184,6 +196,8 @@ def _named(deployments: Sequence[Json], name: str) -> Json:
 
 def _cause_of(worst: PlacementHealth) -> RootCause:
     blocking = worst.blocking_reason
+    if worst.row.removing:
+        return RootCause("", "", REASON_TERMINATING, worst.note, None)
     if blocking is None:
         return RootCause("", "", REASON_PROVISIONING_INSTANCES, worst.note, None)
     return RootCause(
@@ -324,11 +338,11 @@ def _event_lines(events: Sequence[Json]) -> list[str]:
     shown = events[:EVENTS_SHOWN]
     if not shown:
         return ["Events        none in the last hour"]
-    ages = max(len(each["age"]) for each in shown)
+    ages = max(len(cell_text(each["age"])) for each in shown)
     types = max(len(each["type"]) for each in shown)
     reasons = max(len(each["reason"]) for each in shown)
     lines = [
-        f"{each['age'].ljust(ages)}   {each['type'].ljust(types)}   "
+        f"{cell_text(each['age']).ljust(ages)}   {each['type'].ljust(types)}   "
         f"{each['reason'].ljust(reasons)}   x{each['count']}   {each['message']}".rstrip()
         for each in shown
     ]

@@ -158,7 +158,7 @@ def new_entry(
     return Entry(
         rev=0,
         timestamp=timestamp or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        image=states.image({"spec": spec}),
+        image=states.image({"spec": spec}) or "—",
         changes=changes,
         actor=actor,
         template_hash=template_hash(spec.get("template") or {}),

@@ -69,6 +69,11 @@ def table(
     return "\n".join(drawn)
 
 
+def cell_text(value: object) -> str:
+    """A field of a view in a table, where nothing is a dash."""
+    return NONE if value is None else str(value)
+
+
 def _printable(cell: str | Cell) -> Cell:
     """Before its width is measured."""
     text, colour = cell if isinstance(cell, Cell) else (cell, None)

@@ -8,7 +8,7 @@ from typing import Any
 from datum_compute.api.compute.constants import LABEL_CITY_CODE
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
-from datum_compute.cli.render.output import show, table
+from datum_compute.cli.render.output import cell_text, show, table
 
 Json = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
     """One result as itself, several as a list; as a table the instances
     of what was changed, if there are any."""
     rows = [
-        (each["city"], each["name"], each["address"])
+        (each["city"], each["name"], cell_text(each["address"]))
         for view in results
         if view["action"] != "unchanged"
         for each in view.get("instances", ())
@@ -56,7 +56,7 @@ def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def _instance_rows(instances: Sequence[Json]) -> list[tuple[str, str, str]]:
+def _instance_rows(instances: Sequence[Json]) -> list[tuple[str, str, str | None]]:
     ordered = sorted(instances, key=lambda i: (states.label(i, LABEL_CITY_CODE), states.ordinal(i)))
     return [
         (states.label(i, LABEL_CITY_CODE), i["metadata"]["name"], states.instance_addresses(i)[1])

@@ -185,7 +185,7 @@ def _print_effects(
 def summary(workload: Workload) -> list[tuple[str, str]]:
     """A workload in a few lines, before it is created."""
     spec = workload["spec"]
-    lines = [("image", states.image(workload)), ("instance type", _type_in_full(workload))]
+    lines = [("image", states.image(workload) or "—"), ("instance type", _type_in_full(workload))]
     placements = spec["placements"]
     for placement in placements:
         instances = count(placement["scaleSettings"]["minReplicas"], "instance")

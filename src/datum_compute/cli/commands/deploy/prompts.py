@@ -122,8 +122,8 @@ def _answers_of(live: Json | None) -> dict[str, str]:
     placements = live["spec"]["placements"]
     ports = _ports(live)
     return {
-        "image": states.image(live),
-        "type": states.instance_type(live["spec"]["template"]["spec"]),
+        "image": states.image(live) or "",
+        "type": states.instance_type(live["spec"]["template"]["spec"]) or "",
         "cities": ",".join(placements[0]["cityCodes"]),
         "minimum": str(placements[0]["scaleSettings"]["minReplicas"]),
         "port": str(ports[0]["port"]) if ports else "none",

@@ -57,9 +57,9 @@ def _view(progress: RowProgress) -> dict[str, Any]:
     view: dict[str, Any] = {
         "placement": row.placement,
         "city": row.city,
-        "updated": row.updated,
         "ready": row.ready,
-        "target": row.target,
+        "upToDate": row.updated,
+        "desired": row.target,
         "old": row.old,
         "phase": progress.phase,
     }

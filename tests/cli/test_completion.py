@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import shlex
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 
 from datum_compute.cli.commands.completion.command import SCRIPTS
-from datum_compute.cli.context import Streams
+from datum_compute.cli.context import Destination, Streams
 from datum_compute.cli.main import COMMANDS, main
+from datum_compute.env import Environment
 from datum_compute.testing.environment import SimulatedEnvironment
-from tests.support.cli.session import CliSession, cli_session
+from tests.support.cli.session import CliSession, SessionReach, cli_session
 
 
 def complete(here: CliSession, *words: str) -> tuple[list[str], str]:
@@ -22,8 +25,6 @@ def complete(here: CliSession, *words: str) -> tuple[list[str], str]:
 
 
 def _answer(here: CliSession, *words: str) -> list[str]:
-    import shlex
-
     result = here.run(shlex.join(["__complete", *words]))
     assert (result.code, result.err) == (0, "")
     return result.out.splitlines()
@@ -99,21 +100,84 @@ def test_bash_loads_the_script_and_gets_candidates(
     words: str, candidates: list[str], files: bool
 ) -> None:
     """In a real bash, which completes files only where the program asks for them."""
-    program = (
-        f"{SCRIPTS['bash']}\n"
-        'datumctl-compute() { [ "$1" = __complete ] && '
-        f'{sys.executable} -m datum_compute.cli "$@"; }}\n'
-        'compopt() { options="$*"; }\n'
-        f"COMP_WORDS=(datumctl-compute {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
-        '_datumctl_compute; printf "%s\\n" "${COMPREPLY[@]}"; echo "options:$options" >&2\n'
+    answer = f'{sys.executable} -m datum_compute.cli "$@"'
+
+    assert run_in_bash(words, f"datumctl-compute {words}", answer) == (
+        candidates,
+        "options:" if files else "options:+o default",
     )
 
+
+def run_in_bash(words: str, line: str, answer: str) -> tuple[list[str], str]:
+    """The candidates, and the changes of options, for words as readline breaks ``line``."""
+    program = (
+        f"{SCRIPTS['bash']}\n"
+        f'datumctl-compute() {{ [ "$1" = __complete ] && {answer}; }}\n'
+        'compopt() { options="$*"; }\n'
+        f"COMP_WORDS=(datumctl-compute {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        f"COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}\n"
+        '_datumctl_compute; printf "%s\\n" "${COMPREPLY[@]}"; echo "options:$options" >&2\n'
+    )
     done = subprocess.run(
         ["bash", "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
+    return done.stdout.split(), done.stderr.strip()
 
-    assert done.stdout.split() == candidates
-    assert done.stderr.strip() == ("options:" if files else "options:+o default")
+
+@pytest.mark.parametrize(
+    ("words", "line", "candidates"),
+    [
+        ("--city = L", "--city=L", ["LHR"]),
+        ("--city =", "--city=", ["DFW", "LHR"]),
+        ("--server = https : //h : 7443 --city = D", "--server=https://h:7443 --city=D", ["DFW"]),
+        ("--city L", "--city L", ["Lof", "L--city"]),
+        ("--city = ''", "--city= ", ["of", "--city="]),
+        ("--image = a : 1 ''", "--image=a:1 ", ["of", "--image=a:1"]),
+    ],
+)
+def test_bash_completes_a_value_after_an_equals_sign(
+    words: str, line: str, candidates: list[str]
+) -> None:
+    """Readline breaks words at = and :, and replaces only what follows the last break."""
+    answer = (
+        'case "${*: -1}" in --city=*) printf "%s\\n" --city=DFW --city=LHR;; '
+        '*) printf "%s\\n" "${*: -1}of" "${*: -1}${*: -2:1}";; esac'
+    )
+
+    found, _ = run_in_bash(f"instances {words}", f"datumctl-compute instances {line}", answer)
+
+    assert found == candidates
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--project", "shop", "status", ""),
+        ("status", "--project=shop", ""),
+        ("status", "--project", "shop", ""),
+        ("ps", "--project=shop", "--workload="),
+    ],
+)
+def test_completion_asks_the_project_that_the_line_names(words: tuple[str, ...]) -> None:
+    with cli_session() as here:
+        asked: list[str | None] = []
+
+        class Noting(SessionReach):
+            def find(self, env: Environment, args: Namespace) -> Destination:
+                asked.append(args.project)
+                return super().find(env, args)
+
+        out = io.StringIO()
+        streams = Streams(io.StringIO(), out, io.StringIO())
+        main(["__complete", *words], here.env, streams, reach=Noting(here))
+
+        assert set(asked) == {"shop"}
+
+
+def test_completion_offers_files_after_an_equals_sign() -> None:
+    with cli_session() as here:
+        assert complete(here, "status", "--kubeconfig=")[1] == ":0"
+        assert complete(here, "status", "--project=")[1] == ":4"
 
 
 @pytest.mark.parametrize("shell", sorted(SCRIPTS))

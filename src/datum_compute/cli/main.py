@@ -57,6 +57,9 @@ WITHOUT_ACCESS = frozenset({"access", "local", "completion", "version"})
 COMPLETE = "__complete"
 """The hidden command by which shells request candidates."""
 
+HELP = "help"
+"""``help COMMAND`` is ``COMMAND --help``."""
+
 LEAST_WIDTH, MOST_WIDTH = 40, 100
 """The bounds of help's columns on a terminal."""
 
@@ -164,6 +167,7 @@ def _dispatch(
 
         return complete(argv[1:], env, streams, reach)
     argv = move_leading_flags(argv)
+    argv = translate(argv)
     first = next((word for word in argv if not word.startswith("-")), None)
     command = first if first in COMMANDS else None
     parser = build_parser(command, _columns(env, streams.stdout), invocation.program)
@@ -185,6 +189,23 @@ def _dispatch(
         return int(Exit.INTERRUPTED)
     finally:
         context.close()
+
+
+def translate(argv: Sequence[str]) -> list[str]:
+    """``argv`` with a command of ours in place of a word of other programs. Raises for a word that
+    has no exact counterpart."""
+    words = list(argv)
+    position = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
+    if position is None or words[position] in COMMANDS:
+        return words
+    if words[position] == HELP:
+        return translate([*words[:position], *words[position + 1 :], "--help"])
+    from datum_compute.cli.explain import synonyms
+
+    error = synonyms.unknown_word(words[position])
+    if error is not None:
+        raise error
+    return synonyms.expand_alias(words, position)
 
 
 def _check_access(context: Context) -> None:

@@ -148,6 +148,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "status a b",
         "status web --outptu json",
         "stats web",
+        "ssh web",
         "status web -o xml",
         "status Web",
         "workloads --health fine",

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from datum_compute.cli.context import Streams
+from datum_compute.cli.explain.synonyms import NEIGHBOURS
 from datum_compute.cli.main import COMMANDS, main
 from datum_compute.testing.environment import SimulatedEnvironment
 
@@ -122,3 +123,46 @@ def test_help_and_completion_import_nothing_heavy() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (("ps", "--help"), ("instances", "--help")),
+        (("regions", "--help"), ("cities", "--help")),
+        (("releases", "--help"), ("rollout", "history", "--help")),
+        (("rollback", "--help"), ("rollout", "undo", "--help")),
+        (("delete", "--help"), ("destroy", "--help")),
+        (("help",), ("--help",)),
+        (("help", "deploy"), ("deploy", "--help")),
+        (("help", "rollout", "history"), ("rollout", "history", "--help")),
+        (("help", "ps"), ("instances", "--help")),
+    ],
+)
+def test_a_word_that_means_the_same_elsewhere_is_our_command(
+    words: tuple[str, ...], ours: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    for each in (words, ours):
+        with pytest.raises(SystemExit, match="0"):
+            call(*each)
+        shown.append(capsys.readouterr().out)
+
+    assert shown[0] == shown[1] != ""
+
+
+@pytest.mark.parametrize("word", sorted(NEIGHBOURS))
+def test_a_word_of_another_program_names_what_the_user_may_look_for(word: str) -> None:
+    code, out, err = call(word, "x", "--data-dir", "/tmp/x")
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f'Error: unknown command "{word}"; you may look for "')
+    assert "--data-dir /tmp/x" in err
+    assert word not in COMMANDS
+
+
+def test_login_does_not_suggest_logs() -> None:
+    assert call("login")[2] == (
+        'Error: unknown command "login"; you may look for "access" (datumctl signs in)\n'
+        "Try:  datumctl-compute access\n"
+    )

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
-from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser
+from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser, move_leading_flags
+from datum_compute.cli.errors import CommandError
 from datum_compute.cli.explain import states as state_words
+from datum_compute.cli.explain.suggestions import REPEATED_FLAGS
 from datum_compute.cli.printable import printable
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
@@ -53,6 +55,7 @@ def candidates(
     from datum_compute.cli.main import COMMANDS, build_parser
 
     *before, current = words
+    before = _translated(move_leading_flags(before))
     command = next((word for word in before if word in COMMANDS), None)
     if command is None:
         listed = (
@@ -76,8 +79,29 @@ def candidates(
             return _matching(actions, current), NO_FILES
     if after:
         actions = []
-    found, bits = _below(parser, after, current, _Source(command, env, streams, reach))
+    source = _Source(command, _target_words(before), env, streams, reach)
+    found, bits = _below(parser, after, current, source)
     return _matching([*actions, *found], current), bits
+
+
+def _translated(words: list[str]) -> list[str]:
+    """The words with our command for a word of other programs."""
+    from datum_compute.cli.main import translate
+
+    try:
+        return translate(words)
+    except CommandError:
+        return words
+
+
+def _target_words(words: Sequence[str]) -> list[str]:
+    """The flags in ``words`` that select the target, with their values."""
+    found: list[str] = []
+    for position, word in enumerate(words):
+        flag, equals, _ = word.partition("=")
+        if flag in REPEATED_FLAGS:
+            found += [word] if equals else words[position : position + 2]
+    return found
 
 
 def _matching(found: Iterable[tuple[str, str]], current: str) -> Candidates:
@@ -109,7 +133,8 @@ def _below(
     }
     if equals and flag in valued:
         found = _values(valued[flag], source)
-        return [(f"{flag}={text}", summary) for text, summary in found], NO_FILES
+        bits = FILES if flag in _FILE_FLAGS else NO_FILES
+        return [(f"{flag}={text}", summary) for text, summary in found], bits
     if after and after[-1] in valued:
         action = valued[after[-1]]
         bits = FILES if after[-1] in _FILE_FLAGS else NO_FILES
@@ -144,8 +169,17 @@ def _values(action: argparse.Action, source: _Source) -> Candidates:
 class _Source:
     """Names the platform knows; none when it cannot be read, for any reason."""
 
-    def __init__(self, command: str, env: Environment, streams: Streams, reach: Reach) -> None:
+    def __init__(
+        self,
+        command: str,
+        target: Sequence[str],
+        env: Environment,
+        streams: Streams,
+        reach: Reach,
+    ) -> None:
+        """``target`` are the flags on the line that select the platform and the project."""
         self._command = command
+        self._target = target
         self._env = env
         self._streams = streams
         self._reach = reach
@@ -161,9 +195,7 @@ class _Source:
             "workload": self.workloads,
             "city": self.cities,
             "instance_type": self.types,
-            "health": lambda: [
-                (each, "") for each in ("available", "degraded", "unavailable", "unknown")
-            ],
+            "health": lambda: [(each.lower(), "") for each in state_words.WorkloadHealth],
             "to_revision": self.revisions,
             "revision": self.revisions,
         }
@@ -207,7 +239,7 @@ class _Source:
         from datum_compute.cli.context import Context
         from datum_compute.cli.main import build_parser
 
-        args = build_parser("cities").parse_args(["cities"])
+        args = build_parser("cities").parse_args(["cities", *self._target])
         return Context(self._env, self._streams, args, reach=self._reach)
 
 

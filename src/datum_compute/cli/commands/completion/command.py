@@ -9,15 +9,34 @@ from datum_compute.cli.context import Context
 
 BASH = """\
 _datumctl_compute() {
-    local line word="${COMP_WORDS[COMP_CWORD]}"
+    local line word joined="" last="" typed="${COMP_LINE:0:COMP_POINT}"
+    local -a words=()
+    # Readline breaks words at = and :, as in --city=DFW and hello:1. Put them together again.
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+        if (( ${#words[@]} )) && [[ -n "$joined" || "$word" == [=:]* ]] &&
+            ! [[ -z "$word" && "$typed" == *[[:space:]] ]]; then
+            words[${#words[@]}-1]+="$word"
+        else
+            words+=("$word")
+        fi
+        joined=""
+        [[ "$word" == *[=:] ]] && joined=1
+    done
+    (( ${#words[@]} )) && last="${words[${#words[@]}-1]}"
+    # Readline replaces only what follows the break.
+    word="${COMP_WORDS[COMP_CWORD]}"
+    [[ "$word" == [=:]* ]] && word="${word##*[=:]}"
     COMPREPLY=()
     while IFS= read -r line; do
         case "$line" in
             :0) ;;
             :*) compopt +o default 2>/dev/null ;;
-            *) line="${line%%$'\\t'*}"; [[ "$line" == "$word"* ]] && COMPREPLY+=("$line") ;;
+            *)
+                line="${line%%$'\\t'*}"
+                [[ "$line" == "$last"* ]] && COMPREPLY+=("${line#"${last%"$word"}"}")
+                ;;
         esac
-    done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)
 }
 complete -o default -F _datumctl_compute datumctl-compute
 """
@@ -34,6 +53,7 @@ _datumctl_compute() {
     if (( ${#candidates} )); then
         _describe 'datumctl-compute' candidates
     elif [[ "$bits" == :0 ]]; then
+        compset -P '--*='
         _files
     fi
 }
@@ -46,7 +66,10 @@ function __datumctl_compute_complete
     set -l found ($words[1] __complete $words[2..-1] 2>/dev/null)
     string match -v -r '^:' -- $found
     if contains -- :0 $found
-        __fish_complete_path (commandline -ct)
+        set -l flag (string match -r -- '^--[^=]+=' (commandline -ct))
+        for path in (__fish_complete_path (string replace -r -- '^--[^=]+=' '' (commandline -ct)))
+            echo "$flag$path"
+        end
     end
 end
 complete -c datumctl-compute -f -a '(__datumctl_compute_complete)'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
@@ -158,6 +159,20 @@ class Context:
         if self.env.variable("NO_COLOR") or self.env.variable("TERM") == "dumb":
             return False
         return stream.isatty()
+
+    def width(self, stream: TextIO | None = None) -> int | None:
+        """The columns of the terminal behind ``stream``, by default the output; none off a
+        terminal."""
+        stream = stream or self.streams.stdout
+        if not stream.isatty():
+            return None
+        columns = self.env.variable("COLUMNS") or ""
+        if columns.isdecimal() and int(columns) > 0:
+            return int(columns)
+        try:
+            return os.get_terminal_size(stream.fileno()).columns or None
+        except (OSError, ValueError):  # no terminal of the system's
+            return None
 
     def say(self, text: str = "") -> None:
         """Print a message to stderr: progress, reasons, next steps. Never data."""

@@ -60,7 +60,10 @@ def _read_screen(context: Context) -> Screen:
     columns = WIDE if context.args.output == "wide" else COLUMNS
     rows = [[_cell(context, each, key) for key in columns.values()] for each in views]
     headers = not context.args.no_headers
-    text = table(tuple(columns), rows, headers=headers, colours=context.colours())
+    colours, width = context.colours(), context.width()
+    text = table(
+        tuple(columns), rows, headers=headers, colours=colours, width=width, least=("CLASS", "NAME")
+    )
     usable = sum(each["status"] == CityStatus.AVAILABLE for each in views)
     footer = f"\n{count(len(views), 'city', 'cities')} — {usable} Available"
     return Screen(views, names, table_lines(text, (), ()), footer)

@@ -33,7 +33,8 @@ def run(context: Context) -> int:
     ]
     columns = WIDE if context.args.output == "wide" else COLUMNS
     rows = [[_cell(each, key) for key in columns.values()] for each in views]
-    text = table(tuple(columns), rows, headers=not context.args.no_headers)
+    headers = not context.args.no_headers
+    text = table(tuple(columns), rows, headers=headers, width=context.width())
     names = [f"instance-type/{each['name']}" for each in views]
     present(context, lambda: Screen(views, names, table_lines(text, (), ())))
     return 0

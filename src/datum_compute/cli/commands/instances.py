@@ -26,6 +26,8 @@ COLUMNS = {
     "STATUS": "status",
 }
 WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
+LEAST = ("INSTANCE TYPE", "TYPE", "EXTERNAL IP", "WORKLOAD", "INTERNAL IP")
+"""What a narrow terminal shortens first."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -128,4 +130,5 @@ def _table(context: Context, views: list[dict[str, Any]], found: list[states.Ins
         for view, state in zip(views, found, strict=True)
     ]
     headers = not context.args.no_headers
-    return table(tuple(columns), rows, headers=headers, colours=context.colours())
+    colours, width = context.colours(), context.width()
+    return table(tuple(columns), rows, headers=headers, colours=colours, width=width, least=LEAST)

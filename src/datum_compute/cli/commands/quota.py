@@ -18,6 +18,7 @@ from datum_compute.cli.render.watch import Screen, ScreenLine, present
 from datum_compute.cli.tables import ALLOWANCE_BUCKETS, INSTANCES, NAMESPACE
 
 HEADER = ("RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE")
+LEAST = ("UNIT", "LIMIT", "USED")
 BAR = 20
 CONSTRAINED = 0.8
 """A resource counts as constrained from this share in use. A guess."""
@@ -147,7 +148,8 @@ def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> l
         )
         for view in views
     ]
-    parts = [table(HEADER, rows, headers=headers)] if rows else []
+    width = context.width()
+    parts = [table(HEADER, rows, headers=headers, width=width, least=LEAST)] if rows else []
     if cities and not context.args.constrained and headers:
         in_use = [(city["city"], str(city["inUse"]), str(city["refused"])) for city in cities]
         parts.append(table(("CITY", "INSTANCES", "REFUSED"), in_use))

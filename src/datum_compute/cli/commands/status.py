@@ -77,7 +77,7 @@ def _lines(
 ) -> list[ScreenLine]:
     headers = not context.args.no_headers
     kind = states.instance_type(workload["spec"]["template"]["spec"])
-    rows = placements_table(found, kind, headers=headers).split("\n")
+    rows = placements_table(found, kind, headers=headers, width=context.width()).split("\n")
     lines: list[ScreenLine] = []
     if headers:
         now = context.env.now()

@@ -35,6 +35,8 @@ COLUMNS = {
     "AGE": "age",
 }
 WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
+LEAST = ("INSTANCE TYPE", "PLACEMENTS", "IMAGE", "UP-TO-DATE", "AGE")
+"""What a narrow terminal shortens first."""
 HEALTHS = tuple(each.value for each in states.WorkloadHealth)
 
 
@@ -148,7 +150,8 @@ def _table(
     columns = WIDE if context.args.output == "wide" else COLUMNS
     rows = [[_cell(each, key, reports[each["name"]]) for key in columns.values()] for each in views]
     headers = not context.args.no_headers
-    return table(tuple(columns), rows, headers=headers, colours=context.colours())
+    colours, width = context.colours(), context.width()
+    return table(tuple(columns), rows, headers=headers, colours=colours, width=width, least=LEAST)
 
 
 def _cell(view: dict[str, Any], key: str, report: HealthReport) -> Cell:

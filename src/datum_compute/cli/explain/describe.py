@@ -100,7 +100,11 @@ def _instance_screen(context: Context, found: Json, view: Json) -> str:
         ("Created", f"{age(found['metadata']['creationTimestamp'], now)} ago"),
     ]
     return "\n\n".join(
-        (_fields(fields), conditions_table(found, now), events_section(view["events"]))
+        (
+            _fields(fields),
+            conditions_table(found, now, context.width()),
+            events_section(view["events"], context.width()),
+        )
     )
 
 
@@ -181,15 +185,15 @@ def describe_workload(context: Context) -> int:
         *_containers(found["spec"]["template"]["spec"]),
         *[("Network", network) for network in _network_names(found["spec"]["template"]["spec"])],
     ]
-    rows_text = placements_table(rows, view["instanceType"])
+    rows_text = placements_table(rows, view["instanceType"], width=context.width())
 
     def screen(_: bool) -> str:
         parts = [
             _fields(head),
             "\n".join([rows_text, *paragraphs(rows), *workload_paragraph(own, now)]),
-            conditions_table(found, now),
+            conditions_table(found, now, context.width()),
             _instances_table(context, instances, stale),
-            events_section(happened),
+            events_section(happened, context.width()),
         ]
         return "\n\n".join(part for part in parts if part)
 
@@ -214,7 +218,7 @@ def _instances_table(context: Context, instances: Sequence[Json], stale: Mapping
         for each in instances
     ]
     header = ("INSTANCE", "INTERNAL IP", "AGE", "STATUS")
-    return table(header, rows, colours=context.colours())
+    return table(header, rows, colours=context.colours(), width=context.width())
 
 
 def _fields(fields: Fields) -> str:
@@ -257,7 +261,7 @@ def _networks(found: Json) -> list[tuple[str, str]]:
     return fields
 
 
-def conditions_table(found: Json, now: datetime) -> str:
+def conditions_table(found: Json, now: datetime, width: int | None = None) -> str:
     conditions = (found.get("status") or {}).get("conditions") or []
     if not conditions:
         return "No controller has reported yet."
@@ -271,7 +275,7 @@ def conditions_table(found: Json, now: datetime) -> str:
         )
         for each in conditions
     ]
-    return table(("CONDITION", "IS", "REASON", "SINCE", "MESSAGE"), rows)
+    return table(("CONDITION", "IS", "REASON", "SINCE", "MESSAGE"), rows, width=width)
 
 
 def _since(condition: Json, now: datetime) -> str:
@@ -279,13 +283,13 @@ def _since(condition: Json, now: datetime) -> str:
     return NONE if seconds is None else precise_duration(seconds)
 
 
-def events_section(events: Sequence[Json]) -> str:
+def events_section(events: Sequence[Json], width: int | None = None) -> str:
     if not events:
         return "No events in the last hour."
     rows = [
         (cell_text(each["age"]), each["type"], each["reason"], f"x{each['count']}", each["message"])
         for each in events[:EVENTS_SHOWN]
     ]
-    text = table(("EVENT", "TYPE", "REASON", "COUNT", "MESSAGE"), rows)
+    text = table(("EVENT", "TYPE", "REASON", "COUNT", "MESSAGE"), rows, width=width)
     more = len(events) - EVENTS_SHOWN
     return f"{text}\nand {count(more, 'older event')}" if more > 0 else text

@@ -197,6 +197,7 @@ def placements_table(
     instance_type: str | None,
     *,
     headers: bool = True,
+    width: int | None = None,
 ) -> str:
     noted = any(each.note for each in found)
     rows = [
@@ -212,7 +213,7 @@ def placements_table(
         for each in found
     ]
     header = (*HEADER, "") if noted else HEADER
-    return table(header, rows, headers=headers)
+    return table(header, rows, headers=headers, width=width, least=("TYPE", "DESIRED"))
 
 
 def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:

@@ -17,6 +17,8 @@ from datum_compute.cli.printable import printable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 GAP = "   "
+LEAST_COLUMN = 6
+"""What a column is shortened to before it is left out. A guess: a few letters tell values apart."""
 NONE = "—"
 """What a table shows where there is nothing."""
 
@@ -54,19 +56,56 @@ def table(
     *,
     headers: bool = True,
     colours: bool = False,
+    width: int | None = None,
+    least: Sequence[str] = (),
 ) -> str:
-    """Left-aligned columns three spaces apart, without trailing spaces."""
+    """Left-aligned columns three spaces apart, without trailing spaces.
+
+    Within ``width``, where it is given: the columns in ``least``, the least important first, are
+    shortened before the others, and left out where that is not enough.
+    """
     lines = [[_printable(cell) for cell in line] for line in ([header, *rows] if headers else rows)]
     columns = zip(*lines, strict=True)
     widths = [max(len(cell.text) for cell in column) for column in columns]
+    if width is not None:
+        named = [header.index(title) for title in least if title in header]
+        others = [at for at in reversed(range(1, len(header))) if at not in named]
+        widths = _fitted(widths, width, (named, others))
     drawn = []
     for line in lines:
-        texts = [cell.text.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        texts[-1] = texts[-1].rstrip()
-        if colours:
-            texts = [_coloured(text, c.colour) for text, c in zip(texts, line, strict=True)]
-        drawn.append(GAP.join(texts).rstrip())
+        cells = [(c.colour, _cut(c.text, w)) for c, w in zip(line, widths, strict=True) if w]
+        if not colours:
+            cells = [(None, text) for _, text in cells]
+        cells[-1] = (cells[-1][0], cells[-1][1].rstrip())
+        drawn.append(GAP.join(_coloured(text, colour) for colour, text in cells).rstrip())
     return "\n".join(drawn)
+
+
+def _fitted(widths: Sequence[int], width: int, groups: Sequence[Sequence[int]]) -> list[int]:
+    """The widths of columns that fit together; 0 for one that is left out. In each of ``groups``
+    the columns shrink in order and are then left out in order; the first column is cut last."""
+    found = list(widths)
+
+    def excess() -> int:
+        shown = [each for each in found if each]
+        return sum(shown) + len(GAP) * (len(shown) - 1) - width
+
+    for group in groups:
+        for at in group:
+            if excess() > 0:
+                found[at] = min(found[at], max(LEAST_COLUMN, found[at] - excess()))
+        for at in group:
+            if excess() > 0:
+                found[at] = 0
+    found[0] = max(1, found[0] - max(0, excess()))
+    for at in reversed([at for group in groups for at in group]):
+        if found[at]:  # what was left out made room
+            found[at] = min(widths[at], found[at] + max(0, -excess()))
+    return found
+
+
+def _cut(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def cell_text(value: object) -> str:

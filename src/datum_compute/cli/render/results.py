@@ -50,7 +50,9 @@ def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
         context,
         results[0] if len(results) == 1 else results,
         as_table=lambda _: (
-            table(("CITY", "INSTANCE", "ADDRESS"), rows, headers=headers) if rows else ""
+            table(("CITY", "INSTANCE", "ADDRESS"), rows, headers=headers, width=context.width())
+            if rows
+            else ""
         ),
         names=[f"workload/{view['name']}" for view in results],
     )

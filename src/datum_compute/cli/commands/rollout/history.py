@@ -20,6 +20,7 @@ from datum_compute.cli.render.spec_diff import (
 )
 
 HEADER = ("REV", "WHEN", "IMAGE", "CHANGES", "BY", "STATUS")
+LEAST = ("BY", "IMAGE", "CHANGES")
 
 Json = dict[str, Any]
 
@@ -90,7 +91,8 @@ def _table(context: Context, views: list[Json]) -> str:
         )
         for view in views
     ]
-    return table(HEADER, rows, headers=not context.args.no_headers)
+    headers = not context.args.no_headers
+    return table(HEADER, rows, headers=headers, width=context.width(), least=LEAST)
 
 
 def _changes(view: Json) -> str:

@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 CLI := $(BIN)/datumctl-compute
 PYTEST := $(BIN)/python -m pytest
 # Build requirements are pinned too: pip hands this file to the isolated build.
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# As a URL, since pip takes a space in a path for the end of it.
+SPACE := $(subst ,, )
+export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -41,7 +43,7 @@ up: $(VENV)/.product ## Start the local platform with three cities and deploy a 
 	@echo >&2
 	@echo "Try:  $(CLI) instances" >&2
 	@echo "      $(CLI) scale hello --min 3" >&2
-	@echo "      $(CLI) local kubeconfig > kubeconfig && kubectl --kubeconfig kubeconfig get workloads,instances" >&2
+	@echo "      kubectl --kubeconfig $${XDG_STATE_HOME:-~/.local/state}/datum-compute/kubeconfig get workloads,instances" >&2
 	@echo "      make down" >&2
 
 down: $(VENV)/.product ## Stop the local platform; its state stays

@@ -6,6 +6,9 @@ import json
 import logging
 import sys
 
+import pytest
+
+from datum_compute.assembly.local.process import silence_engagements
 from datum_compute.assembly.logs import JsonFormatter, TextFormatter
 
 
@@ -61,3 +64,23 @@ def test_a_stack_trace_stays_on_one_json_line() -> None:
 
     assert "\n" not in text
     assert "ValueError: our bug" in json.loads(text)["stacktrace"]
+
+
+def test_a_platform_in_the_foreground_does_not_log_each_engaged_cluster(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    logger = logging.getLogger("datum_compute.runtime.fleet")
+    before = logger.level
+    try:
+        silence_engagements()
+        logger.info("cluster engaged")
+        logger.warning("cluster lost")
+        logging.getLogger("datum_compute.controllers").info("the hub is unreachable")
+    finally:
+        logger.setLevel(before)
+
+    assert [record.message for record in caplog.records] == [
+        "cluster lost",
+        "the hub is unreachable",
+    ]

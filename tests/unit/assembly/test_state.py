@@ -81,16 +81,20 @@ def test_a_malformed_announcement_is_ignored(state: StateDirectory, text: str) -
 @pytest.mark.parametrize(
     "text",
     [
+        "",
+        '{"cities": ["DFW", "LHR"], "pro',
+        "[]",
+        "{}",
         '{"cities": 5}',
         '{"cities": []}',
         '{"cities": [1]}',
-        '{"port": "x"}',
-        '{"project": null}',
-        '{"grant": null}',
-        '{"grant": {"instances": "many"}}',
-        '{"storage": "paper"}',
-        '{"runtime": "magic"}',
-        '{"runtime_settings": {"socket": "x"}}',
+        '{"cities": ["DFW"], "port": "x"}',
+        '{"cities": ["DFW"], "project": null}',
+        '{"cities": ["DFW"], "grant": null}',
+        '{"cities": ["DFW"], "grant": {"instances": "many"}}',
+        '{"cities": ["DFW"], "storage": "paper"}',
+        '{"cities": ["DFW"], "runtime": "magic"}',
+        '{"cities": ["DFW"], "runtime_settings": {"socket": "x"}}',
     ],
 )
 def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:
@@ -100,8 +104,23 @@ def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:
         state.settings()
 
 
+def test_a_damaged_list_of_disconnected_cells_is_named(state: StateDirectory) -> None:
+    (state.path / "disconnected.json").write_text('{"cells": ["df')
+
+    with pytest.raises(StateUnusable, match=r"disconnected\.json is damaged"):
+        state.disconnected()
+
+
+def test_the_kubeconfig_is_private_and_goes_with_a_reset(state: StateDirectory) -> None:
+    state.store_kubeconfig("token: secret")
+
+    assert state.kubeconfig.stat().st_mode & 0o777 == 0o600
+    state.reset()
+    assert not state.kubeconfig.exists()
+
+
 def test_a_grant_of_some_resources_keeps_the_default_of_the_others(state: StateDirectory) -> None:
-    (state.path / "settings.json").write_text('{"grant": {"instances": 5}}')
+    (state.path / "settings.json").write_text('{"cities": ["DFW"], "grant": {"instances": 5}}')
 
     settings = state.settings()
 

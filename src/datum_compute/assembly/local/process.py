@@ -35,6 +35,7 @@ from datum_compute.assembly.local.state import (
 )
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.env import Environment
+from datum_compute.runtime import fleet
 
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
@@ -88,6 +89,8 @@ def run_in_foreground(
 ) -> None:
     """Run a platform until SIGTERM or Ctrl-C. Raises AlreadyRunning when another process does."""
     log_to_stderr()
+    if ready_fd is None:
+        silence_engagements()
     ready_pipe = _ReadyPipe(ready_fd)
 
     def ready(running: RunningPlatform) -> None:
@@ -106,6 +109,12 @@ def run_in_foreground(
         report = _failure_report(error, settings)
         ready_pipe.write(report)
         raise StartFailed(report) from error
+
+
+def silence_engagements() -> None:
+    """Every controller engages every cluster of the platform: a user who reads the log lines has
+    no use for those."""
+    logging.getLogger(fleet.__name__).setLevel(logging.WARNING)
 
 
 class _ReadyPipe:
@@ -169,6 +178,8 @@ async def _serve(
     on_ready: Callable[[RunningPlatform], None],
 ) -> None:
     """Serve until cancelled, possibly before everything has started."""
+    if state.settings() is None:  # a start that fails can be repeated with the same settings
+        state.store_settings(replace(settings, port=0))
     partitions = Partitions(state.disconnected(), on_change=state.store_disconnected)
     platform = LocalPlatform(env, state.database, settings, partitions=partitions)
     async with platform.run(admin_token=state.ensure_token(env)):

@@ -10,6 +10,7 @@
     lock             held (flock) by the running platform; contains its pid
     platform.json    pid, address and start time of the one that holds the lock
     platform.log     output of a detached platform
+    kubeconfig       for the project, with the token of local-admin, 0600
 
 A platform runs while the lock is held. The kernel releases it however the process ends, so a
 file left by ``kill -9`` does no harm.
@@ -56,6 +57,7 @@ _FILES = (
     "platform.json",
     "platform.log",
     "token",
+    "kubeconfig",
     "ca.crt",
     "ca.key",
     "server.crt",
@@ -127,9 +129,17 @@ class StateDirectory(state_reader.StateReader):
         except OSError as error:
             raise StateUnusable(f"{self.path}: {error.strerror}") from error
 
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    def store_kubeconfig(self, text: str) -> None:
+        self._write_bytes("kubeconfig", text.encode())
+
     def settings(self) -> LocalSettings | None:
-        """What an earlier ``local up`` stored, or None before the first."""
-        stored = self.read("settings.json")
+        """What an earlier ``local up`` stored, or None before the first. Raises StateUnusable for
+        settings that cannot be read: others would run other cities on the same state."""
+        stored = self._object("settings.json")
         if stored is None:
             return None
         known = {f.name for f in fields(LocalSettings)}
@@ -144,7 +154,7 @@ class StateDirectory(state_reader.StateReader):
 
     def disconnected(self) -> list[str]:
         """The disconnected cells."""
-        cells = (self.read("disconnected.json") or {}).get("cells")
+        cells = (self._object("disconnected.json") or {}).get("cells")
         return [str(cell) for cell in cells] if isinstance(cells, list) else []
 
     def store_disconnected(self, cells: list[str]) -> None:
@@ -198,6 +208,14 @@ class StateDirectory(state_reader.StateReader):
     def announce(self, running: RunningPlatform) -> None:
         self._write("platform.json", running._asdict())
 
+    def _object(self, name: str) -> dict[str, Any] | None:
+        """A file that holds a JSON object; None if there is none. Raises StateUnusable if it holds
+        anything else."""
+        found = self.read(name)
+        if found is None and (self.path / name).exists():
+            raise StateUnusable(f"{self.path / name} is damaged: it does not hold a JSON object")
+        return found
+
     def _remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
 
@@ -216,7 +234,9 @@ class StateDirectory(state_reader.StateReader):
 
 
 def _checked_settings(values: dict[str, Any]) -> LocalSettings:
-    """Raises TypeError or ValueError for a value of the wrong type."""
+    """Raises TypeError or ValueError for a value that is missing or of the wrong type."""
+    if "cities" not in values:
+        raise ValueError("cities is missing")
     settings = LocalSettings(**values)
     cities = tuple(settings.cities)
     if not cities or not all(isinstance(city, str) for city in cities):

@@ -100,16 +100,28 @@ def _connection(state: StateDirectory, running: RunningPlatform) -> kubeconfig.C
 def print_kubeconfig(context: Context, state: StateDirectory) -> int:
     running, settings = _running(state)
     plane = context.args.plane or PROJECT.plane(context.args.project or settings.project)
-    connection = _connection(state, running)
-    text = kubeconfig.render(
+    context.show(_kubeconfig(state, running, settings, plane).rstrip())
+    return 0
+
+
+def store_kubeconfig(state: StateDirectory, running: RunningPlatform) -> None:
+    """Keep one for the project in the state directory, where only its owner can read it."""
+    settings = state.settings()
+    if settings is not None:
+        plane = PROJECT.plane(settings.project)
+        state.store_kubeconfig(_kubeconfig(state, running, settings, plane))
+
+
+def _kubeconfig(
+    state: StateDirectory, running: RunningPlatform, settings: LocalSettings, plane: str
+) -> str:
+    return kubeconfig.render(
         server=running.address + _plane_path(plane, settings),
-        ca_pem=connection.ca_pem,
+        ca_pem=_connection(state, running).ca_pem,
         token=state.token() or "",
         name=f"datum-{plane.replace('/', '-')}",
         user="local-admin",
     )
-    context.show(text.rstrip())
-    return 0
 
 
 def _plane_path(plane: str, settings: LocalSettings) -> str:

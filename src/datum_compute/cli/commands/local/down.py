@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from datum_compute.assembly.local.state import AlreadyRunning, LocalSettings, StateDirectory
+from datum_compute.assembly.local.state import (
+    AlreadyRunning,
+    LocalSettings,
+    StateDirectory,
+    StateUnusable,
+)
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
@@ -36,11 +41,14 @@ def reset(context: Context, state: StateDirectory) -> int:
     if not state.is_held() and not state.has_state():
         context.say(f"Nothing to reset in {where}.")
         return 0
-    settings = state.settings() or LocalSettings()
+    try:
+        settings = state.settings() or LocalSettings()
+        what = f"project {settings.project}, cities {', '.join(settings.cities)}, "
+    except StateUnusable as error:
+        what = f"its settings ({error}), "
     running = " It is running and will be stopped." if state.is_held() else ""
     context.say(
-        f"This will delete the local platform in {where}: project "
-        f"{settings.project}, cities {', '.join(settings.cities)}, its certificates and its "
+        f"This will delete the local platform in {where}: {what}its certificates and its "
         f"token.{running}\n"
     )
     context.confirm("Reset the local platform?")

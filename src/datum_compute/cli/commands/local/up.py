@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from datum_compute.assembly.local.state import (
     DEFAULT_GRANT,
@@ -12,6 +13,7 @@ from datum_compute.assembly.local.state import (
     RunningPlatform,
     StateDirectory,
 )
+from datum_compute.cli.commands.local.control import store_kubeconfig
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, usage
@@ -62,7 +64,10 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
     started = context.env.now()
 
     def ready(found: RunningPlatform | None) -> None:
-        _print_ready(context, found, wanted, (context.env.now() - started).total_seconds())
+        if found is not None:
+            store_kubeconfig(state, found)
+        passed = (context.env.now() - started).total_seconds()
+        _print_ready(context, state, found, wanted, passed)
 
     try:
         if context.args.detach:
@@ -76,8 +81,10 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
     except process.StartFailed as error:
         taken = error.report.outcome is process.StartOutcome.PORT_TAKEN
         raise CommandError(
-            f"the platform did not start: {error}",
+            f"the platform did not start: {error}; its state is kept, and the next start goes on"
+            " from there",
             command("local", "up", "--port", "N") if taken else Remark(f"see {state.log}"),
+            command("local", "reset"),
             code="StartFailed",
         ) from error
     return 0
@@ -128,6 +135,13 @@ def _is_amount(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) < 2**63
 
 
+def _typed(context: Context, path: Path) -> str:
+    """A path as a user would type it in a shell."""
+    import shlex
+
+    return shlex.quote(str(path)) if " " in str(path) else abbreviate_home(path, context.env)
+
+
 def _print_plan(context: Context, state: StateDirectory, settings: LocalSettings) -> None:
     context.say("Starting the local platform")
     context.say(f"  state      {abbreviate_home(state.path, context.env)}")
@@ -139,7 +153,11 @@ def _print_plan(context: Context, state: StateDirectory, settings: LocalSettings
 
 
 def _print_ready(
-    context: Context, running: RunningPlatform | None, settings: LocalSettings, seconds: float
+    context: Context,
+    state: StateDirectory,
+    running: RunningPlatform | None,
+    settings: LocalSettings,
+    seconds: float,
 ) -> None:
     where = f" at {running.address}" if running else ""
     context.say(f"Ready in {seconds:.1f}s{where}\n")
@@ -149,7 +167,6 @@ def _print_ready(
         context.command("deploy", "web", f"--image={image}", f"--city={cities}"),
         context.command("status", "web"),
         # A file, not a pipe: some builds of kubectl read it twice.
-        context.command("local", "kubeconfig")
-        + " > kubeconfig && kubectl --kubeconfig kubeconfig get instances",
+        f"kubectl --kubeconfig {_typed(context, state.kubeconfig)} get instances",
     ]
     context.say("Try:  " + "\n      ".join(steps))

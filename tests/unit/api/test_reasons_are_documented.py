@@ -120,7 +120,7 @@ def test_a_condition_that_is_shown_is_one_the_kind_declares() -> None:
             ],
         ),
         (
-            "concepts/stand-ins.md",
+            "develop/stand-ins.md",
             "| `simulated.compute.datumapis.com/fail` |",
             list(compute.PROVIDER_FAILURES),
         ),

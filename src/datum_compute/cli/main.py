@@ -202,7 +202,7 @@ def translate(argv: Sequence[str]) -> list[str]:
         return translate([*words[:position], *words[position + 1 :], "--help"])
     from datum_compute.cli.explain import synonyms
 
-    error = synonyms.unknown_word(words[position])
+    error = synonyms.unknown_word(words[position], words[position + 1 :])
     if error is not None:
         raise error
     return synonyms.expand_alias(words, position)

@@ -12,7 +12,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
-from datum_compute.cli.explain.health import HealthReport, assess_placements, workload_health
+from datum_compute.cli.explain.health import WorkloadReport, assess_placements, workload_health
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import (
     Cell,
@@ -124,7 +124,7 @@ def _deployments_by_workload(context: Context) -> dict[str, list[dict[str, Any]]
     return found
 
 
-def _view(context: Context, item: dict[str, Any], report: HealthReport) -> dict[str, Any]:
+def _view(context: Context, item: dict[str, Any], report: WorkloadReport) -> dict[str, Any]:
     placements = item["spec"].get("placements") or []
     return {
         "name": item["metadata"]["name"],
@@ -145,7 +145,7 @@ def _view(context: Context, item: dict[str, Any], report: HealthReport) -> dict[
 
 
 def _table(
-    context: Context, views: list[dict[str, Any]], reports: Mapping[str, HealthReport]
+    context: Context, views: list[dict[str, Any]], reports: Mapping[str, WorkloadReport]
 ) -> str:
     columns = WIDE if context.args.output == "wide" else COLUMNS
     rows = [[_cell(each, key, reports[each["name"]]) for key in columns.values()] for each in views]
@@ -154,7 +154,7 @@ def _table(
     return table(tuple(columns), rows, headers=headers, colours=colours, width=width, least=LEAST)
 
 
-def _cell(view: dict[str, Any], key: str, report: HealthReport) -> Cell:
+def _cell(view: dict[str, Any], key: str, report: WorkloadReport) -> Cell:
     if key == "health":
         return report.cell
     if key in ("ready", "upToDate"):

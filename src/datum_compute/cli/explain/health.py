@@ -137,7 +137,7 @@ def assess_placements(
     ]
 
 
-class HealthReport(NamedTuple):
+class WorkloadReport(NamedTuple):
     """A workload's health as a word, in full, and what a list adds to the word."""
 
     health: states.WorkloadHealth
@@ -151,25 +151,25 @@ class HealthReport(NamedTuple):
         return self.health.cell(self.note)
 
 
-def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> HealthReport:
+def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> WorkloadReport:
     """From the workload's own status; Available if all rows are done and the status lags behind
     them."""
     health, detail = _own_health(workload, found)
     if health in (states.WorkloadHealth.DESTROYING, states.WorkloadHealth.UNKNOWN):
-        return HealthReport(health, detail)
+        return WorkloadReport(health, detail)
     serves = health is states.WorkloadHealth.AVAILABLE
     stale = [each for each in found if each.stale and not each.row.removing]
     if stale:
         oldest = max(stale, key=lambda each: each.seconds or 0)
         detail = f"Available — {oldest.row.city}: {oldest.note}" if serves else detail
-        return HealthReport(health, detail, oldest.note, stale=True)
+        return WorkloadReport(health, detail, oldest.note, stale=True)
     blocked = next((each for each in found if each.is_blocked), None)
     if not serves or blocked is None:
-        return HealthReport(health, detail)
+        return WorkloadReport(health, detail)
     reason = blocked.blocking_reason
     outcome = "failed" if reason is not None and reason.record.terminal else "blocked"
     cause = f"update {outcome} in {blocked.row.city}: {worst_cause([blocked])}"
-    return HealthReport(health, f"Available — {cause}", f"update {outcome}")
+    return WorkloadReport(health, f"Available — {cause}", f"update {outcome}")
 
 
 def _own_health(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain.suggestions import Command, command
+from datum_compute.cli.names import is_name
 
 ALIASES = {
     "ps": ("instances",),
@@ -26,37 +27,40 @@ class Neighbour(NamedTuple):
     """Why it is not the same, as a clause."""
 
 
+EXAMPLE = "hello"
+"""The workload in a suggestion, where none was typed."""
+
 _NO_SHELL = "instances have no shell"
 
 NEIGHBOURS = {
     "apply": Neighbour(command("deploy", "-f", "FILE")),
     "apps": Neighbour(command("workloads")),
-    "config": Neighbour(command("deploy", "NAME", "--env", "KEY=VALUE")),
-    "console": Neighbour(command("logs", "NAME"), _NO_SHELL),
-    "create": Neighbour(command("deploy", "NAME", "--image", "IMAGE", "--city", "CITY")),
-    "describe": Neighbour(command("workloads", "describe", "NAME")),
+    "config": Neighbour(command("deploy", EXAMPLE, "--env", "KEY=VALUE")),
+    "console": Neighbour(command("logs", EXAMPLE), _NO_SHELL),
+    "create": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
+    "describe": Neighbour(command("workloads", "describe", EXAMPLE)),
     "down": Neighbour(command("local", "down")),
-    "events": Neighbour(command("why", "NAME")),
-    "exec": Neighbour(command("logs", "NAME"), _NO_SHELL),
+    "events": Neighbour(command("why", EXAMPLE)),
+    "exec": Neighbour(command("logs", EXAMPLE), _NO_SHELL),
     "get": Neighbour(command("workloads")),
-    "history": Neighbour(command("rollout", "history", "NAME")),
-    "info": Neighbour(command("status", "NAME")),
-    "launch": Neighbour(command("deploy", "NAME", "--image", "IMAGE", "--city", "CITY")),
+    "history": Neighbour(command("rollout", "history", EXAMPLE)),
+    "info": Neighbour(command("status", EXAMPLE)),
+    "launch": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
     "list": Neighbour(command("workloads")),
     "login": Neighbour(command("access"), "datumctl signs in"),
     "ls": Neighbour(command("workloads")),
     "machines": Neighbour(command("instances")),
     "open": Neighbour(command("instances"), "it shows their addresses"),
     "pods": Neighbour(command("instances")),
-    "remove": Neighbour(command("destroy", "NAME")),
-    "rm": Neighbour(command("destroy", "NAME")),
-    "run": Neighbour(command("deploy", "NAME", "--image", "IMAGE", "--city", "CITY")),
-    "secrets": Neighbour(command("deploy", "NAME", "--env", "KEY=VALUE")),
+    "remove": Neighbour(command("destroy", EXAMPLE)),
+    "rm": Neighbour(command("destroy", EXAMPLE)),
+    "run": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
+    "secrets": Neighbour(command("deploy", EXAMPLE, "--env", "KEY=VALUE")),
     "services": Neighbour(command("workloads")),
     "sizes": Neighbour(command("instance-types")),
-    "ssh": Neighbour(command("logs", "NAME"), _NO_SHELL),
+    "ssh": Neighbour(command("logs", EXAMPLE), _NO_SHELL),
     "top": Neighbour(command("quota")),
-    "undo": Neighbour(command("rollout", "undo", "NAME")),
+    "undo": Neighbour(command("rollout", "undo", EXAMPLE)),
     "up": Neighbour(command("local", "up", "--detach")),
 }
 """Words of Fly, Heroku and kubectl users that have no exact counterpart."""
@@ -68,11 +72,15 @@ def expand_alias(words: Sequence[str], position: int) -> list[str]:
     return [*words[:position], *own, *words[position + 1 :]]
 
 
-def unknown_word(word: str) -> CommandError | None:
-    """An error that names what comes near; none for a word that is in no table."""
+def unknown_word(word: str, following: Sequence[str]) -> CommandError | None:
+    """An error that names what comes near, for the name in ``following``, which are the words
+    typed after it; none for a word that is in no table."""
     found = NEIGHBOURS.get(word)
     if found is None:
         return None
-    verb = " ".join(each for each in found.near.words if each.islower() and each[0] != "-")
+    words = found.near.words
+    verb = " ".join(each for each in words if each.islower() and each[0] != "-" and each != EXAMPLE)
     remark = f" ({found.remark})" if found.remark else ""
-    return usage(f'unknown command "{word}"; you may look for "{verb}"{remark}', found.near)
+    name = following[0] if following and is_name(following[0]) else EXAMPLE
+    near = Command(tuple(name if each == EXAMPLE else each for each in words))
+    return usage(f'unknown command "{word}"; you may look for "{verb}"{remark}', near)

@@ -49,9 +49,10 @@ RUN_FROM_THE_ZIP = (
             "explain/suggestions",
             "main",
             "plugin",
-            "printable",
             "quick/__init__",
             "quick/start",
+            "render/__init__",
+            "render/printable",
         )
     ),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from datum_compute.cli.errors import PROGRAM, CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import AddFlag, Command, Invocation, Suggestion
-from datum_compute.cli.printable import printable, printable_with_colours
+from datum_compute.cli.render.printable import printable, printable_with_colours
 
 if TYPE_CHECKING:
     from argparse import Namespace

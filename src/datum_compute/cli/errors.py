@@ -26,7 +26,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, TextIO
 
-from datum_compute.cli.printable import printable
+from datum_compute.cli.render.printable import printable
 
 if TYPE_CHECKING:
     from datum_compute.cli.explain.suggestions import Invocation, Suggestion

@@ -15,8 +15,8 @@ from datum_compute.cli.context import Streams
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import Invocation, Remark
 from datum_compute.cli.main import main
-from datum_compute.cli.printable import printable, printable_with_colours
 from datum_compute.cli.render.output import Cell, Colour, table
+from datum_compute.cli.render.printable import printable, printable_with_colours
 from tests.support.cli.session import CliSession, SessionReach, cli_session
 from tests.support.cli.terminal import Terminal
 

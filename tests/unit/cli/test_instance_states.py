@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.explain import states
-from datum_compute.cli.printable import printable_with_colours
 from datum_compute.cli.render.output import duration, precise_duration, table
+from datum_compute.cli.render.printable import printable_with_colours
 from tests.support.cli.instances import GRANTED, instance
 
 

@@ -26,8 +26,8 @@ from datum_compute.api.compute.reasons import (
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.printable import without_marks
 from datum_compute.cli.render.output import Cell, Colour
+from datum_compute.cli.render.printable import without_marks
 
 Json = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from datum_compute.cli.context import Context
-from datum_compute.cli.printable import printable, printable_with_colours
+from datum_compute.cli.render.printable import printable, printable_with_colours
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -10,10 +10,10 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from datum_compute.cli import printable as marks
 from datum_compute.cli.arguments import OneOf
 from datum_compute.cli.context import Context
-from datum_compute.cli.printable import printable
+from datum_compute.cli.render import printable as marks
+from datum_compute.cli.render.printable import printable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 GAP = "   "

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from datum_compute.cli.context import Context
-from datum_compute.cli.printable import printable
 from datum_compute.cli.render.display import Display
 from datum_compute.cli.render.output import GAP, duration, table
+from datum_compute.cli.render.printable import printable
 from datum_compute.cli.rollout.rows import HEADER, RowProgress
 from datum_compute.runtime.tasks import TaskGroup
 

@@ -16,7 +16,7 @@ from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser, move_lea
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.explain import states as state_words
 from datum_compute.cli.explain.suggestions import REPEATED_FLAGS
-from datum_compute.cli.printable import printable
+from datum_compute.cli.render.printable import printable
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
     INSTANCES,

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -220,7 +221,9 @@ def test_a_second_ctrl_c_does_no_harm(shell: Shell) -> None:
 def test_a_starting_platform_can_be_stopped(shell: Shell) -> None:
     starting = shell.starts("local", "up", "--cities", "DFW")
     assert starting.stderr is not None
-    next(line for line in starting.stderr if "cluster engaged" in line)
+    while shell.state.token() is None:  # written once signals are handled
+        assert starting.poll() is None, starting.stderr.read()
+        select.select([], [], [], 0.05)
 
     assert "was stopped" in shell.types("local", "down").stderr
     assert "Stopped." in starting.stderr.read()
@@ -273,6 +276,30 @@ def test_a_taken_port_is_named_with_a_remedy(shell: Shell) -> None:
             assert f"port {port} is taken by another process" in done.stderr
             assert "local up --port N" in done.stderr
     assert not shell.state.is_held()
+
+
+def test_a_start_that_failed_is_repeated_with_its_settings(shell: Shell) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        failed = shell.types("local", "up", "--cities", "DFW", "--port", port, "--detach")
+
+    up = shell.types("local", "up", "--detach")
+
+    assert "its state is kept" in failed.stderr
+    assert up.returncode == 0, up.stderr
+    assert json.loads(shell.types("local", "status", "-o", "json").stdout)["cities"] == ["DFW"]
+    assert f"--kubeconfig {shlex.quote(str(shell.state.kubeconfig))} get" in up.stderr
+    assert shell.state.kubeconfig.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_platform_in_the_foreground_prints_few_lines(shell: Shell) -> None:
+    _, text = shell.at_a_terminal(
+        "local", "up", "--cities", "DFW,LHR", answers={"get instances": CTRL_C}
+    )
+
+    assert len(text.splitlines()) < 20, text
 
 
 def test_a_directory_that_cannot_be_used_is_named(shell: Shell) -> None:

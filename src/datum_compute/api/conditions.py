@@ -57,14 +57,17 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     last_transition_time: Annotated[
         datetime, described("When the status last changed.", required=True)
     ] = EPOCH
-    observed_generation: Annotated[
-        int | None,
-        described(
-            "The generation of the object this was decided on.",
-            format="int64",
-            minimum=0,
-        ),
-    ] = None
+    observed_generation: (
+        Annotated[
+            int,
+            described(
+                "The generation of the object this was decided on.",
+                format="int64",
+                minimum=0,
+            ),
+        ]
+        | None
+    ) = None
 
 
 Conditions = tuple[Condition, ...]

@@ -5,6 +5,10 @@ every layer reads it; spec, status and data stay the bytes the server sent, so a
 by us keeps unknown fields. A typed view of the content is decoded on
 demand with :meth:`Object.view`, remembered, and read-only.
 
+Content that is not what its kind says is treated by whose it is. A status that cannot be read
+counts as none: its writer reports again. A spec that cannot be read is :class:`Unreadable`:
+defaults in its place would be orders that no one gave.
+
 ``metadata.managedFields`` is dropped on decoding: no code reads it, and it would
 double what a cache holds. Whatever a kind keeps beside spec, status and data, as Secrets,
 Events and Roles do, stays raw in ``extra`` under its own name.
@@ -77,10 +81,30 @@ class ListMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     remaining_item_count: int | None = None
 
 
+class Unreadable(msgspec.ValidationError):
+    """The content of an object is not what its kind says."""
+
+    def __init__(self, obj: Object, problem: str) -> None:
+        super().__init__(f"{obj.kind} {obj.key} cannot be read: {problem}")
+        self.problem = problem
+        """The subtree, what was found there, and what is allowed."""
+
+
 class Object:
     """One API object. Treat it as immutable: caches give the same one to all readers."""
 
-    __slots__ = ("_view", "api_version", "data", "extra", "kind", "metadata", "spec", "status")
+    __slots__ = (
+        "_view",
+        "api_version",
+        "data",
+        "extra",
+        "kind",
+        "metadata",
+        "on_unreadable",
+        "problem",
+        "spec",
+        "status",
+    )
 
     def __init__(
         self,
@@ -100,6 +124,10 @@ class Object:
         self.data = data
         self.extra = extra
         self._view: Any = None  # whichever view was decoded last
+        self.problem = ""
+        """What could not be read by the last view; empty where all could."""
+        self.on_unreadable: Callable[[Object, type], None] | None = None
+        """Called after a view with a ``problem``; for the cache that holds the object."""
 
     @classmethod
     def from_wire(cls, body: bytes | msgspec.Raw) -> Object:
@@ -141,10 +169,26 @@ class Object:
     def namespace(self) -> str:
         return self.metadata.namespace
 
+    @property
+    def has_unreadable_status(self) -> bool:
+        """Whether the last view could not read the status."""
+        return self.problem.startswith("status: ")
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
     def view(self, kind: type[V]) -> V:
-        """The object as its typed kind. Unknown fields are not in a view, only in the raw."""
+        """The object as its typed kind. Unknown fields are not in a view, only in the raw; a
+        status that cannot be read counts as none. Raises :class:`Unreadable`."""
         if type(self._view) is not kind:
-            self._view = _decode_view(self, kind)
+            self._view = None
+            try:
+                self._view = _decode_view(self, kind)
+            finally:
+                if self.problem and self.on_unreadable is not None:
+                    self.on_unreadable(self, kind)
         view: V = self._view
         return view
 
@@ -162,8 +206,7 @@ class Object:
             _set(mine, "finalizers", _first_equal(mine.finalizers))
 
     def __repr__(self) -> str:
-        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"<{self.kind} {key} @{self.metadata.resource_version}>"
+        return f"<{self.kind} {self.key} @{self.metadata.resource_version}>"
 
 
 class ObjectList:
@@ -208,6 +251,7 @@ def _first_equal(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
+_DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 _NO_TEXT = msgspec.Raw(b'""')
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_metadata = msgspec.json.Decoder(ObjectMeta).decode
@@ -231,11 +275,18 @@ def _decode_view(obj: Object, kind: type[V]) -> V:
             if field.name != "metadata"
         ]
     values: dict[str, Any] = {"metadata": obj.metadata}
+    obj.problem = ""
     for name, read in decoders:
         raw: msgspec.Raw = getattr(obj, name)
         # A subtree that is absent or null takes the view's default.
-        if raw and (body := bytes(raw)) != b"null":
+        if not raw or (body := bytes(raw)) == b"null":
+            continue
+        try:
             values[name] = read(body)
+        except _DECODE_ERRORS as error:
+            obj.problem = f"{name}: {error}"
+            if name != "status":
+                raise Unreadable(obj, obj.problem) from error
     return kind(**values)
 
 

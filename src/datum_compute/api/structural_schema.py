@@ -35,12 +35,18 @@ def described(text: str, *, required: bool = False, **keywords: Any) -> msgspec.
     """What a field means, and the JSON Schema keywords its type does not imply.
 
     ``list_type``, ``list_keys`` and ``map_type`` are the ``x-kubernetes`` extensions;
-    ``rules`` for CEL validations. Everything else is a keyword as the schema spells it.
+    ``rules`` for CEL validations. Everything else is a keyword as the schema spells it. Bounds of
+    numbers hold for views too: a stored object may be older than its schema, or not checked.
     """
     extra = {_EXTENSIONS.get(key, key): value for key, value in keywords.items()}
     if required:
         extra[_REQUIRED] = True
-    return msgspec.Meta(description=text, extra_json_schema=extra)
+    return msgspec.Meta(
+        description=text,
+        extra_json_schema=extra,
+        ge=keywords.get("minimum"),
+        le=keywords.get("maximum"),
+    )
 
 
 _EXTENSIONS = {

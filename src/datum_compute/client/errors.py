@@ -19,6 +19,7 @@
         ├── Invalid          400, 422: our request is at fault; retrying cannot help
         ├── Unauthorized     401: the credential
         ├── Forbidden        403: the rights, or an admission rule
+        │   └── NamespaceTerminating  nothing is created in a namespace that is being deleted
         ├── Unsupported      405, 406, 415: the server does not do this
         ├── Throttled        429: retry after ``retry_after`` seconds
         └── ServerError      500 and any other code
@@ -184,6 +185,9 @@ class Unauthorized(StatusError): ...
 class Forbidden(StatusError): ...
 
 
+class NamespaceTerminating(Forbidden): ...
+
+
 class Unsupported(StatusError): ...
 
 
@@ -227,12 +231,15 @@ def error_for(code: int, body: bytes, *, call: AnyCall, retry_after: str = "") -
         kind, reason = NotServed, "NotServed"
     elif code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists
+    causes = _causes(details)
+    if code == 403 and any(cause.reason == "NamespaceTerminating" for cause in causes):
+        kind = NamespaceTerminating
     return kind(
         code,
         reason,
         detail,
         call=call,
-        causes=_causes(details),
+        causes=causes,
         retry_after=parse_retry_after(retry_after)
         or parse_retry_after(details.get("retryAfterSeconds"))
         or None,

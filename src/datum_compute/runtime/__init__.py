@@ -21,7 +21,10 @@ The idioms every controller uses, one home each:
 ``writes.ownership.ensure_owner``      adoption
 ``writes.patch``                       ``ensure_metadata``, ``release_finalizer``,
                                        ``write_status``, ``copy_status``, ``delete_if_present``
-``writes.conditions``                  ``write_conditions``, ``status_with``
+``writes.conditions``                  ``write_conditions``, ``status_with``,
+                                       ``write_unreadable``
+``cache.quarantine``                   ``views`` and ``readable``: lists without what cannot be
+                                       read
 ``writes.spec_copies``                 ``SpecCopies.ensure``, ``UnkeptChanges``
 ``workqueue.rate_limiter.RateLimiter``  a minimum interval between two writes for one key
 ``workqueue.token_bucket``             ``TokenBucket``, ``SharedTokenBuckets``

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from datum_compute.api.compute.reasons import REASON_UNREADABLE
+from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client
+from datum_compute.decisions.status_events import WARNING, EventContent
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cache.reflector import Reflector
+from datum_compute.runtime.events import EventRecorder
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.runtime.writes.own_writes import RecordingClient
+
+COMPONENT = "controller-runtime"
+"""The source of the Events on objects that are quarantined."""
 
 
 class Cluster:
@@ -27,6 +34,7 @@ class Cluster:
         self._caches: dict[tuple[Resource, str], Cache] = {}
         self._by_resource: dict[Resource, list[Cache]] = {}
         self._watching: list[asyncio.Task[Any]] = []
+        self._events = EventRecorder(COMPONENT, env)
 
     def __repr__(self) -> str:
         return f"<Cluster {self.name}>"
@@ -41,6 +49,7 @@ class Cluster:
         cache = self._caches.get(key)
         if cache is None:
             cache = Cache(resource, label_selector=label_selector)
+            cache.quarantine.on_added = self._record_unreadable
             reflector = Reflector(self._client, cache, self._env)
             name = f"watch {self.name} {resource}"
             # The task first: a disengaged cluster refuses, and must not keep the cache.
@@ -62,6 +71,12 @@ class Cluster:
         """End all watches."""
         self.close()
         await self._tasks.stop(*self._watching)
+
+    def _record_unreadable(self, obj: Object) -> None:
+        # The same Event whoever meets the object: a second process finds it and adds none.
+        notice = EventContent(WARNING, REASON_UNREADABLE, f"Cannot be read: {obj.problem}")
+        record = self._events.record_once(self._client, obj, notice)
+        self._tasks.start(record, name=f"event {self.name} {obj.key}")
 
     def _caches_of(self, resource: Resource) -> list[Cache]:
         return self._by_resource.get(resource, [])

@@ -17,6 +17,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from datum_compute.api.meta import Unreadable
 from datum_compute.client import errors
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
@@ -44,6 +45,13 @@ Reconcile = Callable[[Request], Awaitable[Result | None]]
 SEEN_SECONDS = 5.0
 """How long a key waits for the caches to see its last writes, and the deadline of the live read
 that follows."""
+
+UNREADABLE_SECONDS = 300.0
+"""How often a key is tried again that needs an object which cannot be read."""
+
+TERMINATING_SECONDS = 5.0
+"""How often a key is tried again that would create something in a namespace that is being deleted:
+a namespace of the same name may follow, on a plane whose namespaces are not watched."""
 
 CONFLICT_SECONDS = 0.25
 """The longest wait after a conflict: about the time in which the other write arrives."""
@@ -280,9 +288,21 @@ class Controller:
                 self._counts["terminal"] += 1
                 queue.forget(request)
                 self._log_terminal(request, number, outcome)
+            case Unreadable():
+                # Quarantined, hence reported; what it needs may be read again without an event.
+                self._counts["terminal"] += 1
+                queue.forget(request)
+                queue.add_after(request, UNREADABLE_SECONDS)
+                self._log(logging.DEBUG, "unreadable", request, number, reason=str(outcome))
             case NotLeader():
                 # Another process has the key now, and this one is about to end.
                 self._log(logging.INFO, "not leading", request, number, reason=str(outcome))
+            case errors.NamespaceTerminating():
+                # Nothing may be created there any more, and all that is there goes.
+                self._counts["waits"] += 1
+                queue.forget(request)
+                queue.add_after(request, TERMINATING_SECONDS)
+                self._log(logging.DEBUG, "waiting", request, number, reason=str(outcome))
             case errors.Conflict():
                 self._counts["conflicts"] += 1
                 queue.retry_soon(request, CONFLICT_SECONDS)

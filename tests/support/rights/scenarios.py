@@ -25,6 +25,7 @@ from datum_compute.testing.calls import RecordedCall
 from datum_compute.testing.expectations import eventually
 from tests.support.federation.lifecycle import Lifecycle
 from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.simulation.damage import damage, stored_objects
 from tests.support.simulation.platform import apply, list_on_planes, missing_for_image, workload
 
 LATE = 20.0
@@ -261,6 +262,22 @@ async def a_removed_city(on: Stage) -> None:
     await asyncio.sleep(300)
 
 
+async def an_unreadable_deployment(on: Stage) -> None:
+    """On the hub, where no other Event is written."""
+    await deployed(on, 1)
+    store = on.platform.store
+    [stored, *_] = stored_objects(store, "hub", compute.WORKLOAD_DEPLOYMENTS)
+    damage(
+        store,
+        "hub",
+        compute.WORKLOAD_DEPLOYMENTS,
+        stored,
+        lambda obj: obj["status"].update(replicas=1.5),
+    )
+    await store.wait_durable()
+    await asyncio.sleep(60)
+
+
 SCENARIOS = [
     RecordedScenario(the_whole_lifecycle),
     RecordedScenario(a_deleted_project),
@@ -272,4 +289,5 @@ SCENARIOS = [
     RecordedScenario(everything_changed_by_hand),
     RecordedScenario(crashes_of_all_processes),
     RecordedScenario(locations_and_networks_added_and_removed),
+    RecordedScenario(an_unreadable_deployment),
 ]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, ObjectMeta, Unreadable
 from datum_compute.client import errors
 from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -130,6 +130,28 @@ async def test_a_conflict_is_requeued_soon_and_is_no_error(
     assert len(gaps) == 8
     assert all(gap < 0.5 for gap in gaps)
     assert caplog.records == []
+
+
+async def test_a_key_that_needs_an_unreadable_object_is_tried_every_five_minutes_without_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    odd = Object("v1", "Widget", ObjectMeta(name="a"))
+
+    times = await _runs_of(Unreadable(odd, "spec: odd"), Unreadable(odd, "spec: odd"))
+
+    assert times == pytest.approx([0, 300, 600], abs=1)
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+async def test_a_key_waits_without_an_error_while_its_namespace_is_being_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    error = errors.NamespaceTerminating(403, "Forbidden", "namespace x is being deleted")
+
+    times = await _runs_of(error, error)
+
+    assert times == pytest.approx([0, 5, 10], abs=0.1)
+    assert [each for each in caplog.records if each.levelno >= logging.INFO] == []
 
 
 async def test_other_errors_are_logged_with_keys_and_retried_with_growing_delay(

@@ -194,6 +194,17 @@ REASON_PENDING_QUOTA = _declare(
     )
 )
 
+REASON_UNREADABLE = _declare(
+    Reason(
+        "Unreadable",
+        "The object as it is stored cannot be read; the message names the field.",
+        Actor.USER,
+        false=(*_ON_DEPLOYMENT, WORKLOAD_AVAILABLE),
+        priority=7,
+        terminal=True,
+    )
+)
+
 # Failures that a provider reports.
 REASON_IMAGE_UNAVAILABLE = _declare(
     Reason(

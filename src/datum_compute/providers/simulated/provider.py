@@ -23,6 +23,7 @@ from datum_compute.providers.simulated.subnets import (
     find_subnet,
     is_bound,
 )
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read
 from datum_compute.runtime.fleet import Fleet
@@ -132,8 +133,7 @@ def _present_address(instance: compute.Instance, interface: int) -> str:
 
 def _adopt(cell: Cluster, key: SubnetKey, addresses: SubnetAddresses) -> None:
     """Adopt the addresses that Instances of this subnet have from before a restart."""
-    for obj in cell.cache(compute.INSTANCES).list():
-        instance = obj.view(compute.Instance)
+    for instance in views(cell.cache(compute.INSTANCES).list(), compute.Instance):
         for interface, status in enumerate(instance.status.network_interfaces):
             address = status.assignments.network_ip
             if address and _is_on(cell, instance, interface, key):

@@ -26,6 +26,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.client.protocol import EventType, WatchEvent
 from datum_compute.runtime.cache.index import Index, IndexKeys
+from datum_compute.runtime.cache.quarantine import UnreadableObjects
 
 Objects = list[Object]
 
@@ -69,6 +70,7 @@ class Cache:
         self.lists = 0
         self.watches = 0
         """How many lists filled it, and how many watches were opened for it."""
+        self.quarantine = UnreadableObjects()
         self.resource_version = ""
         """The revision a watch resumes from."""
         self.revision = -1
@@ -82,6 +84,7 @@ class Cache:
         self._subscriptions = 0
         self._on_synced: list[Callable[[], None]] = []
         self._awaited: list[tuple[CacheExpectation, Callable[[], None]]] = []
+        self._on_unreadable = self.quarantine.add  # one bound method for all objects
         self._gone: set[str] = set()  # uids a live read did not find, until their deletion arrives
 
     def __len__(self) -> int:
@@ -254,6 +257,7 @@ class Cache:
         elif _is_same(obj, known) or (not even_older and _is_older(obj, known)):
             return
         obj.share(known)
+        obj.on_unreadable = self._on_unreadable
         objects[metadata.name] = obj
         self._notify(known, obj)
 
@@ -266,6 +270,7 @@ class Cache:
         self._notify(known, None)
 
     def _notify(self, old: Object | None, new: Object | None) -> None:
+        self.quarantine.change(old, new)
         for index in self._indexes.values():
             index.change(old, new)
         for subscriber in self._listeners:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, Unreadable
 from datum_compute.log import get_logger
 
 logger = get_logger(__name__)
@@ -73,6 +73,9 @@ class Index:
     def _keys_of(self, obj: Object) -> tuple[str, ...]:
         try:
             return tuple(self._keys(obj))
+        except Unreadable:  # quarantined, hence reported
+            self.failures += 1
+            return ()
         except Exception as error:  # noqa: BLE001  # a key function may raise anything
             # One malformed object must not break the cache for all others.
             self._report((obj.namespace, obj.name), error)

@@ -12,6 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
+from datum_compute.api.meta import Unreadable
 from datum_compute.client import errors
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
@@ -143,12 +144,14 @@ class ControllerMeter:
                 self._success.inc()
             case Result() | Waiting():
                 self._requeue_after.inc()
+            case errors.NamespaceTerminating():
+                self._requeue_after.inc()
             case errors.Conflict():
                 self._requeue.inc()
             case _:
                 self._error.inc()
                 self._errors.inc()
-                if isinstance(outcome, Terminal):
+                if isinstance(outcome, Terminal | Unreadable):
                     self._terminal.inc()
 
     def track_queue(self, queue: MeteredQueue[K]) -> None:
@@ -248,6 +251,9 @@ class FleetMeter:
         labels = ("fleet", "resource")
         clusters = registry.gauge("compute_runtime_clusters", "Engaged clusters.", "fleet")
         objects = registry.gauge("compute_runtime_cache_objects", "Objects in caches.", *labels)
+        quarantined = registry.gauge(
+            "compute_runtime_quarantined_objects", "Objects that cannot be read in full.", *labels
+        )
         unsynced = registry.gauge(
             "compute_runtime_caches_unsynced", "Caches that wait for their first list.", *labels
         )
@@ -262,6 +268,7 @@ class FleetMeter:
         self._close = [
             clusters.labels(fleet.name).track(lambda: len(fleet.clusters())),
             objects.sample(lambda: self._by_kind(len)),
+            quarantined.sample(lambda: self._by_kind(lambda cache: len(cache.quarantine))),
             unsynced.sample(lambda: self._by_kind(lambda cache: not cache.synced)),
             *(
                 family.sample(partial(self._by_kind, attrgetter(what)))

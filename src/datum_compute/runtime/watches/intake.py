@@ -18,10 +18,10 @@ of every cluster in the controller's other fleets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, Unreadable
 from datum_compute.log import get_logger
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
@@ -285,24 +285,29 @@ class Intake:
     def _mapped(
         self, watch: Watch, cluster: str, old: Object | None, new: Object | None
     ) -> Sequence[Request]:
+        """Each state is mapped by itself: an object that can no longer be read, or can be again,
+        still concerns whom its other state names. One that cannot be mapped stops no other."""
+        faults: list[Exception] = []
         try:
             if watch.predicate is not None and not watch.predicate(old, new):
                 return ()
-            requests = _listed(watch.map(cluster, new)) if new is not None else []
-            # An object stays itself, so there the old state has nothing to add.
-            if old is not None and (new is None or watch.map is not itself):
-                before = _listed(watch.map(cluster, old))
-                if before != requests:  # mostly the owner is the same
-                    requests = [*requests, *before]
-        except Exception as error:  # noqa: BLE001  # a mapping may fail in any way
-            # One object that cannot be mapped must not stop all others.
+        except Exception as error:  # noqa: BLE001  # a predicate may fail in any way
+            faults.append(error)  # nothing says that the change does not matter
+        requests = _try_map(watch, cluster, new, faults)
+        # An object stays itself, so there the old state has nothing to add.
+        if old is not None and (new is None or watch.map is not itself):
+            before = _try_map(watch, cluster, old, faults)
+            if before != requests:  # mostly the owner is the same
+                requests = [*requests, *before]
+        if faults:
             self.mapping_errors += 1
-            self._report(watch, cluster, new or old, error)
-            return ()
+            self._report(watch, cluster, new or old, faults[0])
         return requests
 
     def _report(self, watch: Watch, cluster: str, obj: Object | None, error: Exception) -> None:
         """Log once for each object: a malformed one is likely to stay malformed."""
+        if isinstance(error, Unreadable):
+            return  # quarantined, hence reported
         name, namespace = (obj.name, obj.namespace) if obj is not None else ("", "")
         key = (cluster, str(watch.resource), namespace, name)
         if key in self._reported or len(self._reported) >= MAX_REPORTED:
@@ -322,9 +327,17 @@ class Intake:
         logger.debug(message, controller=self._name, request=str(request))
 
 
-def _listed(requests: Iterable[Request]) -> list[Request]:
-    """Evaluated here, where a failure is caught."""
-    return requests if isinstance(requests, list) else list(requests)
+def _try_map(
+    watch: Watch, cluster: str, state: Object | None, faults: list[Exception]
+) -> list[Request]:
+    if state is None:
+        return []
+    try:
+        requests = watch.map(cluster, state)
+        return requests if isinstance(requests, list) else list(requests)
+    except Exception as error:  # noqa: BLE001  # a mapping may fail in any way
+        faults.append(error)
+        return []
 
 
 def fleets_of(fleet: Fleet, sources: Sequence[Source]) -> list[Fleet]:

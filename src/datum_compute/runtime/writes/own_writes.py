@@ -19,6 +19,7 @@ from contextvars import ContextVar
 
 import msgspec
 
+from datum_compute.api import core
 from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
@@ -127,6 +128,7 @@ class RecordingClient(ReadForwarder):
     async def create(
         self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
     ) -> Object:
+        self._check_namespace(namespace)
         created = await self._client.create(resource, body, namespace, dry_run=dry_run)
         if not dry_run:
             self._remember(resource, created)
@@ -173,6 +175,15 @@ class RecordingClient(ReadForwarder):
             self._remember_deletion(name, namespace, holders)  # the same outcome as a deletion
             raise
         self._remember_deletion(name, namespace, holders)
+
+    def _check_namespace(self, name: str) -> None:
+        """Raises what the server would, where a cache has the namespace as being deleted."""
+        for cache in self._caches(core.NAMESPACES) if name else ():
+            found = cache.get(name)
+            if found is not None and found.metadata.deleting:
+                raise errors.NamespaceTerminating(
+                    403, "Forbidden", f"namespace {name} is being deleted"
+                )
 
     def _remember(self, resource: Resource, obj: Object) -> None:
         run = _running.get()

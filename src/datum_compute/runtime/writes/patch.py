@@ -29,6 +29,12 @@ def values(raw: msgspec.Raw) -> Values:
     return decoded if isinstance(decoded, dict) else {}
 
 
+def status_values(obj: Object) -> Values:
+    """The status of an object to which a writer adds its part; empty where a view has found that
+    it cannot be read, so that the next write replaces it."""
+    return {} if obj.has_unreadable_status else values(obj.status)
+
+
 def difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Values:
     """The merge patch that turns ``current`` into exactly ``wanted``; empty when equal.
 

@@ -132,7 +132,7 @@ class _Bindings:
         targets = schedule.decide_clusters(
             schedule.parse_placement(placement),
             (resource.api_version, resource.kind),
-            map(schedule.member_of, hub.cache(karmada.CLUSTERS).list()),
+            schedule.members_of(hub, current),
             current,
         )
         annotations = {}

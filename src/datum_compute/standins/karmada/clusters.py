@@ -22,6 +22,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -175,9 +176,9 @@ def _complete(enabled: Enablements) -> ConditionChange:
 def _is_targeted(hub: Cluster, cluster: str) -> bool:
     return any(
         target.name == cluster
-        for binding in hub.cache(karmada.RESOURCE_BINDINGS).list()
+        for binding in views(hub.cache(karmada.RESOURCE_BINDINGS).list(), karmada.ResourceBinding)
         if not binding.metadata.deleting
-        for target in binding.view(karmada.ResourceBinding).spec.clusters
+        for target in binding.spec.clusters
     )
 
 

@@ -18,6 +18,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -98,9 +99,10 @@ class Detector:
         await self._ensure_binding(hub, template, policy)
 
     def _policy_for(self, hub: Cluster, template: Object) -> Object | None:
+        policies = hub.cache(karmada.PROPAGATION_POLICIES).list(template.namespace)
         candidates = [
             (policy, specificity)
-            for policy in hub.cache(karmada.PROPAGATION_POLICIES).list(template.namespace)
+            for policy in readable(policies, karmada.PropagationPolicy)
             if (specificity := _specificity(policy, template)) and _is_usable(policy)
         ]
         claim = template.metadata.labels.get(karmada.LABEL_POLICY_ID)
@@ -150,7 +152,7 @@ class Detector:
     ) -> None:
         spec = _binding_spec(template, policy)
         annotations = _claim_annotations(policy)
-        members = map(schedule.member_of, hub.cache(karmada.CLUSTERS).list())
+        members = schedule.members_of(hub, ())
         placement = schedule.parse_placement(spec["placement"])
         kind = (template.api_version, template.kind)
         if targets := schedule.decide_clusters(placement, kind, members, ()):

@@ -17,6 +17,8 @@ import msgspec
 from datum_compute.api import conditions, karmada
 from datum_compute.api.meta import Object
 from datum_compute.api.selectors import LabelSelector
+from datum_compute.runtime.cache.quarantine import readable
+from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes.patch import Values
 
 VersionedKind = tuple[str, str]
@@ -44,6 +46,14 @@ class Member:
             for enabled in self.enablements
             for resource in enabled.resources
         )
+
+
+def members_of(hub: Cluster, current: Collection[str]) -> list[Member]:
+    """Those that can be read. Raises ``Unreadable`` for one in ``current``: without it, what runs
+    there would be moved away."""
+    clusters = hub.cache(karmada.CLUSTERS).list()
+    known = {cluster.name for cluster in readable(clusters, karmada.Cluster)}
+    return [member_of(one) for one in clusters if one.name in known or one.name in current]
 
 
 def member_of(cluster: Object) -> Member:

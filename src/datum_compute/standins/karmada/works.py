@@ -13,6 +13,7 @@ from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client, merge
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_or_wait
@@ -85,8 +86,8 @@ def build_item(work: Object) -> dict[str, Any] | None:
 
 def customizations_of(hub: Cluster, resource: Resource) -> karmada.Customizations:
     """The scripts that interpret this kind; without any, all of them are None."""
-    for customization in hub.cache(karmada.INTERPRETER_CUSTOMIZATIONS).list():
-        spec = customization.view(karmada.InterpreterCustomization).spec
+    found = hub.cache(karmada.INTERPRETER_CUSTOMIZATIONS).list()
+    for spec in (each.spec for each in views(found, karmada.InterpreterCustomization)):
         if (spec.target.api_version, spec.target.kind) == (resource.api_version, resource.kind):
             return spec.customizations
     return karmada.Customizations()

@@ -25,6 +25,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -117,7 +118,8 @@ class Allocation:
             # New, or engaged again after changes that were not watched.
             ledger = Ledger()
             self._ledgers[(project.name, consumer)] = (project, ledger)
-            for claim in project.cache(quota.RESOURCE_CLAIMS).list():
+            claims = project.cache(quota.RESOURCE_CLAIMS).list()
+            for claim in readable(claims, quota.ResourceClaim):
                 if budget.consumer_of(claim.view(quota.ResourceClaim), project.name) == consumer:
                     ledger.note((claim.namespace, claim.name))
         return ledger
@@ -132,6 +134,8 @@ class Allocation:
             if obj is None:
                 ledger.hold(key, {})
                 continue
+            if not readable((obj,), quota.ResourceClaim):
+                continue  # what it holds stays as it was
             claim = obj.view(quota.ResourceClaim)
             ledger.hold(key, budget.granted_amounts(claim))
             if obj.metadata.deleting:
@@ -146,7 +150,7 @@ class Allocation:
     def _grants_of(self, project: Cluster, consumer: Consumer) -> dict[str, quota.ResourceGrant]:
         """Active grants of the consumer, by namespace and name."""
         found = {}
-        for obj in project.cache(quota.RESOURCE_GRANTS).list():
+        for obj in readable(project.cache(quota.RESOURCE_GRANTS).list(), quota.ResourceGrant):
             grant = obj.view(quota.ResourceGrant)
             reference = grant.spec.consumer_ref
             is_ours = Consumer(reference.kind, reference.name) == consumer
@@ -200,8 +204,8 @@ class Allocation:
     ) -> set[str]:
         """What needs a bucket: all that is granted or requested, and every existing bucket."""
         found = {*limits, *(one.resource_type for decided in decisions.values() for one in decided)}
-        for obj in project.cache(quota.ALLOWANCE_BUCKETS).list(consumer.bucket_namespace):
-            spec = obj.view(quota.AllowanceBucket).spec
+        buckets = project.cache(quota.ALLOWANCE_BUCKETS).list(consumer.bucket_namespace)
+        for spec in (each.spec for each in views(buckets, quota.AllowanceBucket)):
             if Consumer(spec.consumer_ref.kind, spec.consumer_ref.name) == consumer:
                 found.add(spec.resource_type)
         return found
@@ -228,9 +232,9 @@ class Allocation:
             left = self._usage_reports.delay(uid)
             if left > 0:
                 return left
-        self._usage_reports.spend(uid)
         numbers["lastReconciliation"] = wire_time(self._env.now())
         await patch.write_status(project.client, quota.ALLOWANCE_BUCKETS, bucket, numbers)
+        self._usage_reports.spend(uid)
         return 0.0
 
     async def _create_bucket(
@@ -290,7 +294,7 @@ def build_claim_status(
     obj: Object, consumer: Consumer, decided: Iterable[AllocationDecision], now: datetime
 ) -> dict[str, Any]:
     """The claim's status with these decisions, and ``Granted`` from all its allocations."""
-    status = patch.values(obj.status)
+    status = patch.status_values(obj)
     allocations = {one["resourceType"]: one for one in status.get("allocations", [])}
     for decision in decided:
         allocation: dict[str, Any] = {
@@ -338,6 +342,9 @@ def _contributions(grants: Mapping[str, quota.ResourceGrant], resource_type: str
 def _is_more_in_use(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether a bucket's only change is that less of it is left."""
     usage = ("allocated", "available", "claimCount")
+    allocated = before.get("allocated", 0)
+    if not isinstance(allocated, int):
+        return False
     if any(before.get(key) != value for key, value in after.items() if key not in usage):
         return False
-    return bool(after["allocated"] >= before.get("allocated", 0))
+    return bool(after["allocated"] >= allocated)

@@ -16,6 +16,7 @@ from datum_compute.api.conditions import EPOCH, FALSE, TRUE
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -44,7 +45,7 @@ ClaimRules = Mapping[str, ClaimRule]
 def rules_of(registrations: Iterable[Object]) -> dict[str, ClaimRule]:
     """The rules of all registrations that count, those without a condition included."""
     rules: dict[str, ClaimRule] = {}
-    for obj in sorted(registrations, key=_age):
+    for obj in sorted(readable(registrations, quota.ResourceRegistration), key=_age):
         view = obj.view(quota.ResourceRegistration)
         active = conditions.find(view.status.conditions, quota.CONDITION_ACTIVE)
         if obj.metadata.deleting or (active is not None and active.status == FALSE):
@@ -151,7 +152,7 @@ def _first(registrations: Iterable[Object], resource_type: str) -> str:
     """The name of the registration that counts for a resource type, empty for none."""
     valid = [
         one
-        for one in registrations
+        for one in readable(registrations, quota.ResourceRegistration)
         if _resource_type(one) == resource_type
         and not one.metadata.deleting
         and not _repeated_claimants(one.view(quota.ResourceRegistration))

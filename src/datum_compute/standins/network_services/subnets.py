@@ -17,6 +17,7 @@ from datum_compute.api.conditions import FALSE, TRUE
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -184,7 +185,8 @@ class _Claims:
         found = []
         for cell in self._cells.clusters():
             contexts = cell.cache(networking.NETWORK_CONTEXTS)
-            for obj in cell.cache(networking.SUBNETS).list(network[0]):
+            subnets = cell.cache(networking.SUBNETS).list(network[0])
+            for obj in readable(subnets, networking.Subnet):
                 self._given.pop((cell.name, obj.namespace, obj.name), None)
                 spec = obj.view(networking.Subnet).spec
                 context = contexts.get(spec.network_context.name, obj.namespace)

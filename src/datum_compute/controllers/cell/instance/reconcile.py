@@ -173,7 +173,7 @@ class InstanceReconciler:
             await self._signals.record_no_budget(cell, instance)
             return instance  # most reconciles end here
         status = {
-            **patch.values(instance.status),
+            **patch.status_values(instance),
             "conditions": conditions.to_wire(decided.conditions),
         }
         instance = await patch.write_status(cell.client, compute.INSTANCES, instance, status)

@@ -27,6 +27,7 @@ from datum_compute.decisions.claim_order import may_claim_next
 from datum_compute.decisions.quota import Budget, Size
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.cache import CacheState
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 
 UNREADABLE_SECONDS = 60.0
@@ -86,10 +87,10 @@ class Retries:
             return fits and self._has_changed(case, instance.metadata.uid, buckets)
         namespaces = [each.name for each in cell.cache(core.NAMESPACES).list()]
         waiting = denials.denied_instances(cell, namespaces, case.project_namespace.project)
-        views = [each.view(compute.Instance) for each in waiting]
+        denied_views = views(waiting, compute.Instance)
         return may_claim_next(
             instance.view(compute.Instance),
-            [each for each in views if not _is_invalid(each)],
+            [each for each in denied_views if not _is_invalid(each)],
             buckets,
             project=case.project_namespace.project,
         )
@@ -126,7 +127,7 @@ def _budget(case: WantedClaim, buckets: Buckets) -> Budget:
 
 def _cached(case: WantedClaim) -> list[quota.AllowanceBucket]:
     cache = case.plane.cache(quota.ALLOWANCE_BUCKETS)
-    return [each.view(quota.AllowanceBucket) for each in cache.list()]
+    return views(cache.list(), quota.AllowanceBucket)
 
 
 async def _read(case: WantedClaim) -> Buckets | None:
@@ -140,7 +141,7 @@ async def _read(case: WantedClaim) -> Buckets | None:
         live = await case.plane.client.list(quota.ALLOWANCE_BUCKETS)
     except errors.ClientError:
         return None
-    return [each.view(quota.AllowanceBucket) for each in live.items]
+    return views(live.items, quota.AllowanceBucket)
 
 
 def _is_invalid(instance: compute.Instance) -> bool:

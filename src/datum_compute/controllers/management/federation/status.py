@@ -17,8 +17,9 @@ from datum_compute.api import conditions, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import FALSE, TRUE, Condition, Conditions
 from datum_compute.api.meta import Object
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.writes.patch import values
+from datum_compute.runtime.writes.patch import status_values
 
 OWN_CONDITIONS = (
     compute.CONDITION_SCHEDULED,
@@ -87,7 +88,7 @@ def build_status(
     deployment: Object, hub_deployment: Object | None, route: Route, now: datetime
 ) -> dict[str, Any] | None:
     """The wanted status of the project's deployment; None while there is nothing to report."""
-    report = values(hub_deployment.status) if hub_deployment is not None else {}
+    report = _report_of(deployment, hub_deployment)
     present = deployment.view(compute.WorkloadDeployment).status.conditions
     if _has_no_cell(deployment, route):
         # The hub copy may still have the report of a cell that no longer has the deployment, and
@@ -187,6 +188,14 @@ def _unreachable_message(route: Route) -> str:
         return f"Cell {cell} is not registered with the hub"
     since = conditions.wire_time(route.unreachable_since)
     return f"Cell {cell} has not answered since {since}; what it reported last is shown"
+
+
+def _report_of(deployment: Object, hub_deployment: Object | None) -> dict[str, Any]:
+    """What the cell reports; the last known report where the present one cannot be read."""
+    if hub_deployment is None:
+        return {}
+    readable((hub_deployment,), compute.WorkloadDeployment)
+    return status_values(deployment if hub_deployment.has_unreadable_status else hub_deployment)
 
 
 def _report_conditions(report: dict[str, Any]) -> Conditions:
